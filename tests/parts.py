@@ -19,7 +19,7 @@ import gradus.papers
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
@@ -36,19 +36,17 @@ from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
-from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
+from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
-from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
-from gradus.papers.credit.aapo import WeightedLikelihood
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.data.pcl import PromptReturns
-from gradus.papers.data.reinforce_ada import PoolBaseline
 from gradus.papers.data.xrpo import Sharpened
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.multimodal.papo import Perception
@@ -63,7 +61,6 @@ from gradus.papers.objectives.llds import PreserveLikelihood
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.objectives.magistral import NormalisedClip
 from gradus.papers.objectives.nft import ImplicitNegative, SuccessRate
-from gradus.papers.objectives.offline_rl_ld_dpo import LengthDiscounted
 from gradus.papers.objectives.otr import OneToken
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate

@@ -13,15 +13,15 @@ from gradus.advice.rule import At, Choice, Rule
 GRPO = Choice("grpo", "Compares the answers of a group with each other and needs no further model. It is the common reference.")
 CHORD = Choice("chord", "Imitates the worked solutions and learns from its own answers at the same time, so it does not depend on lucky answers.")
 SFT = Choice("sft", "Imitates the worked solutions. This recipe samples nothing, so it is the cheapest.")
-RFT = Choice("rft", "Imitates right answers of the start model. This recipe never samples the trained policy, so the text stays near the start.")
+RFT = Choice("rft", "Imitates right answers of the start model. This recipe never samples the trained policy, so the policy stays close to the start model.")
 
 RULES: tuple[Rule, ...] = (
     Rule(
         "pairs, no verdict",
         (At("pairs", "is", True), At("judged", "is", False)),
         (
-            Choice("dpo", "Learns from the difference of the two answers, so wrongly labelled pairs cancel correctly labelled pairs."),
-            Choice("ipo", "Pulls the lead of the better answer to a finite value, so it does not grow without bound, even if there are few pairs."),
+            Choice("dpo", "Learns from the difference between the two answers of a pair, so a wrongly labelled pair only cancels a correctly labelled pair."),
+            Choice("ipo", "Pulls the margin between the two answers to a finite value, so the margin does not grow without bound, even with few pairs."),
             Choice("simpo", "Compares mean log-probabilities and needs no copy of the start model in memory."),
         ),
         pair="noisy_pairs",
@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
         (
             SFT,
             Choice("sft --learning_rate {third_rate}", "With a third of the rate, the model loses less of its other abilities."),
-            Choice("sft --players.policy.model Adapter", "Trains a LoRA adapter and leaves the weights as they are."),
+            Choice("sft --players.policy.model Adapter", "Trains a LoRA adapter and leaves the model's own weights unchanged."),
         ),
         pair="depth",
     ),
@@ -46,9 +46,9 @@ RULES: tuple[Rule, ...] = (
             ),
             Choice(
                 "best_of_n",
-                "Imitates the best answer of each group of the current policy. This recipe gains more than the first, but moves the policy further from the start.",
+                "Imitates the best answer of each group of the current policy. This recipe gains more than the first, but moves further from the start model.",
             ),
-            Choice("grpo --objective.kl.coefficient 0.5", "A strong KL term holds the policy near the start. Watch held-out accuracy."),
+            Choice("grpo --objective.kl.coefficient 0.5", "A strong KL term keeps the policy close to the start model. Watch the held-out accuracy."),
         ),
         ("gold_proxy",),
     ),
@@ -67,8 +67,8 @@ RULES: tuple[Rule, ...] = (
         (At("steps", "is", True),),
         (
             Choice("rloo --reward SoundSteps", "Rewards the share of true steps, so a right result from false steps earns less."),
-            Choice("grpo --reward SoundSteps", "Standardises the same reward within the group."),
-            Choice("prime", "Learns a reward for every token from results alone. It needs no checked steps."),
+            Choice("grpo --reward SoundSteps", "Uses the same reward, and standardises it within the group."),
+            Choice("prime", "Learns a reward for every token from results alone. This recipe needs no checked steps."),
         ),
         ("flawed",),
     ),
@@ -76,9 +76,9 @@ RULES: tuple[Rule, ...] = (
         "many turns",
         (At("turns", "is", True),),
         (
-            Choice("gigpo", "Compares the turns that were taken in the same state, so that wasted turns get less credit."),
+            Choice("gigpo", "Compares the turns that were taken in the same state, so wasted turns get less credit."),
             Choice("grpo", "Compares whole episodes. This recipe is enough if states hardly ever repeat."),
-            Choice("archer", "Trains a critic of whole utterances on replayed episodes."),
+            Choice("archer", "Trains a critic, which gives values to whole utterances, on replayed episodes."),
         ),
         ("corridor",),
     ),
@@ -87,8 +87,8 @@ RULES: tuple[Rule, ...] = (
         (At("goal", "is", SHORT), At("verifier", "is", True)),
         (
             Choice("dapo --reward.parts.overlong.cache {beyond}", "Penalises the length of nearly every right answer, so a shorter answer gets more reward."),
-            Choice("dr_grpo", "Does not divide by the length of an answer, so long wrong answers are not favoured."),
-            Choice("rft", "Imitates right answers of the start model, each as often as it was sampled."),
+            Choice("dr_grpo", "Does not divide the loss by the length of an answer, so long wrong answers are not favoured."),
+            Choice("rft", "Imitates right answers of the start model, each answer as often as it was sampled."),
         ),
         ("wordy",),
     ),
@@ -101,7 +101,7 @@ RULES: tuple[Rule, ...] = (
                 "A strong KL term keeps the probability of each right answer near its probability in the start model. The term also slows learning.",
             ),
             RFT,
-            Choice("rep_exp", "Pays a bonus for answers whose hidden states differ from the group's."),
+            Choice("rep_exp", "Gives a bonus to answers whose hidden states differ from those of the other answers in the group."),
         ),
         ("many_ways", "table"),
     ),
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         (At("goal", "is", KEPT),),
         (
             Choice("grpo", "Moves probability only among answers that the model already gives, so the model loses less of the old skill."),
-            Choice("grpo --objective.kl.coefficient 0.2", "Uses a stronger KL term. Choose this recipe if the accuracy of the old skill still falls."),
+            Choice("grpo --objective.kl.coefficient 0.2", "Uses a stronger KL term. Choose this recipe if the old skill's accuracy falls with the first one."),
             Choice("rft", "Imitates the model's own right answers, which are in its own words."),
         ),
         ("two_skills",),
@@ -143,10 +143,10 @@ RULES: tuple[Rule, ...] = (
         (
             Choice(
                 "delethink --rollout.size {max_tokens} --rollout.carry {half} --rollout.limit 4",
-                "Thinks in chunks: after each chunk the model continues from the question and the last tokens.",
+                "Thinks in chunks: after each chunk the model continues from the question and the last tokens of the chunk.",
             ),
-            Choice("grpo --max_tokens {double}", "Gives answers more room, if memory and time allow it."),
-            Choice("dapo", "Its penalty for overlong answers teaches the model to end in time."),
+            Choice("grpo --max_tokens {double}", "Allows longer answers. Choose this recipe if you have enough memory and time."),
+            Choice("dapo", "Its penalty for overlong answers teaches the model to end its answers in time."),
         ),
         ("window",),
     ),
@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         (At("updates", "at least", 16),),
         (
             Choice("expert_iteration", "Imitates right answers. This recipe uses no ratio of probabilities, so old samples stay valid."),
-            Choice("grpo --objective.policy.trust.low 0.05 --objective.policy.trust.high 0.05", "A narrow clip stops a token after a small change."),
+            Choice("grpo --objective.policy.trust.low 0.05 --objective.policy.trust.high 0.05", "A narrow clip stops the change of a token's probability early."),
             Choice("gspo", "Computes and clips one ratio for a whole answer."),
         ),
         ("stale",),
@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         "high learning rate",
         (At("rate", "at least", 20),),
         (
-            Choice("trpo", "Bounds the KL divergence of every step and halves a step that goes beyond this bound."),
+            Choice("trpo", "Bounds the KL divergence of every update, and halves an update that exceeds this bound."),
             Choice("grpo --learning_rate {rule_rate}", "Uses the learning rate by rule. Choose this recipe unless you need the high rate."),
             Choice("ppo", "Stops the passes over a batch if the policy has moved too far."),
         ),
@@ -186,7 +186,7 @@ RULES: tuple[Rule, ...] = (
         (
             Choice("sft", "Imitates the worked solutions. This recipe uses no verdict, so no false verdict can mislead it."),
             CHORD,
-            Choice("grpo", "The baseline of the group subtracts the rate of false verdicts. It needs no solutions."),
+            Choice("grpo", "Subtracts the mean reward of the group, and with it the mean effect of false verdicts. Needs no solutions."),
         ),
         ("noisy", "noisy_both"),
     ),
@@ -194,9 +194,9 @@ RULES: tuple[Rule, ...] = (
         "noisy verdicts",
         (At("noisy", "is", True),),
         (
-            Choice("grpo", "The baseline of the group subtracts the rate of false verdicts. Nothing is imitated."),
+            Choice("grpo", "Subtracts the mean reward of the group, and with it the mean effect of false verdicts. Imitates no wrongly rewarded answer."),
             Choice("dr_grpo", "Uses the baseline of `grpo`, but does not divide by the group's deviation, because a false verdict can reduce this deviation."),
-            Choice("rloo", "Uses the mean of the other answers as the baseline, and no clipped ratio."),
+            Choice("rloo", "Uses the mean reward of the other answers as the baseline, and does not clip the ratio."),
         ),
         pair="noisy",
     ),
@@ -214,8 +214,8 @@ RULES: tuple[Rule, ...] = (
         "rarely right",
         (At("pass_1", "at most", 0.1), At("verifier", "is", True)),
         (
-            Choice("grpo", "Learns from the few mixed groups, because in all other groups every advantage is 0. Give this recipe more steps than usual."),
-            Choice("dapo", "Draws further samples until every group is mixed. A step needs several times as many samples."),
+            Choice("grpo", "Learns only from the few groups with right and wrong answers, so give this recipe more steps than usual."),
+            Choice("dapo", "Draws further samples until every group has right and wrong answers. A step then needs several times as many samples."),
             Choice("grpo --group 32", "Uses larger groups, which more often contain a right answer."),
         ),
         ("sparse",),
@@ -224,7 +224,7 @@ RULES: tuple[Rule, ...] = (
         "trivial and impossible problems",
         (At("solved", "at least", 0.1), At("unsolved", "at least", 0.2), At("mixed", "at most", 0.5)),
         (
-            Choice("sec --curriculum.tau 0.2", "Draws the kinds of problems on which the advantages were large."),
+            Choice("sec --curriculum.tau 0.2", "Draws more problems of those kinds on which the advantages were large."),
             Choice("dapo", "Draws further samples until every group has right and wrong answers."),
             Choice("difficulty_staged_rl", "Trains on problems of medium measured difficulty first."),
         ),
@@ -234,9 +234,9 @@ RULES: tuple[Rule, ...] = (
         "pairs and a verdict",
         (At("pairs", "is", True), At("judged", "is", True)),
         (
-            Choice("grpo", "The verdict judges the model's own answers. Given pairs become outdated while the model learns."),
+            Choice("grpo", "Learns from verdicts on the model's own answers. Given pairs become outdated while the model learns."),
             Choice("online_dpo", "Makes new pairs from the model's own answers at every step."),
-            Choice("dpo", "Learns from the given pairs without sampling, so it is cheaper."),
+            Choice("dpo", "Learns from the given pairs without sampling, so it is cheaper than the other two."),
         ),
         ("noisy_pairs",),
     ),
@@ -246,7 +246,7 @@ RULES: tuple[Rule, ...] = (
         (
             GRPO,
             Choice("dapo", "Uses a wider upper clip and a mean over tokens, and drops groups without a gradient."),
-            Choice("rloo", "Uses the mean of the other answers as the baseline. This recipe is the simplest of the three."),
+            Choice("rloo", "Uses the mean reward of the other answers as the baseline. This recipe is the simplest of the three."),
         ),
     ),
 )

@@ -2,10 +2,12 @@
 
 Means and deviations are over all trajectories of a group. Trajectories that are not trained on (`trained` False) count too, because their rewards measure the
 same problem. No update reads the advantages of these trajectories. Only `ProbeBaseline` treats trained and untrained trajectories differently.
+`PoolBaseline` also counts the trajectories that the selection dropped.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -82,6 +84,16 @@ def probe_baseline(group: Group) -> np.ndarray:
     return np.where(probes, 0.0, group.rewards - group.rewards[probes].mean())
 
 
+def against_pool(group: Group) -> np.ndarray:
+    """Returns the rewards minus the mean reward of the group's pool, float64 [G]; zeros if all rewards of the pool are equal.
+
+    Outcomes of the pool that are no number do not count. A group without a pool is its own pool.
+    """
+    numbers = [float(r) for r in group.pool if isinstance(r, int | float) and math.isfinite(r)]
+    pool = np.array(numbers) if numbers else group.rewards
+    return np.zeros(len(group.trajectories)) if np.all(pool == pool[0]) else group.rewards - pool.mean()
+
+
 def spread(groups: Sequence[Group], advantages: Sequence[np.ndarray]) -> list[list[Credited]]:
     """Gives every action the advantage of its trajectory."""
     return [
@@ -145,6 +157,19 @@ class ProbeBaseline:
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [probe_baseline(g) for g in groups])
+
+
+@dataclass(frozen=True)
+class PoolBaseline:
+    """The reward minus the mean reward of all answers that were sampled for the problem, including the answers that are not trained on.
+
+    Reference: Xiong et al., Reinforce-Ada, arXiv:2510.04996v1, section 2.3.
+    """
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [against_pool(g) for g in groups])
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from gradus.objectives.returned import check_rows
 from gradus.types import Frozen, UserError
 from gradus.types.batch import Batch, segment_sum
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProbs, Signal
 
 
@@ -57,6 +58,30 @@ class LogRatio:
 
     def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
         return trajectory_sums(logprobs - batch.signals[LogProbs(player=self.player)], batch)
+
+
+def shared_lengths(batch: Batch) -> Tensor:
+    """Returns [A]: for every action, the number of actions of the shortest trajectory of its group."""
+    groups = int(batch.group.max()) + 1 if batch.actions else 0
+    least = torch.full((groups,), torch.inf).to(batch.in_trajectory).scatter_reduce(0, batch.group, batch.in_trajectory, "amin")
+    return least.index_select(0, batch.group)
+
+
+@dataclass(frozen=True)
+class LengthDiscounted(LogRatio):
+    """Sums log pi - log pi_player over a trajectory. Actions beyond the length of the shortest trajectory of the group have the factor alpha.
+
+    Reference: LD-DPO, arXiv:2409.06411.
+    """
+
+    alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_ranges(self, alpha="[0, 1]")
+
+    def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
+        ratios = logprobs - batch.signals[LogProbs(player=self.player)]
+        return trajectory_sums(torch.where(batch.position < shared_lengths(batch), ratios, self.alpha * ratios), batch)
 
 
 @dataclass(frozen=True)

@@ -137,3 +137,15 @@ class Shaped:
         check_same_shape(log_ratio=log_ratio, advantages=advantages)
         shaped = torch.sigmoid(log_ratio - math.log(self.gamma))  # r / (r + gamma), finite for every log-ratio
         return -shaped * advantages, {"shaped": tally(shaped)}
+
+
+@dataclass(frozen=True)
+class WeightedLikelihood:
+    """-A log pi per action, with the ratio `Probability`, whose log is log pi."""
+
+    separable: ClassVar[bool] = True
+    ratios: ClassVar[tuple[type, ...]] = (Probability,)
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        check_same_shape(log_ratio=log_ratio, advantages=advantages)
+        return -advantages * log_ratio, {}

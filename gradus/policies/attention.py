@@ -14,7 +14,7 @@ _BLOCK = 256  # smallest number of queries of a windowed sequence that read thei
 def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
     """Computes attention within sequences. The first row has position 0.
 
-    Maps q [B, T, heads, d], and k and v [B, T, kv_heads, d], to [B, T, heads, d].
+    The inputs are q [B, T, heads, d], and k and v [B, T, kv_heads, d]. The result is [B, T, heads, d].
     """
     length, window = q.shape[1], rule.window
     if window is None or length <= window:
@@ -31,7 +31,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
 def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None = None) -> Tensor:
     """Computes the attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d].
 
-    `mask` [S, T] or [B, 1, S, T] is added to the scores. If it is None, attention has causal order if the rule is causal, else no mask.
+    `mask` [S, T] or [B, 1, S, T] is added to the scores. If `mask` is None, a causal rule hides later keys, and any other rule hides nothing.
     """
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     if rule.cap is not None:
@@ -56,7 +56,7 @@ def weights(q: Tensor, k: Tensor, rule: Rule) -> Tensor:
 
 
 def seen(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """Returns the additive mask float32 [..., queries, keys]: 0 if the query at a position sees the key at a position, else -inf.
+    """Returns the additive mask float32 [..., queries, keys], from the positions of queries and keys: 0 if the query sees the key, else -inf.
 
     A query does not see later keys or keys outside the window.
     """
@@ -66,7 +66,7 @@ def seen(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
 
 
 def _capped(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None) -> Tensor:
-    """Computes softmax(cap tanh(scores / cap) + mask) v with all scores in memory, because no library kernel for the CPU caps scores."""
+    """Computes softmax(cap tanh(scores / cap) + mask) v with all scores in memory. No library kernel for the CPU can cap scores."""
     assert rule.cap is not None
     kv_heads, (queries, keys) = k.shape[1], (q.shape[2], k.shape[2])
     if mask is None and rule.causal:

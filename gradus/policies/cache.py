@@ -1,20 +1,21 @@
-"""Keys and values of the running sequences, and attention over them. The bits of a sequence do not depend on its neighbours or on padding.
+"""Keys and values of the running sequences, and attention over them. The results of a sequence are the same bits with any other sequences and any padding.
 
 A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
-multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros. The bits
-do not change only if the order of sums over places does not depend on T:
+multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros.
+The bits are the same for every T only if T does not change the order in which a sum over places is computed. This depends on the type:
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
   cut into pieces of PIECE places, which are added in order. Each piece is within one inner block of the library. In measurements, one product over all places
   gave other bits, because above a few hundred places the library chooses its inner blocks by T. Products in pieces are 2 to 2.5 times as fast as
   scaled_dot_product_attention with one query.
-- types narrower than float32: scaled_dot_product_attention, which processes the places in fixed blocks from the first place on. In measurements it gave the
-  same bits with one query row per head, and was 3 times as fast as the matrix products.
+
+- types narrower than float32: scaled_dot_product_attention is used, which processes the places in fixed blocks from the first place on. In measurements this
+  function gave the same bits with one query row per head, and was 3 times as fast as the matrix products.
 
 Layers with a window read the same places, but the places before the window are masked.
 
-`stable_step` finds the smallest step size that keeps the bits on this machine. The last incomplete vectors of the library's kernels limit this size. If no step
-size keeps the bits, whole slots are read, so shapes never change.
+`stable_step` finds the smallest step size that keeps the bits on this machine. Too small a step changes the bits, because the library's
+kernels process an incomplete last vector in another way. If no step size keeps the bits, whole slots are read, so shapes never change.
 """
 
 from __future__ import annotations

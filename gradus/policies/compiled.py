@@ -1,10 +1,10 @@
 """Decoding by compiled kernels, for float32 on a CPU.
 
-A prefix that several sequences share is stored once, and one read from memory serves several sequences.
+A prefix that several sequences share is stored once. It is read from memory once for several sequences.
 
 A step has four matrix products per layer, in blocks of allowed sizes (see `blocks`). A kernel follows each product. `decoding.PlainCache` does the same with
 PyTorch's operations, for every other type, device and network. For narrow models, PyTorch's separate operations between the products take three times as long
-as the products. The kernels take about as long as the products.
+as the products. The compiled kernels take only about as long as the products.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fits(fused: Fused) -> bool:
 class Shared:
     """A prefix in the layout of the kernels, [layers, 2, kv_heads, places * dim].
 
-    For each layer, the keys come first, in blocks of places, and then the values.
+    For each layer, the keys come first, in blocks of places. The values follow.
     """
 
     kv: Tensor

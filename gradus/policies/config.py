@@ -1,4 +1,4 @@
-"""Reads a decoder's configuration from config.json. The error names the field that is unknown or has a value that is not implemented."""
+"""Reads a decoder's configuration from config.json. If a field is unknown or has a value that is not implemented, the error names the field."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class DecoderConfig:
 
     @property
     def context(self) -> int:
-        """Returns the length of the longest sequence in tokens. Up to this length, rotation angles depend only on the position."""
+        """Returns the largest number of tokens in a sequence. Up to this length, rotation angles depend only on the position."""
         scaling = self.rope_scaling
         original = scaling.original_max_position_embeddings if isinstance(scaling, LongScaling) else self.max_position_embeddings
         return min(original, self.max_position_embeddings)
@@ -203,7 +203,7 @@ def _activation(fields: Mapping[str, Any], family: Family) -> str:
 
 
 def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[int | None, tuple[bool, ...]]:
-    """Returns the window, and for every layer whether it has the window; (None, ()) if no layer has one."""
+    """Returns the window, and for every layer whether the layer has a window. If no layer has a window, returns (None, ())."""
     width = fields.get("sliding_window", family.missing.get("sliding_window"))
     if "use_sliding_window" in family.reads and not flag(fields, "use_sliding_window"):
         width = None

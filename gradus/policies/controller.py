@@ -1,8 +1,8 @@
 """A controller as a policy: a small network that reads named arrays and chooses an index (`Choice`) or numbers (`Box`).
 
-Its context is a conversation. An observation is one token, which is 0 and not chosen, with one row of every array. An action is one chosen token. For a
-`Choice` the token is the index of the choice. For a `Box` the token is 0, and the numbers are in the streams `action` (in the environment's units) and `raw`
-(before the squashing).
+The context of a controller is a conversation. An observation is one token with one row of every array. This token is always 0 and is not chosen. An action is
+one chosen token. For a `Choice` the token is the index of the choice. For a `Box` the token is 0, and the numbers are in the streams `action` (in the
+environment's units) and `raw` (before the squashing).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Controller:
 
     @classmethod
     def load(cls, model: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Controller:
-        """Loads the controller in a folder. Raises UserError if there is none, or if the weights do not match its config.json."""
+        """Loads the controller in a folder. Raises UserError if the folder has no controller, or if the weights do not match config.json."""
         folder = Path(model)
         made = cls.fresh(read_config(folder / "config.json"), dtype=dtype)
         fill_network(made.network, folder)
@@ -86,7 +86,7 @@ class Controller:
 
     @property
     def can(self) -> frozenset[str]:
-        """Returns the abilities that the network's outputs give."""
+        """Returns the names of the values that `evaluate` can compute from the network's outputs."""
         continuous = isinstance(self.config.acts, Box)
         if self.config.fresh.kind == "pointer":
             return frozenset({"logprobs", "entropy"})
@@ -129,7 +129,7 @@ class Controller:
         return Context(np.zeros(1, np.int32), np.zeros(1, bool), np.zeros(0, np.float32), none, seen=tuple(seen))
 
     def told(self, action: Action) -> Context:
-        """Returns a given action as a piece of a context. Raises UserError for an action outside the space."""
+        """Returns the piece of a context that records a given action. Raises UserError for an action outside the space."""
         acts = self.config.acts
         if isinstance(acts, Choice):
             index = acts.index(action)
@@ -218,7 +218,7 @@ class Controller:
         return ~barred
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
-        """Returns the wanted rows of every action. Raises UserError for a want that the controller's outputs cannot give."""
+        """Returns, for each want, a row per action. Raises UserError for a want that the controller's outputs cannot give."""
         check_offered(wants, self.can, f"a controller with outputs {self.config.fresh.outputs}")
         return read(OpenedController(self.network, contexts), wants, key or Key())
 
@@ -238,7 +238,7 @@ class Controller:
 def rowwise(network: ControllerNetwork, block: Tensor) -> Tensor:
     """Returns the outputs of the first head for a block of rows.
 
-    Narrow matrices are padded if a row's bits otherwise depend on its position.
+    Narrow matrices are padded if otherwise the bits of a row depend on the row's position.
     """
     x = network.encoded(block)
     if network.config.fresh.kind == "pointer":
@@ -254,7 +254,7 @@ def rowwise(network: ControllerNetwork, block: Tensor) -> Tensor:
 
 
 def _one_more(parent: Context, at: int) -> Context:
-    """Returns the first `at` tokens of a context with one action after them."""
+    """Returns a context with the first `at` tokens of `parent` and one action after these tokens."""
     return Context(np.zeros(1, np.int32), np.ones(1, bool), parent=(parent, at))
 
 
@@ -281,7 +281,7 @@ def read_config(path: Path) -> ControllerConfig:
 
 
 def config_for(fresh: Fresh, observation: Any, acts: Space) -> ControllerConfig:
-    """Returns the configuration of a fresh network for a world. Raises UserError if the world shows or takes text."""
+    """Returns the configuration of a fresh network for an environment. Raises UserError if observations or actions are text."""
     if not isinstance(observation, Mapping) or not isinstance(acts, (Choice, Box)):
         shows = "arrays" if isinstance(observation, Mapping) else "text"
         space = "text" if not isinstance(acts, (Choice, Box)) else type(acts).__name__

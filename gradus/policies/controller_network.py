@@ -55,7 +55,7 @@ class ControllerConfig:
 
     @property
     def actions(self) -> int:
-        """Returns the number of names of a Choice, or the number of numbers in one action of a Box, over all steps of its chunk."""
+        """For a Choice, returns how many names it has. For a Box, returns how many numbers one action has; an action consists of all steps of a chunk."""
         return len(self.acts.names) if isinstance(self.acts, Choice) else self.acts.size * self.acts.chunk
 
     @property
@@ -169,7 +169,7 @@ class Pointer(nn.Module):
 
 
 def check_pointed(shapes: Mapping[str, tuple[int, ...]], acts: Choice | Box) -> None:
-    """Raises UserError if a pointer cannot choose in the space `acts` by arrays of these shapes."""
+    """Raises UserError if a pointer that reads arrays of these shapes cannot choose in the space `acts`."""
     given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
     if not isinstance(acts, Choice):
         raise UserError(f"a pointer chooses one of several candidates, but this environment accepts {described(acts)}; set --players.policy.model.kind mlp")
@@ -211,7 +211,7 @@ class ControllerNetwork(nn.Module):
     def forward(self, encoded: Tensor, action: Tensor | None = None) -> Tensor:
         """Maps [N, features] to [heads, N, outputs].
 
-        A q network over a Box also needs actions [N, d], scaled to [-1, 1].
+        A Q network over a Box also needs actions [N, d], scaled to [-1, 1].
         """
         if self.config.fresh.kind == "pointer":
             return self.pointer(encoded)[None]

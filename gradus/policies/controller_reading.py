@@ -102,7 +102,7 @@ class OpenedController:
         return values[..., 0].unflatten(1, (count, several)).transpose(0, 1)
 
     def q_slope(self, reduce: Literal["least", "mean"]) -> Tensor:
-        """Returns the derivative of the heads' smallest or mean value by the action. [A, d], without gradient"""
+        """Returns the derivative of the heads' smallest or mean value with respect to the action. [A, d], without gradient"""
         with torch.enable_grad():
             action = self.stream("action").requires_grad_()
             values = self._q_at(action)
@@ -110,7 +110,7 @@ class OpenedController:
             return torch.autograd.grad(whole, action)[0]
 
     def drawn(self) -> tuple[Tensor, Tensor]:
-        """Draws an action of the policy for every row [A, d] and returns it with its log-probability [A], both with gradient."""
+        """Draws an action of the policy for every row. Returns the actions [A, d] and their log-probabilities [A], both with gradient."""
         return self._drawn
 
     @cached_property
@@ -197,7 +197,7 @@ class OpenedController:
         return self.network(self._encoded, self._unit(action))[..., 0].T
 
     def _unit(self, action: Tensor) -> Tensor:
-        """Maps an action to [-1, 1]: its distance from the middle of the range, in units of half the range."""
+        """Maps an action to [-1, 1]: -1 is the lower bound of each number, 1 the upper bound."""
         return (action - self._middle) / self._half
 
     @cached_property
@@ -232,8 +232,8 @@ def gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
 def squashed_logprob(raw: Tensor, mean: Tensor, std: Tensor, half: Tensor) -> Tensor:
     """Computes log p(a) [...] of the action a = middle + half tanh(raw) from raw, mean and std [..., d]; `raw` is Gaussian.
 
-    The result is the sum over dimensions of log N(raw) - log(half (1 - tanh(raw)^2)). log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)), which is exact
-    even if tanh rounds to 1. Reference: Haarnoja et al., arXiv:1801.01290, eq. 21.
+    The result is the sum over dimensions of log N(raw) - log(half (1 - tanh(raw)^2)). The code uses log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)),
+    because the right side is exact even if tanh rounds to 1. Reference: Haarnoja et al., arXiv:1801.01290, eq. 21.
     """
     normal = -0.5 * ((raw - mean) / std).square() - std.log() - 0.5 * math.log(2 * math.pi)
     squash = 2 * (math.log(2) - raw - F.softplus(-2 * raw)) + half.log()
@@ -253,7 +253,7 @@ def _middle_and_half(acts: Box, dtype: torch.dtype, device: torch.device) -> tup
 
 
 def seen_named(context: Context, config: ControllerConfig, place: int) -> Seen:
-    """Returns the column of an array that the network reads. Raises UserError if the context shows no array of this name and shape."""
+    """Returns the values of an array that the network reads. Raises UserError if the context shows no array of this name and shape."""
     due = config.shown[place]
     columns = context.shown
     for seen in columns:

@@ -157,7 +157,7 @@ class Stack(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A network of one of `families.FAMILIES`.
+    """A decoder of one of the families in `families.FAMILIES`.
 
     Its weights have PyTorch's initial values; on the meta device they are undefined.
     """
@@ -221,7 +221,7 @@ class Decoder(nn.Module):
         return found
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Maps right-padded tokens [B, T] to logits [B, T, vocab] with causal attention. Tests compare the faster forms with it."""
+        """Maps right-padded tokens [B, T] to logits [B, T, vocab] with causal attention. The tests compare the faster computations with this method."""
         return soften(F.linear(self.hidden(tokens), self.head_weight), self.config.logit_cap)
 
     def hidden(self, tokens: Tensor) -> Tensor:

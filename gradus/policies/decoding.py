@@ -1,9 +1,9 @@
 """The decoder's arithmetic for the engine. The module reads prompts, then computes the logits of one token per row and step.
 
-The maths are those of `Decoder`, without gradient. One matrix product computes q, k and v. Another matrix product computes gate and up. Weights are collected
-once per call, because they change with every training step. Bits are reproducible for four reasons. Matrix products run in blocks of allowed sizes (`blocks`).
-Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own attention depends only on the prompt's length. All other
-operations are exact for each element, or compute each row separately.
+The maths are those of `Decoder`, without gradient. One matrix product computes q, k and v. A second matrix product computes gate and up of the MLP. Weights are
+collected once per call, because they change with every training step. Bits are reproducible for four reasons. Matrix products run in blocks of allowed sizes
+(`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own attention depends only on the prompt's length. All
+other operations are exact for each element, or compute each row separately.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Fused:
     ) -> Tensor | None:
         """Writes the keys and values of tokens [count, size], from position `start` on, into `kv`.
 
-        Returns the last layer's output at the rows `ends`, padded to allowed block sizes; None if `ends` is None.
+        Returns the last layer's output at the rows `ends`, with rows of padding up to an allowed block size. Returns None if `ends` is None.
         """
         count, size = tokens.shape
         rows, device = sum(cut(count * size, self.sizes)), self.embedding.device
@@ -332,7 +332,7 @@ def padded(length: int) -> int:
 def normed(x: Tensor, factor: Tensor, eps: float) -> Tensor:
     """Computes x / sqrt(mean(x^2) + eps) * factor over the last dimension, with the mean in float32 at least.
 
-    The function computes the same as `decoder.RMSNorm` with its `factor`.
+    `decoder.RMSNorm` computes the same with its own `factor`.
     """
     wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
     scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True).add_(eps))
@@ -359,9 +359,9 @@ def _later(q: Tensor, kv: Tensor, rule: Rule) -> Tensor:
 
 
 def _turns(rotation: Rotation, head_dim: int) -> Tensor:
-    """Returns the factors of a head's dimensions, and of the dimensions with which these are rotated. [context, 2, 1, head_dim]
+    """Returns two factors per dimension of a head: of the dimension, and of its partner in the rotation. [context, 2, 1, head_dim]
 
-    Dimensions without rotation do not change.
+    Dimensions without rotation have the factors 1 and 0.
     """
     cos, sin = rotation
     rest = head_dim - 2 * cos.shape[-1]

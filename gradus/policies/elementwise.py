@@ -1,4 +1,4 @@
-"""Elementwise functions of rows. The same instructions compute a row, no matter which other rows there are.
+"""Elementwise functions of rows. The instructions that compute a row do not depend on the other rows.
 
 A kernel processes the data of a thread in full vectors, and a shorter tail at the end. Vectors and tail compute exp and tanh with different functions, so an
 element's bits depend on its place in the data. If each row is processed separately, the tail is always at the same columns. This happens in two cases. In the

@@ -64,7 +64,7 @@ def generate(
     prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`). `graphs`:
     whether decoding steps are captured as CUDA graphs and replayed.
 
-    Raises: UserError for a prefix that is empty or leaves no room for a token.
+    Raises: UserError for a prefix that is empty or so long that no new token fits.
     """
     for job in jobs:
         check_job(job, max_context)
@@ -91,7 +91,7 @@ def open_batch(
     graphs: bool = False,
     longest: int | None = None,
 ) -> Batch:
-    """Opens a batch whose results are those of `generate`. Sequences join and leave it between steps; at most `rows` run at a time.
+    """Opens a batch whose results are those of `generate`. Sequences join and leave the batch between steps; at most `rows` run at a time.
 
     The batch uses the weights from the time of this call. `longest`: the length of the longest sequence that will join; None: `max_context`.
     """
@@ -117,7 +117,7 @@ class Lengths:
         return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
 
     def grown(self, to: Lengths, most: int) -> Lengths:
-        """Returns lengths that are large enough for these lengths and for `to`.
+        """Returns lengths that are at least as large as these lengths and as those of `to`.
 
         A length that is too small is at least doubled, up to `most` tokens. So a cache grows only a few times.
         """
@@ -211,7 +211,7 @@ class Together:
         self.holes += [slot for slot in held if slot not in self.holes]
 
     def _numbers(self, jobs: Sequence[Job]) -> list[int]:
-        """Returns unused numbers for the jobs, and makes room in the arrays for their tokens."""
+        """Returns an unused number for each job, and makes room in the arrays for the jobs' tokens."""
         needed = len(jobs) - len(self.free)
         have, width = self.tokens.shape
         longest = max((room(job, self.max_context) for job in jobs), default=0)
@@ -245,7 +245,7 @@ class Together:
     def _enlarge(self) -> bool:
         """Makes the cache, or a larger cache that takes over the running sequences.
 
-        Returns False if there is not enough memory before other sequences end.
+        Returns False if there is not enough memory now. Other sequences must then end first.
         """
         coming = [*self.waiting] if self.used == 0 else [self.waiting[0]]
         at = np.array([*self.holds[: self.used], *coming], np.int64)
@@ -349,7 +349,7 @@ class Together:
         return Drawn(held, tokens, likelihoods, stopped | (counts + 1 == self.rooms[held]), self._likely(held, logits, settings))
 
     def _settle(self) -> None:
-        """Makes the sampling settings of all numbers.
+        """Stores the sampling settings of the sequences in an array with one row per number.
 
         An unused number gets the settings of another number, so that equal settings still form one row.
         """
@@ -359,7 +359,7 @@ class Together:
         self.some_likely = any(job.likely for job in held)
 
     def _likely(self, held: np.ndarray, logits: Tensor, settings: Settings) -> dict[int, Likely]:
-        """Returns the most likely tokens, by number, of the sequences that ask for them."""
+        """Returns the most likely tokens for each sequence whose job asks for such tokens, by the sequence's number."""
         if not self.some_likely:
             return {}
         counts = [self.jobs[number].likely for number in held]
@@ -371,7 +371,7 @@ class Together:
         return {int(held[i]): (ids[: counts[i]], values[: counts[i]]) for i, (ids, values) in zip(rows, found, strict=True)}
 
     def _prompt(self, number: int) -> Any:
-        """Returns the sequence's prefix. Reads the prefix first if necessary.
+        """Returns the sequence's prefix. If the prefix was not read before, reads it first.
 
         The next waiting prefixes of the same padded length are read together with this prefix.
         """

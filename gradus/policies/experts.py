@@ -71,8 +71,8 @@ def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
 def assign(indices: Tensor, count: int) -> tuple[Tensor, Tensor, list[int]]:
     """Assigns rows to experts, from the chosen experts [N, chosen] of every row.
 
-    Returns three results. The first is the rows int64 [N * chosen] in the order of the experts, beginning with those of expert 0. The second is, for every
-    choice, row by row, its place among these rows. The third is the number of rows per expert.
+    Returns three results. The first lists the rows of each expert, int64 [N * chosen], beginning with those of expert 0. The second has, for every
+    choice of every row, the place of the choice in this list. The third is the number of rows per expert.
     """
     flat = indices.flatten()
     order = flat.argsort(stable=True)

@@ -1,4 +1,4 @@
-"""A flow generator as a policy. A flow generator moves noise along a velocity field to samples, and computes the rows for training."""
+"""A flow generator as a policy. A flow generator as a policy. It turns noise into samples by steps along a velocity field, and computes the rows for training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FlowModel:
     """A velocity field as a policy.
 
     A problem's condition is `meta["condition"]`, a list of numbers. A context has these streams, with one row per action: `condition`, `key` (uint64) and
-    `sample`, which is the finished sample. If steps are kept, it also has `latent` and `next` (the points before and after the step), and `time`, `pull`,
+    `sample`, which is the finished sample. If steps are kept, a context also has `latent` and `next` (the points before and after the step), and `time`, `pull`,
     `gain` and `spread` (see `samplers.Step`). Points and log-probabilities are float64 if the network is float64, else float32.
     """
 
@@ -83,7 +83,7 @@ class FlowModel:
         raise UserError("a flow generator draws one sample and plays no turns; take a task without an environment")
 
     def told(self, action: Action) -> Context:
-        """Raises UserError, because a given sample has no condition."""
+        """Raises UserError, because a given sample does not contain its condition."""
         raise UserError("a flow generator cannot learn from given samples; set --rollout FlowSampling")
 
     def said(self, context: Context, since: int) -> np.ndarray:
@@ -135,9 +135,9 @@ class FlowModel:
         return [float(c) for c in given]
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
-        """Returns the wanted rows of every action.
+        """Returns, for each want, a row per action.
 
-        The keys of the samples draw the random pairs of flow matching. `key` is for the draws of a want.
+        The keys of the samples draw the random pairs of flow matching. A want that draws numbers uses `key`.
         """
         check_offered(wants, self.can, "a flow generator")
         return read(OpenedFlow(self, contexts), wants, key or Key())
@@ -219,7 +219,7 @@ class OpenedFlow:
 
 
 def read_config(path: Path) -> FlowConfig:
-    """Reads the configuration of a flow model. Raises UserError if it is missing or has an unknown field."""
+    """Reads the configuration of a flow model. Raises UserError if the configuration is missing or has an unknown field."""
     if not path.is_file():
         raise UserError(f"there is no {path}, so {path.parent} is not a model folder; name a folder with config.json and model.safetensors")
     try:

@@ -21,9 +21,9 @@ _PAIRS = np.uint64(Key().fold("matching").value)
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Samples [N, d], and their R random steps.
+    """Samples [N, d], and the R random steps of each sample.
 
-    For the steps, it has the points before and after [N, R, d] and the log-probabilities, float64 [N, R], in nats.
+    `before` and `after` are the points before and after each step, [N, R, d]. `logprobs` are the log-probabilities of the steps, float64 [N, R], in nats.
     """
 
     samples: Tensor

@@ -1,11 +1,11 @@
-"""Hybrid latent inputs. As long as a model thinks, a learned gate mixes two vectors, and the result is the input after a token.
+"""Hybrid latent inputs. As long as a model thinks, its input after a token is a mix of two vectors. A learned gate sets their shares.
 
 The two vectors are the token's embedding e, and the mean embedding h of the distribution from which the token was drawn. In each dimension:
 
     r = sigmoid(W_r e + b_r), i = sigmoid(W_i e + b_i), a = exp(-c softplus(-lam) r),  input = a e + sqrt(1 - a^2) (i h)
 
-with h = sum_v p_v E_v / |p|, where p is the tempered distribution. A context's streams store h, so the update can repeat a rollout with gradient through the
-gate.
+In these formulas, h = sum_v p_v E_v / |p|, and p is the tempered distribution. A context's streams store h, so the update can repeat a rollout with gradient
+through the gate.
 
 Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, section 3.
 """
@@ -110,7 +110,7 @@ def latent_of(context: Context, count: int | None = None) -> tuple[np.ndarray, n
 def inputs_of(context: Context, embed: Callable[[Tensor], Tensor], gate: Gate | None, count: int | None = None) -> Inputs | None:
     """Returns the input vectors of a context's latent inputs, with gradient to gate and embedding; None if there are no latent inputs.
 
-    Without a gate they are the latent vectors themselves.
+    Without a gate the input vectors are the latent vectors themselves.
     """
     found = latent_of(context, count)
     if found is None:
@@ -124,7 +124,7 @@ def inputs_of(context: Context, embed: Callable[[Tensor], Tensor], gate: Gate | 
 def mixer(gate: Gate, embedding: Tensor, embed: Callable[[Tensor], Tensor], decode_text: Callable[[np.ndarray], str]) -> Callable[[Sequence[Job]], Mixed]:
     """Returns a function that makes the input vectors of newly drawn tokens (`lockstep.Mixed`).
 
-    The vectors are mixed until the mark appears. The token that completes the mark, and all later tokens, have their plain embedding.
+    The vectors are mixed until the text contains the mark. The token that completes the mark, and all later tokens, have their plain embedding.
     """
 
     def of(jobs: Sequence[Job]) -> Mixed:

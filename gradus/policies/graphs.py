@@ -1,7 +1,7 @@
 """Decoding steps as CUDA graphs, which are captured once per shape and then replayed.
 
-A step of a small network consists of hundreds of short kernels. To launch them takes longer than to run them. Tested only with a simulated capture, not on
-a GPU.
+A step of a small network consists of hundreds of short kernels. Launching these kernels takes longer than running them. The tests simulate the
+capture and do not use a GPU.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Replayed:
 
 
 def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-    """Captures the work of `function`. Returns a function that repeats it in the same memory, and the result in this memory.
+    """Captures the work of `function`. Returns a function that repeats this work in the same memory, and the tensor that gets the result each time.
 
     See pytorch.org/docs, CUDA semantics, CUDA Graphs.
     """

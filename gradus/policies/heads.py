@@ -109,7 +109,7 @@ def save_head(head: Heads, folder: Path) -> None:
 
 
 def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.device | str) -> Heads | None:
-    """Loads the heads in a model's folder; None if there are none. Raises UserError if the file does not fit the model."""
+    """Loads the heads in a model's folder. Returns None if the folder has no heads. Raises UserError if the file does not fit the model."""
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 

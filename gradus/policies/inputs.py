@@ -30,7 +30,7 @@ class Inputs:
 
 
 def identity(inputs: Inputs | None) -> bytes:
-    """Returns bytes that differ if equal tokens have different vectors; no bytes if there are no vectors."""
+    """Returns bytes that differ if equal tokens have different vectors. Without vectors, returns no bytes."""
     return b"" if inputs is None or not len(inputs.at) else b"\0inputs\0" + inputs.identity
 
 

@@ -54,7 +54,7 @@ Likely: TypeAlias = tuple[list[int], list[float]]
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """One new token for each of some sequences of a batch. `numbers` are the numbers of these sequences."""
+    """One new token for each of several sequences of a batch. `numbers` are the numbers of these sequences."""
 
     numbers: np.ndarray  # int64 [n]
     tokens: np.ndarray  # int64 [n]
@@ -136,7 +136,7 @@ def sampled_context(asked: Any, sampled: Sampled) -> Context:
 
 
 def check_job(job: Job, max_context: int) -> None:
-    """Raises UserError for a prefix that is empty or leaves no room for a token."""
+    """Raises UserError for a prefix that is empty or so long that no new token fits."""
     if len(job.prefix) == 0:
         raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
     if len(job.prefix) >= max_context:

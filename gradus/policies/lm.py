@@ -151,15 +151,14 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """Returns the abilities of the model.
 
-        These are the values that its pass can give, `fork`, `text`, `rules` (of drawing), `served` (by vLLM), and the abilities of its heads.
-
-        The built-in decoder also has `pack` and `lora`.
+        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head adds
+        its abilities, and the built-in decoder adds `pack` and `lora`.
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
 
     def _heads(self) -> set[str]:
-        """Returns the abilities of its heads: `head:NAME`, `row:NAME` for a head over the vocabulary, and `value` for a head `value`."""
+        """Returns the abilities of the model's heads: `head:NAME`, `row:NAME` for a head over the vocabulary, and `value` for a head `value`."""
         if self.head is None:
             return set()
         rows = set() if self.head.vocab is None else {f"row:{name}" for name in self.head.outputs}
@@ -176,7 +175,7 @@ class LanguageModel:
 
     @property
     def context_length(self) -> int:
-        """Returns the length of the longest sequence in tokens."""
+        """Returns the largest number of tokens in a sequence."""
         return self.trunk.config.context if isinstance(self.trunk, Decoder) else self.trunk.context_length
 
     # text
@@ -223,9 +222,9 @@ class LanguageModel:
     # rollout
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """Samples one context per request, in order. Its parent is the context that it continues.
+        """Samples one context per request, in order. The parent of a sampled context is the context that it continues.
 
-        Raises UserError for a request with a `how`. Such a request names a token rule, and the world draws by token rules in lockstep with other players.
+        Raises UserError for a request with a `how`. Such a request names a token rule, and `lockstep.act_by_rule` draws by token rules.
         """
         if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
             raise UserError(
@@ -267,10 +266,10 @@ class LanguageModel:
         return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns the wanted rows of every action, [A, ...], in order of the contexts. The rows have gradient if gradients are enabled.
+        """Returns, for each want, a row per action, [A, ...], in order of the contexts. The rows have gradient if gradients are enabled.
 
-        The rows are float32 (float64 for a float64 model). Log-probability, entropy and logits are at each context's own temperature. `key` is for
-        the draws of a want.
+        The rows are float32 (float64 for a float64 model). Log-probability, entropy and logits are at each context's own temperature. A want that
+        draws numbers uses `key`.
 
         Raises: UserError for a want that this model does not offer.
         """
@@ -292,7 +291,7 @@ class LanguageModel:
     # relations to other players
 
     def clone(self) -> LanguageModel:
-        """Returns a copy with its own weights. All weights of the copy can be trained; with an adapter, only the adapter's weights."""
+        """Returns a copy with its own weights. All weights of the copy can be trained. If the model has an adapter, only the adapter's weights can be trained."""
         trunk = copy.deepcopy(self.trunk)
         head, gate = copy.deepcopy(self.head), copy.deepcopy(self.gate)
         for part in (trunk, *([head] if head else []), *([gate] if gate else [])):
@@ -312,7 +311,7 @@ class LanguageModel:
         return replace(self, gate=gate)
 
     def with_steering(self, layers: Sequence[int], gate: bool) -> LanguageModel:
-        """Returns this model with a trained vector on the outputs of `layers` (empty: all layers).
+        """Returns this model with a trainable vector that is added to the outputs of `layers` (empty: all layers).
 
         The other weights are frozen, and share memory with this model.
         """
@@ -355,7 +354,7 @@ class LanguageModel:
 
 
 def _readable(observation: Observation) -> str | Sequence[Message]:
-    """Returns the text or the messages. Raises UserError for arrays, and for media that the model does not read."""
+    """Returns the observation if it is text or messages. Raises UserError for arrays, and for media that the model does not read."""
     if isinstance(observation, Mapping):
         names = ", ".join(map(str, observation))
         raise UserError(f"a language model reads text, but the environment shows the arrays {names}; set an environment that shows text, or take a controller")
@@ -391,7 +390,7 @@ def _adapted(path: Path, base: str, dtype: torch.dtype, device: str | torch.devi
 
 
 def _end_tokens(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[int, ...]:
-    """Returns the tokens that end a completion: the end tokens of generation_config.json, else of config.json, and the end token of the tokenizer."""
+    """Returns the tokens that end a completion: the end tokens of generation_config.json (else of config.json), and the end token of the tokenizer."""
     stated = end_tokens(generation if "eos_token_id" in generation else config)
     return tuple(dict.fromkeys([*stated, *([tokenizer.end] if tokenizer is not None and tokenizer.end is not None else [])]))
 

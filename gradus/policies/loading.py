@@ -39,7 +39,7 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
 
 
 def check_folder(folder: str | Path) -> Path:
-    """Returns the folder as a path. Raises UserError if it does not exist or has no config.json."""
+    """Returns the folder as a path. Raises UserError if the folder does not exist or has no config.json."""
     path = Path(folder)
     if not path.exists():
         if "/" in str(folder) and not path.parent.exists() and (way := hub.model(str(folder))) is not None:
@@ -98,7 +98,7 @@ def read_weights(folder: Path, device: str | torch.device = "cpu") -> dict[str, 
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the safetensors files of a folder. Raises UserError if there is none, a shard is missing, or all weights are pickled."""
+    """Returns the safetensors files of a folder. Raises UserError if the folder has no weights, if a shard is missing, or if all weights are pickled."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]

@@ -1,7 +1,7 @@
 """Sampling by a token rule: several language models read the same tokens, and one token is drawn from the rule's logits.
 
 Every network has its own cache. If the rule returns the logits of one player, tokens and log-probabilities equal those of the engine to the last bit. The
-reason is that both compute products in blocks of allowed sizes, and use the same draws.
+reason is that this module and the engine compute products in blocks of allowed sizes, and use the same draws.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS = 64  # sequences that advance together
 
 
 class Rows(Protocol):
-    """A network that reads several sequences, which advance together."""
+    """A network that reads several sequences, which advance together. Its row for a sequence has a number for each token that may come next."""
 
     def begin(self, jobs: Sequence[Job], rooms: Sequence[int]) -> Tensor:
         """Returns the rows [n, V] after the prefixes."""
@@ -47,7 +47,7 @@ class Rows(Protocol):
 
 
 class DecoderRows:
-    """The rows of the built-in decoder. The rows are its logits, or, with `heads`, the outputs of one head over the vocabulary."""
+    """The rows of the built-in decoder: its logits or, with `heads`, the outputs of one head over the vocabulary."""
 
     def __init__(self, decoder: Decoder, longest: int, heads: Heads | None = None, name: str | None = None) -> None:
         self.fused, self.longest = Fused(decoder, max(longest, padded(longest))), longest
@@ -144,7 +144,7 @@ def generate_by_rule(
     `networks(longest)` makes the players' rows for sequences of at most this length. Log-probabilities are of the rule's tempered distribution,
     before top-k, top-p and min-p. `mix` makes the input vectors of new tokens.
 
-    Raises: UserError for a rule that does not give logits for every row, or gives a row without any token that can be drawn.
+    Raises: UserError for a rule that does not give logits for every row, or gives a row in which no token can be drawn.
     """
     out: list[Sampled] = []
     for job in jobs:

@@ -92,7 +92,7 @@ class _TokenLogProbs(torch.autograd.Function):
     def backward(ctx: Any, grad_logprobs: Tensor | None, grad_entropy: Tensor | None) -> Any:
         """d log p(t) / d logit_v = [v = t] - p_v;  d H / d logit_v = -p_v (log p_v + H). Both derivatives are divided by the temperature.
 
-        With a cap, both are multiplied by d (cap tanh(x / cap)) / dx = 1 - (logit / cap)^2.
+        With a cap, both derivatives are multiplied by d (cap tanh(x / cap)) / dx = 1 - (logit / cap)^2.
         """
         hidden, weight, targets, temperature, entropy, log_z = ctx.saved_tensors
         if grad_logprobs is None:

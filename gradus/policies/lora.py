@@ -48,9 +48,9 @@ class LoRA:
 
 
 class LoRALinear(nn.Module):
-    """A linear layer with a frozen weight and a trained low-rank change. Its `weight` is the sum of both.
+    """A linear layer with a frozen weight and a trained low-rank change. `weight` is the sum of the frozen weight and the change.
 
-    The frozen weight shares memory with the adapted layer. With `bits`, it is a quantised copy.
+    The frozen weight shares memory with the adapted layer. With `bits`, the frozen weight is a quantised copy.
     """
 
     def __init__(self, linear: nn.Linear, lora: LoRA, key: Key, bits: Bits | None = None) -> None:
@@ -108,7 +108,7 @@ def adapters(decoder: nn.Module) -> Iterator[tuple[str, LoRALinear]]:
 
 
 def merged(decoder: Decoder) -> Decoder:
-    """Returns a decoder with the same function and no adapter: every change is added to its weight.
+    """Returns a decoder with the same outputs and no adapter: every change is added to the weight of its layer.
 
     A decoder without adapter is returned unchanged.
     """

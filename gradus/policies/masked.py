@@ -1,6 +1,6 @@
 """A masked diffusion language model as a policy: a decoder without causal order, which fills in hidden tokens.
 
-An answer begins as mask tokens after the prompt. Each step fills in one or more of them, until none is left. The actions of a context are the
+An answer begins as mask tokens after the prompt. Each step replaces one or more mask tokens, until no mask token is left. The actions of a context are the
 tokens of the answer, in the order of the text. The stream `order` contains the step at which each token was filled in. The stream `key` contains the key of the
 sample.
 """
@@ -38,7 +38,7 @@ _OTHER = 0xFFFF  # a name in the keys of answers that were given, not sampled
 
 @dataclass(frozen=True)
 class MaskedConfig:
-    """The configuration of a decoder without causal order, and the id of its mask token."""
+    """The configuration of a decoder without causal order, and the id of the mask token."""
 
     decoder: DecoderConfig
     mask: int
@@ -90,7 +90,7 @@ class Masked:
 
     @property
     def context_length(self) -> int:
-        """Returns the length of the longest sequence in tokens."""
+        """Returns the largest number of tokens in a sequence."""
         return self.config.decoder.context
 
     @property
@@ -166,7 +166,7 @@ class Masked:
         )
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns the wanted rows of every action. `key` draws the masks. Raises UserError for a want that the model does not offer."""
+        """Returns, for each want, a row per action. `key` draws the masks. Raises UserError for a want that the model does not offer."""
         check_offered(wants, self.can, "a masked model")
         return read(OpenedMasked(self, contexts), wants, key or Key())
 
@@ -178,14 +178,14 @@ class Masked:
 class OpenedMasked:
     """Passes over answers in which some tokens are hidden.
 
-    Each context has its own passes, so its rows do not depend on the other contexts.
+    Each context has its own passes, so the rows of a context do not depend on the other contexts.
     """
 
     def __init__(self, model: Masked, contexts: Sequence[Context]) -> None:
         self.model, self.contexts = model, contexts
 
     def denoised(self, masks: Masks, key: Key) -> Tensor:
-        """Returns factor * log p of every action in each pass that hides it, and 0 in the other passes, at temperature 1. [A, K]"""
+        """Returns factor * log p at temperature 1 for every action in each pass. The number is 0 if the pass does not hide the action. [A, K]"""
         return torch.cat([self._of(context, masks, key) for context in self.contexts if context.actions])
 
     def _of(self, context: Context, masks: Masks, key: Key) -> Tensor:

@@ -1,8 +1,8 @@
 """The values of one forward pass of a language model that wants can read (`types.signals.Opened`).
 
 This module has one class for the built-in decoder and one class for models of transformers. Each value is computed at its first use. Layers are counted as in
-`transformers`: 0 is the embedding, and i is the output of the first i layers. The last layer, which is also -1, is normed, because it is the input of the
-output head.
+`transformers`: 0 is the embedding, and i is the output of the first i layers. The output of the last layer, which also has the number -1, is normed, because the
+output head reads the normed states.
 """
 
 from __future__ import annotations
@@ -249,14 +249,14 @@ class OpenedForeign:
 
 
 def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns the temperature of every action, [A]; 1 for greedy actions."""
+    """Returns the temperature of every action, [A]. The temperature of greedy actions is 1."""
     each = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
     rows = torch.float64 if dtype == torch.float64 else torch.float32
     return each.to(rows).to(device)  # in this order, because some devices have no float64
 
 
 def layer_index(layer: int, count: int) -> int:
-    """Returns the layer counted from 0. Raises UserError if the model does not have it."""
+    """Returns the layer's number from 0 on. Raises UserError if the model does not have this layer."""
     if not -count <= layer < count:
         raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); choose one of these layers")
     return layer % count
@@ -268,6 +268,6 @@ def owners(contexts: Sequence[Context], device: torch.device) -> Tensor:
 
 
 def _every_token(context: Context) -> Context:
-    """Returns a context with an action after every token of the sequence, so that the states before its actions are those of all tokens."""
+    """Returns a context with an action after every token of the sequence. The states before these actions are the states of all tokens."""
     tokens = np.append(context.sequence, np.int32(0)).astype(np.int32)
     return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature, seen=context.shown)

@@ -104,7 +104,7 @@ class Packed:
     def rows(self, context: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns (rows, index into `positions`) of a context's tokens at these positions of its sequence.
 
-        Tokens that were left out are not included. Contexts with the same prefix have the same rows for its tokens.
+        Tokens that were left out are not included. Contexts with the same prefix have the same rows for the tokens of the prefix.
         """
         prefix_row, suffix_row, prefix, count = self.starts[context]
         kept = np.flatnonzero(positions < count)
@@ -114,7 +114,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class _Block:
-    """A prefix and its suffixes. A suffix is (index of the context, tokens)."""
+    """A prefix and its suffixes. A suffix is a pair: the index of the context, and the tokens."""
 
     prefix: np.ndarray
     suffixes: tuple[tuple[int, np.ndarray], ...]
@@ -170,7 +170,7 @@ def pack(
 
 
 def embedded(decoder: Decoder, packed: Packed, given: Sequence[Inputs | None]) -> Tensor:
-    """Returns the input vectors of all rows, [N, hidden]: those in `given` (one entry per context), and the embeddings of all other tokens."""
+    """Returns the input vectors of all rows, [N, hidden]: the vectors in `given` (one entry per context), and the embeddings of all other tokens."""
     pairs = [(*packed.rows(i, inputs.at), inputs.rows) for i, inputs in enumerate(given) if inputs is not None and len(inputs.at)]
     return replaced(decoder.embed(packed.tokens), pairs)
 
@@ -179,7 +179,7 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, begun:
     """Returns the normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
     `begun`: (i, x) if the pass starts from x. The tensor x is the output of the first i layers at all rows [N, hidden], and i is less than the number of
-    layers. (0, `embedded(...)`) replaces the token embeddings by other input vectors. `recompute`: only the input of each layer is kept for the backward pass,
+    layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: only the input of each layer is kept for the backward pass,
     which recomputes all other values.
 
     Raises: ValueError if the rows were packed for a window that is not the decoder's.
@@ -195,7 +195,7 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, begun:
 def residual(
     decoder: Decoder, packed: Packed, layers: int, *, recompute: bool = False, begun: tuple[int, Tensor] | None = None
 ) -> Tensor:
-    """Returns the output of the first `layers` layers at all rows [N, hidden], without norm. For 0 layers these are the embeddings.
+    """Returns the output of the first `layers` layers at all rows [N, hidden], without norm. If `layers` is 0, this output is the embeddings.
 
     `begun`: as in `forward`.
     """
@@ -330,7 +330,7 @@ def _ragged(lengths: Sequence[int], device: torch.device | str) -> Ragged:
 def _prediction_rows(context: Context, prefix_row: int, suffix_row: int, prefix: int) -> np.ndarray:
     """Returns, for every action, the row at the position before the action.
 
-    The row is in the suffix. For the first action it is the last row of the prefix.
+    The row is in the suffix. The row of the first action is the last row of the prefix.
     """
     before = context.action_positions - 1
     return np.where(before < prefix, prefix_row + before, suffix_row + before - prefix)

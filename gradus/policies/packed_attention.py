@@ -22,21 +22,21 @@ from gradus.policies.kernels import FOUR, AttentionOf, BackOf, kernels, whole
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The places of blocks among the rows. The rows of a block's suffixes attend to the rows of its prefix."""
+    """The places of blocks among the rows. The rows of a block's suffixes attend to the rows of the block's prefix."""
 
     blocks: np.ndarray  # int64 [blocks, 4]: first row and length of the prefix, index of its first suffix, number of its suffixes
     suffixes: np.ndarray  # int64 [suffixes, 2]: first row and length of each suffix
 
     @cached_property
     def places(self) -> int:
-        """Returns the length of the longest prefix plus that of the longest suffix, each rounded up to whole blocks of keys."""
+        """Returns the sum of two lengths, of the longest prefix and of the longest suffix, each rounded up to whole blocks of keys."""
         return whole(int(self.blocks[:, 1].max(initial=0))) + whole(int(self.suffixes[:, 1].max(initial=0)))
 
 
 def packed_attention(q: Tensor, k: Tensor, v: Tensor, rotation: tuple[Tensor, Tensor], spans: Spans, rule: Rule) -> Tensor:
     """Computes the attention [N, heads, dim] of rows q [N, heads, dim], k and v [N, kv_heads, dim].
 
-    q and k are not yet rotated. The kernel rotates them by cos and sin [N, pairs].
+    q and k are not yet rotated. The kernel rotates q and k by cos and sin [N, pairs].
     """
     return _Attention.apply(q, k, v, *rotation, spans, rule)
 

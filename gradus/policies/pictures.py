@@ -1,4 +1,6 @@
-"""Prepares pictures for a vision tower: resizes them, cuts them into tiles and normalises them. Also makes the text that represents a picture in a prompt.
+"""Prepares pictures for a vision tower: resizes them, cuts them into tiles and normalises them.
+
+The module also makes the text that represents a picture in a prompt.
 
 Pixels and text depend only on the picture's pixels and on preprocessor_config.json. The results equal those of the processors of `transformers`.
 """

@@ -1,4 +1,7 @@
-"""Finds families of contexts that share a prefix. Only tokens and media decide this; the way in which they are stored has no effect."""
+"""Finds families of contexts that share a prefix.
+
+Only the tokens and media of a prefix count; the division of a sequence into contexts and parents has no effect.
+"""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class _Product(torch.autograd.Function):
 
 
 def library() -> Any:
-    """Returns bitsandbytes.functional. Raises UserError if it is not installed."""
+    """Returns bitsandbytes.functional. Raises UserError if bitsandbytes is not installed."""
     # On a CPU it warns about a kernel that is not used here.
     logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""The kinds of policies. The folder of a player's model decides the player's kind, so a recipe may contain several kinds.
+"""The kinds of policies. The folder of a player's model determines the player's kind, so a recipe may have players of several kinds.
 
 Only this module distinguishes kinds of policies. Other code uses the abilities of a policy: `can`, `reads`, `acts`.
 """
@@ -29,7 +29,7 @@ class Loading:
 
     @property
     def wanted(self) -> list[str]:
-        """Returns the names of the settings that are switched on here and that only language models in the built-in decoder have."""
+        """Returns the names of the settings that are switched on here and that only language models on the built-in decoder support."""
         return [name for name in ("recompute", "graphs") if getattr(self, name)]
 
 
@@ -158,7 +158,7 @@ def of_recipe(model: Any, abilities: frozenset[str]) -> Kind:
 
 
 def offering(ability: str) -> Kind | None:
-    """Returns the only kind whose policies may have the ability; None if several kinds may have it."""
+    """Returns the kind that is the only one whose policies may have the ability; None if several kinds may have the ability."""
     return next((kind for kind in KINDS.values() if ability in kind.alone), None)
 
 

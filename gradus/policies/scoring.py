@@ -19,9 +19,9 @@ _PIECE = 64  # number of rows of logits that are turned into log-probabilities a
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """For every token of a sequence except the first: its log-probability, float32 [n - 1], and the most likely tokens at its place.
+    """The scores of a sequence at temperature 1.
 
-    The temperature is 1.
+    Every token except the first has a log-probability, float32 [n - 1], and a list of the most likely tokens at its place.
     """
 
     logprobs: np.ndarray
@@ -29,10 +29,10 @@ class Scored:
 
 
 def score(network: Decoder | Fused | Stepwise, tokens: np.ndarray, likely: int = 0) -> Scored:
-    """Computes the log-probabilities of int32 tokens [n] and the `likely` most likely tokens of every place.
+    """Computes the log-probabilities of int32 tokens [n]. Also finds, for every place, as many of the most likely tokens as `likely` says.
 
-    The bits of a sequence do not depend on the other sequences that are scored. A `Fused` network must be prepared for sequences of at least this
-    length.
+    The bits of a sequence do not depend on the other sequences that are scored. A `Fused` network must be prepared for sequences of at least n
+    tokens.
     """
     pieces = [np.zeros(0, np.float32)]
     found: list[Likely] = []

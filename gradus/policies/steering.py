@@ -22,7 +22,7 @@ FILE = "steering.safetensors"
 class Steer(nn.Module):
     """Computes h + s, or h + sigmoid(w . h + b) s.
 
-    s begins at 0, so the model's function is unchanged at first. w and b also begin at 0.
+    The vector s begins at 0, so the model's outputs do not change at first. The parameters w and b also begin at 0.
     """
 
     def __init__(self, like: Tensor, gate: bool) -> None:

@@ -83,7 +83,7 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
 
     The drawn token is the first token, in the order of the vocabulary, whose cumulative probability in float64 exceeds uniform * total. So the draw uses the
     inverse of the distribution function. The log-probability, float32 [rows], is that of softmax(logits / temperature) before top-k, top-p and min-p. A greedy
-    row gives the most likely token and its log-probability at temperature 1. Of equally likely tokens it takes the first.
+    row gives the most likely token and its log-probability at temperature 1. If several tokens are equally likely, the first of them is taken.
 
     Logits and uniforms may be on another device than the settings; the results are on the device of the logits.
     """
@@ -118,7 +118,7 @@ def most_likely(logits: Tensor, settings: Settings, count: int) -> list[tuple[li
 
 
 def _drawn(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Does the same as `choose` with the compiled kernel. The rows must exclude no token and must not be greedy."""
+    """Does the same as `choose` with the compiled kernel. The settings must not exclude any token, and no row may be greedy."""
     library, (rows, vocab) = kernels(), logits.shape
     assert library is not None
     uniforms = uniforms.to("cpu", torch.float64).contiguous()  # the name keeps its memory alive for the kernel
@@ -136,8 +136,8 @@ def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
     """Returns which tokens may be drawn, bool [rows, vocab], from probabilities p [rows, vocab].
 
     There are three steps. Each step keeps some of the tokens that are left. The first step keeps the `top_k` most likely tokens (0: all tokens). The second
-    step renormalises, and keeps the smallest number of most likely tokens whose sum is at least `top_p`. The third step keeps all tokens with p >= min_p * max
-    p. If a token is as likely as the last kept token, it is kept too. So the result for equally likely tokens never depends on an order.
+    step renormalises, and keeps the smallest number of most likely tokens whose probabilities sum to at least `top_p`. The third step keeps all tokens with p
+    >= min_p * max p. If a token is as likely as the last kept token, it is kept too. So the result never depends on the order of equally likely tokens.
     """
     vocab = p.shape[-1]
     k = torch.where(top_k == 0, vocab, top_k).clamp(max=vocab)
@@ -153,7 +153,10 @@ def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
 
 
 def _floor(p: Tensor, k: Tensor, top_p: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Returns the smallest probability that top-k and top-p keep, [rows]. Also returns whether it was enough to rank `width` tokens, bool [rows]."""
+    """Returns the smallest probability that top-k and top-p keep, [rows].
+
+    Also returns whether the `width` most likely tokens were enough to find this probability, bool [rows].
+    """
     vocab = p.shape[-1]
     ranked = p.topk(width, -1).values
     ranked = ranked * (torch.arange(width, device=p.device) < k.unsqueeze(-1))

@@ -34,7 +34,7 @@ class Foreign(nn.Module):
 
     @property
     def context_length(self) -> int:
-        """Returns the length of the longest sequence in tokens."""
+        """Returns the largest number of tokens in a sequence."""
         config = self.inner.config.get_text_config()
         return next((n for f in ("max_position_embeddings", "n_positions") if (n := getattr(config, f, None))), _UNLIMITED)
 
@@ -119,7 +119,7 @@ def read_out(out: Any, layer: int | None) -> Tensor:
 def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> Foreign:
     """Loads the model in a folder by transformers.
 
-    Raises UserError if it is not a causal language model or its weights are incomplete.
+    Raises UserError if the folder has no causal language model, or if the weights are incomplete.
     """
     weight_files(folder)  # before the import of transformers: gives a clear error for a folder without safetensors
     from transformers import AutoModelForCausalLM

@@ -1,4 +1,4 @@
-"""Fills in the answers of a masked model step by step. The most certain hidden tokens come first, or there is another order."""
+"""Fills in the answers of a masked model step by step. Usually a step fills in the most certain hidden tokens; another order can be set."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _draws(logits: Tensor, settings: Settings, canvas: Canvas, step: int) -> Dra
 def picked(canvas: Canvas, drawn: Drawn, order: np.ndarray, step: int) -> np.ndarray:
     """Returns the places that a step fills in: the first `per_step` hidden places in the order that `how` sets.
 
-    Of equal places, the earlier one comes first.
+    If two places are equal in this order, the earlier place comes first.
     """
     hidden = np.flatnonzero(order < 0)
     rank = {

@@ -45,6 +45,21 @@ PARTS = {
     "gradus.credit.to_go:ToGo": "gradus.credit.reward_to_go:RewardToGo",
     "gradus.curricula.sweep:Sweep": "gradus.curricula.shuffled_epochs:ShuffledEpochs",
     "gradus.objectives.terms:Policy": "gradus.objectives.terms:PolicyGradient",
+    "gradus.papers.credit.aapo:WeightedLikelihood": "gradus.objectives.trust:WeightedLikelihood",
+    "gradus.papers.data.e3_rl4llms:SteadyEntropy": "gradus.schedules.steady_entropy:SteadyEntropy",
+    "gradus.papers.data.gvm_raft:Accepted": "gradus.selection.filters:Accepted",
+    "gradus.papers.data.gvm_raft:GradientVariance": "gradus.rollouts.gradient_variance:GradientVariance",
+    "gradus.papers.data.loongrl:TwoWay": "gradus.rewards.two_way:TwoWay",
+    "gradus.papers.data.loongrl:Without": "gradus.curricula.filtered:Without",
+    "gradus.papers.data.modomodo:ByMixture": "gradus.curricula.mixture:ByMixture",
+    "gradus.papers.data.pf_ppo:KeptByRank": "gradus.selection.filters:KeptByRank",
+    "gradus.papers.data.reasoning_core:BalancedBatch": "gradus.curricula.filtered:BalancedBatch",
+    "gradus.papers.data.reinforce_ada:Balanced": "gradus.selection.filters:Balanced",
+    "gradus.papers.data.reinforce_ada:PoolBaseline": "gradus.credit.groups:PoolBaseline",
+    "gradus.papers.objectives.a_star_po:OptimalValues": "gradus.schedules.harvests:OptimalValues",
+    "gradus.papers.objectives.magistral:SameLanguage": "gradus.rewards.language:SameLanguage",
+    "gradus.papers.objectives.offline_rl_ld_dpo:LengthDiscounted": "gradus.objectives.scores:LengthDiscounted",
+    "gradus.papers.objectives.offline_rl_ld_dpo:RightWrongPair": "gradus.selection.pairs:RightWrongPair",
     "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
     "gradus.rollouts.acting:Acting": "gradus.rollouts.auto:Auto",
     "gradus.rollouts.chunks:Chunks": "gradus.rollouts.chunked:Chunked",
@@ -61,7 +76,7 @@ PARTS = {
     "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
     "gradus.updates.restarted:Restarted": "gradus.updates.reset_weights:ResetWeights",
 }
-"""Class path of an older version -> class path of the present version, for classes whose name changed too."""
+"""Class path of an older version -> class path of the present version, for classes with a new name, and for classes that moved alone."""
 
 GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
 """Class path of the present version -> fields of older versions that no code reads any more."""

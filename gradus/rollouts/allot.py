@@ -1,4 +1,4 @@
-"""Rounds of sampling in which each problem gets its own number of further answers, chosen by a rule that has seen the answers so far."""
+"""Sampling in rounds. In each round a rule reads the answers so far, and decides how many further answers each problem gets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rule(Protocol):
 
 
 def still_open(right: int, wrong: int, *, least_right: int, least_wrong: int) -> bool:
-    """Whether right answers or wrong answers are missing.
+    """Whether there are fewer than `least_right` right answers or fewer than `least_wrong` wrong answers.
 
     >>> [still_open(2, wrong, least_right=2, least_wrong=2) for wrong in (1, 2)]
     [True, False]
@@ -83,7 +83,7 @@ def half_width(deviation: float, count: int, *, alpha: float) -> float:
 
 
 def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: float) -> float:
-    """Returns by how much one more answer narrows the half width at this deviation, plus bonus * sqrt(ln(1 + total) / count)."""
+    """Returns d + bonus * sqrt(ln(1 + total) / count). The number d is the amount by which one more answer narrows the half width."""
     narrower = half_width(deviation, count, alpha=alpha) - half_width(deviation, count + 1, alpha=alpha) if count > 1 else 0.0
     return narrower + bonus * float(np.sqrt(np.log1p(total) / max(count, 1)))
 
@@ -92,9 +92,9 @@ def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: f
 class HalfWidth:
     """Gives blocks of answers to the problems whose mean reward is the least certain, until the step has as many answers as the requests ask for.
 
-    A round gives as many blocks as there are problems, one after the other. Each block goes to the problem with the highest `priority`. `count` grows
-    with every block. The deviation of the rewards is computed from the answers so far (unbiased; 0 for fewer than two answers). Failed answers have
-    no reward, but they count in the budget.
+    A round gives as many blocks as there are problems. The blocks are given one after the other. Each block goes to the problem with the highest `priority`.
+    `count` grows with every block. The deviation of the rewards is computed from the answers so far (unbiased; 0 for fewer than two answers). Failed answers
+    have no reward, but they count in the budget.
     """
 
     alpha: float = 0.05  # 1 - alpha is the confidence of the interval
@@ -111,7 +111,7 @@ class HalfWidth:
         return self.divided(rewards, min(max(left, 0), self.block * len(requests)), total)
 
     def divided(self, rewards: Sequence[Sequence[float]], more: int, total: int) -> list[int]:
-        """Returns the division of `more` answers among problems with these rewards so far. `total`: number of answers so far."""
+        """Returns how many of `more` further answers each problem gets. `rewards`: the rewards of each problem so far; `total`: the number of answers so far."""
         deviations = [float(np.std(row, ddof=1)) if len(row) > 1 else 0.0 for row in rewards]
         out = [0] * len(rewards)
         while more > 0:
@@ -127,7 +127,7 @@ class Allot:
     """Samples `first` answers to each problem, and then in each round as many further answers as `rule` asks for, until `rule` asks for none.
 
     All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but they are
-    not trained on. A further answer has the same draws as in one long round. Metrics: allotted (answers per problem), allotted_most (the largest
+    not trained on. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest
     number of answers to one problem).
     """
 
@@ -166,7 +166,7 @@ class Allot:
 
 
 def joined(group: Group, more: Group) -> Group:
-    """Returns the group with the trajectories and the pool of `more` at its end."""
+    """Returns the group with the trajectories and the pool of `more` added at the end."""
     return group.but(trajectories=(*group.trajectories, *more.trajectories), pool=(*group.pool, *more.pool))
 
 

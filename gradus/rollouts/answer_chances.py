@@ -1,4 +1,4 @@
-"""The chance of each candidate answer if the player stopped to think after a step. The candidates are the truth and the group's wrong answers."""
+"""The probability of each candidate answer if the player stopped thinking after a step and answered. The candidates are the truth and the group's wrong answers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CHANCES = "chance"  # float64 [A, 2, 1 + hypotheses]: before and after the step 
 class AnswerChances:
     """Adds the streams `span` and `chance` to the answers of `rollout`.
 
-    To measure the chance of a candidate before a step, the text before the step is followed by `lead` and the candidate. The chance is the geometric
-    mean of the probabilities of the candidate's tokens and of the end token. After the last step the answer is given, so its chance is 1, and all
+    To measure the chance of a candidate before a step, the player scores the text before the step, then `lead`, then the candidate. The chance is the geometric
+    mean of the probabilities of the candidate's tokens and of the end token. After the last step the answer is known: the chance of the given answer is 1, and all
     other chances are 0. The hypotheses of a group are its first distinct wrong answers. `player` scores the answers without gradient. Metrics:
     `hypotheses` (per group), `truth_chance` (at the prompt).
     """

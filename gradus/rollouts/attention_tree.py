@@ -28,14 +28,14 @@ def step_matrix(attention: Tensor, steps: Tensor) -> Tensor:
 
 
 def later_attention(matrix: Tensor, *, delta: int) -> Tensor:
-    """Returns [n]: the largest over heads of the sum of S[j, k] over j >= k + delta."""
+    """Returns, for each step k, the sum of S[j, k] over j >= k + delta in the head with the largest sum. [n]"""
     at = torch.arange(matrix.shape[-1], device=matrix.device)
     return (matrix * (at.unsqueeze(1) - at >= delta)).sum(-2).amax(0)
 
 
 @dataclass(frozen=True)
 class Influence(Want):
-    """The FCI of its step for every action, [A], without gradient; 0 in the first step. Contexts need the stream `span`."""
+    """For every action, the FCI (`later_attention`) of the action's step, [A], without gradient. In the first step the FCI is 0. Contexts need the stream `span`."""
 
     delta: int = 4
     opens: ClassVar[frozenset[str]] = frozenset({"attention"})
@@ -57,7 +57,10 @@ class Influence(Want):
 
 
 def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap: int, count: int) -> list[int]:
-    """Returns at most `count` steps in ascending order. Args: `scores` [S], FCI of each step; `starts` [S + 1], tokens before each step and in all."""
+    """Returns at most `count` steps in ascending order.
+
+    Args: `scores` [S], the FCI of each step; `starts` [S + 1], the number of tokens before each step, then the number of all tokens.
+    """
     least = float(np.quantile(scores, quantile))
     if least == 0 and (scores > 0).any():
         least = float(scores[scores > 0].min())
@@ -84,7 +87,7 @@ def expanded(right: Sequence[bool], worth: bool, key: Key) -> list[int]:
 
 
 def drawn(items: Sequence[int], count: int, key: Key) -> list[int]:
-    """Draws `count` different items, or all if there are fewer."""
+    """Draws `count` different items. If there are fewer items, returns all."""
     return [items[i] for i in key.permutation(len(items))[:count].tolist()]
 
 
@@ -170,7 +173,7 @@ def beginnings(spans: np.ndarray) -> np.ndarray:
 
 
 def step_mean(scores: np.ndarray, spans: np.ndarray) -> float:
-    """Returns the mean score of the steps of an answer: each step counts once, with the score of its first token. 0 for an answer without tokens.
+    """Returns the mean score of the steps of an answer: each step counts once, with the score of its first token. For an answer without tokens, the mean is 0.
 
     >>> step_mean(np.array([4.0, 4.0, 1.0]), np.array([0, 0, 1]))
     2.5
@@ -179,7 +182,7 @@ def step_mean(scores: np.ndarray, spans: np.ndarray) -> float:
 
 
 def begun_until(context: Context, at: int) -> Context:
-    """Returns the context with the first `at` tokens of its sequence, as actions where they were actions, and without streams."""
+    """Returns the context cut to the first `at` tokens of its sequence, without streams. Tokens that were actions are still actions."""
     cut = at - len(context.prefix)
     said = int(context.chosen[:cut].sum())
     logprobs, versions = (None if rows is None else rows[:said] for rows in (context.logprobs, context.versions))

@@ -24,7 +24,7 @@ class BehaviourPolicy:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether the trajectories need judging; `rollout` decides."""
+        """Whether the trajectories of `rollout` need judging."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

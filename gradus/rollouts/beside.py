@@ -1,4 +1,4 @@
-"""Two rollouts in one step, each on its own problems: one samples from the policy, the other gives, for example, worked solutions."""
+"""Two rollouts in one step, each on its own problems: one samples from the policy, and the other gives worked solutions, for example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes that branch if the player gets uncertain: after an answer of the environment, copies of an episode continue from its state."""
+"""Episodes that branch if the player gets uncertain. After an answer of the environment, copies of an episode continue from the episode's state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STREAM = "branch"  # int32 [A], the number within its group of the trajectory th
 
 
 def chance(rise: float, *, base: float, weight: float) -> float:
-    """Returns the probability to branch: base + weight * rise, cut to [0, 1]. `rise`: the increase of the entropy.
+    """Returns the probability of branching: base + weight * rise, cut to [0, 1]. `rise`: the increase of the entropy.
 
     >>> [round(chance(rise, base=0.5, weight=0.2), 6) for rise in (0.5, 0.0, -1.0)]
     [0.6, 0.5, 0.3]
@@ -58,15 +58,15 @@ class Branches:
     entropy rises.
 
     A segment is one answer of the player. The entropy H of a segment is the entropy of its first `tokens` tokens, divided by log(size of the
-    vocabulary). When an episode has sampled a segment after an answer of the environment, it becomes `copies` episodes with the probability `chance(H
-    - H of its first segment)`. The new episodes continue from the same context and a copy of the same state, and draw this segment again. The new
-      episodes can branch again at their later segments. If all episodes of a problem have ended and there are fewer than M, the missing episodes
-      start from the problem.
+    vocabulary). After each answer of the environment, the episode samples a segment. It then becomes `copies` episodes with the probability
+    `chance(rise)`, where `rise` is H of this segment minus H of the episode's first segment. The new episodes continue from the same context and a
+    copy of the same state, and draw this segment again. The new episodes can branch again at their later segments. If all episodes of a problem
+    have ended and there are fewer than M, the missing episodes start from the problem.
 
     A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two
     trajectories of a group share an action if, and only if, `branch` is equal at the same index. `links` has the `parent` and the number of
     `shared` turns. All episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns
-    that are shared, so that the environment did not play them).
+    that are shared; the environment did not play these turns).
     """
 
     share: float = 0.5  # share of M that starts from the problem, at least one episode; 1: independent episodes
@@ -190,7 +190,7 @@ class Branches:
         return out
 
     def _copies(self, one: Spoken, made: int) -> list[Branch]:
-        """Returns the copies of a branch at its new segment. `made`: the number of episodes that its group has already."""
+        """Returns the copies of a branch at its new segment. `made`: the number of episodes that the group has already."""
         branch, seat = one.branch, one.branch.seat
         turn, room = len(branch.played.actions), seat.request.count - made
         if turn == 0 or room <= 0 or one.entropy is None or branch.start is None:
@@ -205,7 +205,7 @@ class Branches:
         return [replace(branch, seat=s, episode=branch.episode.fork(key.fold(s.index)), parent=name, shared=turn) for s in seats]
 
     async def _stepped(self, one: Spoken) -> tuple[Branch, bool]:
-        """Returns the branch after its segment and the environment's answer to it, and whether the branch has ended."""
+        """Returns the branch after its segment and the environment's answer to this segment. Also returns whether the branch has ended."""
         branch, seat = one.branch, one.branch.seat
         action = seat.world.said(one.sampled, len(one.prompt.sequence), seat.request.player)
         answer = await self.play.answered(branch.episode, action, seat, len(branch.played.actions))

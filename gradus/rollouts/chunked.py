@@ -20,7 +20,7 @@ class Chunked:
 
     Chunk 1 answers the prompt q with up to `size` tokens. Every later chunk continues from q and `carry` tokens of the trace, with up to size - carry
     new tokens. The carried tokens are the first `head` tokens of the trace and its last carry - head tokens. The carried tokens are never
-    retokenised. Every chunk is a context of the trajectory; only the tokens that are sampled in it are actions. The token limit of the sampling is
+    retokenised. Every chunk is a context of the trajectory. Only the tokens that are sampled in the chunk are its actions. The token limit of the sampling is
     not used.
     """
 

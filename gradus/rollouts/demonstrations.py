@@ -1,4 +1,4 @@
-"""Makes trajectories of the answers that problems contain: worked solutions, demonstrated episodes, pairs of a better and a worse answer."""
+"""Makes trajectories from the answers that problems contain: worked solutions, demonstrated episodes, pairs of a better and a worse answer."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def answer_text(problem: Problem, name: str) -> str:
 
 
 def solved(request: Request, world: World) -> Context:
-    """Returns the context of the problem's worked solution or demonstrated episode. Raises UserError if the problem has none."""
+    """Returns the context of the problem's worked solution or demonstrated episode. Raises UserError if the problem has neither."""
     meta = request.problem.meta
     wanted = "solution" if world.task.environment is None else "demonstration"
     if meta.get(wanted) is None:
@@ -101,7 +101,7 @@ def solved(request: Request, world: World) -> Context:
 
 
 def handed_over(request: Request, parent: str, errand: Mapping[str, Any], world: World) -> Group:
-    """Returns the group of a demonstrated errand. It has the same name and links as an errand of a sampled episode."""
+    """Returns the group of a demonstrated errand. The group has the same name and links as an errand of a sampled episode."""
     role, turn = errand["role"], int(errand["turn"])
     asked = replace(request, prompt=({"role": "user", "content": errand["prompt"]},), tags=(*request.tags, "errand", role, turn))
     context = played(asked, [(str(seen), str(action)) for seen, action in errand["demonstration"]], world)

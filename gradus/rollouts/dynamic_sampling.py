@@ -17,7 +17,7 @@ from gradus.types.returned import check_kept
 
 @dataclass(frozen=True)
 class DynamicSampling:
-    """Asks the curriculum for more problems until `until` would keep the requested number of groups, or until `rounds` rounds are done.
+    """Samples more problems of the curriculum until the selection `until` would keep the requested number of groups, but at most `rounds` times.
 
     Each round asks only for as many problems as are missing, so no useful group is discarded. All groups are returned, also the groups that `until`
     would drop; the recipe's selection drops these groups. With `most`, the metric `examined` is the number of sampled problems per requested problem.
@@ -38,7 +38,10 @@ class DynamicSampling:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the judged groups of all rounds. In later rounds, requests have the tags "refill" and the round, so their draws differ."""
+        """Returns the judged groups of all rounds.
+
+        In later rounds, requests have two tags, "refill" and the number of the round, so they have other random draws.
+        """
         groups, sampled = await rolled(self.rollout, requests, world), len(requests)
         limit = float("inf") if self.most is None else int(self.most * len(requests))
         for index in count(1) if self.rounds is None else range(1, self.rounds):

@@ -58,7 +58,7 @@ def _unplayable(episode: Any, environment: Environment) -> Failed | None:
 
 
 async def closed(episode: Any, timeout: float) -> Failed | None:
-    """Closes an episode if it has a method `close`. Returns the failure of this method, which does not change the episode's result."""
+    """Closes an episode if it has a method `close`. Returns the failure of `close`, if any. This failure does not change the episode's result."""
     if not isinstance(episode, Closing):
         return None
     try:
@@ -91,7 +91,7 @@ def gate(environment: Environment) -> AbstractAsyncContextManager[Any]:
 async def stepped(episode: Any, action: Any, seats: Collection[str], timeout: float, method: str = "step") -> Turn | Failed:
     """Returns the environment's answer to an action, or its failure.
 
-    The answer may take `timeout` seconds in all, and the environment may compute without an await for `timeout` seconds. `seats`: the names of the
+    The answer may take `timeout` seconds in all. Between two awaits, the environment may compute for at most `timeout` seconds. `seats`: the names of the
     seats that the answer may ask to act next. `method`: "step", or "step_all" for an episode in which several seats act at the same time.
     """
     answer: Any

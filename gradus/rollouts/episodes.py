@@ -1,4 +1,4 @@
-"""Episodes of many turns: the player and an environment act in turn until one of them ends the episode. Contexts grow by appended tokens."""
+"""Episodes of many turns: the player and an environment act alternately until one of them ends the episode. Contexts grow by appended tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gradus.types.spaces import Action, Space, in_words
 
 @dataclass(frozen=True)
 class Seat:
-    """The place of one episode in a rollout: sample number `index` of a request in a world."""
+    """One episode of a rollout: sample number `index` of a request in a world."""
 
     request: Request
     index: int
@@ -55,7 +55,7 @@ class Played:
 class Episodes:
     """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so the world can sample in batches.
 
-    Every action token has the streams `turn` (int32, index of its turn), `state` (int64, a hash of the state in which it was chosen) and
+    Every action token has the streams `turn` (int32, index of its turn), `state` (int64, a hash of the state in which the token was chosen) and
     `valid` (bool, whether its action was legal). The reward of a turn is at its last action token, as component "environment".
     """
 
@@ -96,9 +96,9 @@ class Episodes:
 
     @asynccontextmanager
     async def running(self, environment: Environment, seat: Seat) -> AsyncIterator[Episode | Failed]:
-        """Starts an episode, gives the episode or its failure, and closes the episode at the end in every case.
+        """Starts an episode and yields the episode or its failure. At the end the episode is closed in every case.
 
-        If `environment.together` limits the open episodes, the start waits until another one is closed.
+        If `environment.together` limits the open episodes, the start waits until another episode is closed.
         """
         async with seat.through:
             episode = await self._begun(environment, seat)
@@ -210,7 +210,7 @@ def remembered(played: Played, history: int, world: World, player: str) -> Conte
 
 
 def trailing(played: Played, seat: Seat) -> Played:
-    """Adds the last observation after the last action if it consists of arrays. If the episode was cut off, the value of this observation completes
+    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the value of this observation completes
     the return."""
     last = played.turns[-1].observation
     if not isinstance(last, Mapping) or not last:
@@ -221,7 +221,7 @@ def trailing(played: Played, seat: Seat) -> Played:
 
 
 def abandoned(world: World, call: str) -> Callable[[float], None]:
-    """Returns a callback that records the call as timed out, so that a resumed run does not repeat the call."""
+    """Returns a callback that records a timeout of the call. A resumed run then does not repeat the call."""
     return lambda seconds: world.decide(call, Failed(f"the environment did not come back within {seconds:.0f} seconds", FailureKind.TIMEOUT).told)
 
 

@@ -1,4 +1,4 @@
-"""Extractors edit a library after a batch. They compare the answers of winners and losers, or they ask a language model."""
+"""Extractors edit a library after a batch. One extractor compares the answers of winners and losers. Another extractor asks a language model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Contrast:
-    """Adds features that all winners' answers of a group have and no loser's answer has. Deletes a text if a replay without it earns more.
+    """Adds the features that every winner's answer of a group has and no loser's answer has. Deletes a text if a replay without this text earns more.
 
-    Texts are tried one after the other, old texts first. A text is kept unless the batch earns more without it.
+    Texts are tried one after the other, old texts first. A text is kept unless the batch earns more without the text.
     """
 
     pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # regex for the features of an answer: words, and signs such as operations

@@ -1,4 +1,4 @@
-"""A library of short texts in front of every prompt. It is the state of a rollout, and an extractor edits it after every batch."""
+"""A library of short texts in front of every prompt. The library is the state of a rollout, and an extractor edits the library after every batch."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Recalling:
 
 
 def winners_and_losers(group: Group) -> tuple[list[Trajectory], list[Trajectory]]:
-    """Returns the trajectories with rewards above the group's mean, and the trajectories with rewards below it. Equal rewards give two empty lists."""
+    """Returns the trajectories with rewards above the group's mean, and the trajectories with rewards below it. If all rewards are equal, both lists are empty."""
     judged = [t for t in group.trajectories if t.failed is None]
     if not judged or len({t.value for t in judged}) == 1:
         return [], []

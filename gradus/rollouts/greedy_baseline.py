@@ -37,5 +37,5 @@ def greedy(request: Request, world: World) -> Request:
 
 
 def joined(group: Group, probe: Group) -> Group:
-    """Returns the group with the trajectories of `probe` at its end. The group's pool is unchanged."""
+    """Returns the group with the trajectories of `probe` added at the end. The group's pool is unchanged."""
     return group.but(trajectories=(*group.trajectories, *probe.trajectories))

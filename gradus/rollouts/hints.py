@@ -22,7 +22,7 @@ class Hint:
 
 
 def ladder(problem: Problem, kinds: Sequence[str]) -> tuple[Hint, ...]:
-    """Returns all hints of a problem, kind after kind. Within a kind, each hint has one part more than the hint before it.
+    """Returns all hints of a problem, kind after kind. Within a kind, each hint has one part more than the previous hint.
 
     Raises UserError if a kind is missing or is not a list of parts.
     """
@@ -40,6 +40,6 @@ def ladder(problem: Problem, kinds: Sequence[str]) -> tuple[Hint, ...]:
 
 
 def hinted(request: Request, hint: Hint, form: str, system: str | None) -> Request:
-    """Returns a request for one sample, with its own random draws. Its prompt ends with `form`, in which the hint replaces "{}"."""
+    """Returns a request for one sample, with its own random draws. The prompt of this request ends with `form`, in which the hint replaces "{}"."""
     prompt = after(prompt_of(request, system), form.replace("{}", hint.text))
     return replace(request, count=1, prompt=prompt, tags=(*request.tags, "hint", hint.level))

@@ -1,4 +1,4 @@
-"""Names of groups and trajectories. They are deterministic, and unique within a run."""
+"""Names of groups and trajectories. These names are deterministic, and unique within a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gradus.types import Request
 
 
 def group_name(request: Request) -> str:
-    """Joins with '/' the id of the problem, the player (unless it is the policy) and the tags."""
+    """Returns the id of the problem, the player (unless it is the policy) and the tags, joined by '/'."""
     player = () if request.player == "policy" else (request.player,)
     return "/".join(str(part) for part in (request.problem.id, *player, *request.tags))
 

@@ -1,4 +1,4 @@
-"""Makes data from the trajectories of a stage: right answers to imitate, pairs to compare, or problems with a low pass rate.
+"""Makes data from the trajectories of a stage: right answers to imitate, pairs to compare, problems with a low pass rate, or optimal values of problems.
 
 Every class reads only whole answers that the player `policy` sampled in one turn. Failed, untrained and auxiliary trajectories are left out.
 Answers that a limit cut off are left out, too, unless the class says otherwise.
@@ -6,13 +6,16 @@ Answers that a limit cut off are left out, too, unless the class says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from gradus.types import Ended, Group, Problem, Trajectory
 from gradus.types.ranges import check_ranges
 
+OPTIMAL_VALUE = "optimal_value"  # the column of `OptimalValues`
 _CUT = (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)
 
 
@@ -98,6 +101,38 @@ class PassRates:
             found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.right)
         rated = ((problem, sum(verdicts) / len(verdicts)) for problem, verdicts in found.values())
         return [{"problem": p, "pass_rate": rate} for p, rate in rated if self.least <= rate <= self.highest]
+
+
+def optimal_value(rewards: Sequence[float] | np.ndarray, *, beta: float) -> float:
+    """Returns beta log mean exp(r / beta) of the rewards [N]: their mean for beta = inf, and close to their maximum for a small beta."""
+    found = np.asarray(rewards, np.float64)
+    top = float(found.max())
+    if beta == float("inf"):
+        return float(found.mean())
+    return top + beta * float(np.log(np.exp((found - top) / beta).mean()))
+
+
+@dataclass(frozen=True)
+class OptimalValues:
+    """Makes one row per problem, with the `optimal_value` of its answers in the stage. Answers that a limit cut off count, too."""
+
+    beta: float = 0.5  # temperature, in units of the reward
+    solved: bool = False  # True: leaves out problems whose rewards are all 0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf]")
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset({OPTIMAL_VALUE})
+
+    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
+        """Returns the rows. Problems are in the order of their first answers."""
+        found: dict[str, tuple[Problem, list[float]]] = {}
+        for answer in answers(groups, cut=True):
+            found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.value)
+        kept = [(problem, rewards) for problem, rewards in found.values() if any(rewards) or not self.solved]
+        return [{"problem": problem, OPTIMAL_VALUE: optimal_value(rewards, beta=self.beta)} for problem, rewards in kept]
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
-"""Chooses the groups that are used in the update."""
+"""Chooses the groups, and the answers within each group, that are used in the update."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from gradus.types import Group, Key, Trajectory
+from gradus.types.ranges import check_ranges
+
+Ranks = Literal["all", "best", "best_and_random", "best_and_worst"]
 
 
 def without_failures(groups: Sequence[Group]) -> list[Group]:
@@ -96,3 +99,87 @@ class Best:
             else:
                 dropped.append(group)
         return kept, dropped
+
+
+@dataclass(frozen=True)
+class KeptByRank:
+    """Ranks the answers of each group by reward, and keeps the ranks that `rule` names. Of equal rewards the earlier answer has the better rank.
+
+    Reference: Shen and Zhang, Policy Filtration in RLHF, arXiv:2409.06957, section 4.
+    """
+
+    rule: Ranks = "best_and_random"
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        """Returns the groups with the kept answers, best first. Groups without an answer to train on are dropped."""
+        if self.rule == "all":
+            return list(groups), []
+        ranked = [sorted(learned(g), key=lambda t: -t.value) for g in groups]
+        kept = [g.but(trajectories=of_rank(r, self.rule, key.fold("rank", g.key))) for g, r in zip(groups, ranked, strict=True) if r]
+        return kept, [g for g, r in zip(groups, ranked, strict=True) if not r]
+
+
+def of_rank(ranked: Sequence[Trajectory], rule: Ranks, key: Key) -> tuple[Trajectory, ...]:
+    """Returns the answers that a rule keeps. `ranked`: at least one answer, best first. An answer is kept once, also if it is the best and the worst."""
+    if len(ranked) == 1 or rule == "best":
+        return (ranked[0],)
+    other = ranked[-1] if rule == "best_and_worst" else key.choice(ranked[1:])
+    return ranked[0], other
+
+
+def balanced(right: Sequence[bool], count: int) -> list[int]:
+    """Returns the indices of `count` answers, in order: the first right and the first wrong ones, half of each kind.
+
+    If there are too few of one kind, the other kind fills the rest. With fewer than `count` answers all are chosen.
+
+    >>> balanced([False, False, False, True], 2)
+    [0, 3]
+    """
+    rights, wrongs = ([i for i, verdict in enumerate(right) if verdict is kind] for kind in (True, False))
+    least = min(len(wrongs), count - min(count // 2, len(rights)))
+    return sorted([*rights[: count - least], *wrongs[:least]])
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """Keeps `count` answers of each group: the first right and the first wrong answers, half of each kind if there are enough.
+
+    Reference: Xiong et al., Reinforce-Ada, arXiv:2510.04996v1, algorithm 1.
+    """
+
+    count: int = 4
+    asks_right: ClassVar[str] = "Everything"  # the part to use instead if no answer is marked as right
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept, dropped = list[Group](), list[Group]()
+        for group in groups:
+            answers = learned(group)
+            chosen = tuple(answers[i] for i in balanced([t.right for t in answers], self.count))
+            if chosen:
+                kept.append(group.but(trajectories=chosen))
+            else:
+                dropped.append(group)
+        return kept, dropped
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Keeps the right trajectories of each group. The trajectories are weighted so that all groups have the same total weight, and the mean weight is 1.
+
+    Drops groups without a right trajectory that may be trained on.
+    """
+
+    asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        chosen = [tuple(t for t in learned(g) if t.right) for g in groups]
+        count, number = sum(map(len, chosen)), sum(map(bool, chosen))
+        kept = [
+            g.but(trajectories=tuple(t.but(weight=t.weight * count / (number * len(row))) for t in row))
+            for g, row in zip(groups, chosen, strict=True)
+            if row
+        ]
+        return kept, [g for g, row in zip(groups, chosen, strict=True) if not row]

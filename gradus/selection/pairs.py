@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gradus.selection.filters import learned
 from gradus.types import Frozen, Group, Key, Trajectory, UserError
@@ -160,3 +160,31 @@ def ranked(trajectories: Sequence[Trajectory], by: Sequence[Criterion]) -> list[
 def copied(trajectory: Trajectory, pair: int, preferred: bool) -> Trajectory:
     """Returns a copy of a trajectory, for one pair."""
     return trajectory.but(id=f"{trajectory.id}/pair/{pair}", links=Frozen({**trajectory.links, "preferred": preferred}))
+
+
+@dataclass(frozen=True)
+class RightWrongPair:
+    """Makes one pair of a right and a wrong trajectory per group, with the right one first. Drops groups that lack right or wrong trajectories.
+
+    `pairs`: "random"; "balanced": the least difference of lengths; "longest": the longest right and the shortest wrong one; "shortest": the reverse. Of
+    equal pairs the first is taken.
+    """
+
+    pairs: Literal["random", "balanced", "longest", "shortest"] = "random"
+
+    def __post_init__(self) -> None:
+        if self.pairs not in ("random", "balanced", "longest", "shortest"):
+            raise UserError(f'RightWrongPair.pairs is "{self.pairs}"; it must be random, balanced, longest or shortest')
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept, dropped = list[Group](), list[Group]()
+        for group in groups:
+            found = ranked(learned(group), (Right(),))
+            if not found:
+                dropped.append(group)
+                continue
+            surplus = [right.actions - wrong.actions for right, wrong in found]
+            scores = {"balanced": [abs(s) for s in surplus], "longest": [-s for s in surplus], "shortest": surplus}.get(self.pairs)
+            chosen = key.fold("pair", group.key).choice(range(len(found))) if scores is None else scores.index(min(scores))
+            kept.append(group.but(trajectories=found[chosen]))
+        return kept, dropped

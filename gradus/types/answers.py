@@ -1,20 +1,22 @@
 """Finds the final answer of a text, brings it into a form that can be compared, and sorts completions into classes of equal answers.
 
-The final answer is the first of these that the text has: the text after the last `####`, the content of the last `\\boxed{}`, the text after the last
+The final answer is the first of these parts that exists: the text after the last `####`, the content of the last `\\boxed{}`, the text after the last
 `answer:`, the whole text. After `####` and `answer:` the final answer ends at the end of the line. If the expected answer has no "=", only the right
 side of an equation is compared: the answer 12+30=42 counts as 42.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 # the number of digits is limited, so that a number from a model is cheap to compare
 _NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+EntropyForm = Literal["clusters", "shannon"]
 _LABEL = re.compile(r"\banswer\s*:", re.IGNORECASE)
 
 
@@ -69,7 +71,7 @@ def same_answer(given: str, answer: Any) -> bool:
 
 
 def answer_classes(completions: Sequence[str]) -> list[int]:
-    """Returns the number of each completion's class. Completions with equal answers (`answered`) form one class. Classes are numbered from 0 in the
+    """Returns the class number of each completion. Completions with equal answers (`answered`) form one class. Classes are numbered from 0 in the
     order of their first completions. A completion without an answer forms its own class.
 
     >>> answer_classes(["1+2=3", "answer: 3.0", "= 4", "=", "="])
@@ -80,8 +82,21 @@ def answer_classes(completions: Sequence[str]) -> list[int]:
     return [numbers.setdefault(("none", at) if answer is None else answer, len(numbers)) for at, answer in enumerate(said)]
 
 
+def semantic_entropy(counts: Sequence[int], *, form: EntropyForm = "clusters") -> float:
+    """Returns the entropy in nats of classes with these numbers of answers: the mean of -ln p over classes, or over answers ("shannon").
+
+    A class with the number 0 does not count. Without an answer the entropy is 0.
+
+    >>> [round(semantic_entropy([4, 2, 2], form=form), 4) for form in ("clusters", "shannon")]
+    [1.1552, 1.0397]
+    """
+    found, total = [n for n in counts if n], sum(counts)
+    weights = [1 / len(found)] * len(found) if form == "clusters" else [n / total for n in found]
+    return math.fsum(w * math.log(total / n) for w, n in zip(weights, found, strict=True))
+
+
 def macro_f1(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
-    """Returns the mean over the classes in `truth` of F1 = 2 TP / (2 TP + FP + FN). A prediction that is no class is wrong, and so is None.
+    """Returns the mean of F1 = 2 TP / (2 TP + FP + FN) over the classes in `truth`. A prediction that is not one of these classes, such as None, is wrong.
 
     >>> round(macro_f1("aabb", "abbb"), 4)
     0.7333
@@ -98,7 +113,7 @@ def _line(text: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    """The content of the last \\boxed{...}; None if the text has no box, or if its braces never close."""
+    """The content of the last \\boxed{...}; None if the text has no box, or if the braces of the box never close."""
     start = text.rfind("\\boxed{")
     depth = 0
     for at in range(start + len("\\boxed"), len(text) if start >= 0 else 0):

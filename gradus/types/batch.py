@@ -19,7 +19,7 @@ from gradus.types.signals import LogProb, Signal, Want
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one source in the WHOLE mini-batch. A slice of the batch keeps these numbers, so no mean depends on micro-batches."""
+    """The counts of one source in the WHOLE mini-batch. A slice of the batch keeps these numbers, so no mean depends on the division into micro-batches."""
 
     actions: int
     trajectories: int
@@ -32,7 +32,7 @@ class Batch:
     """The A actions of `contexts`, in the order of the contexts. Float rows have the dtype of the update; ids are int64.
 
     `in_trajectory`: for every action, the number of actions of its trajectory. `in_group`: the number of actions in its group that have the same
-    source. Both count in the whole mini-batch.
+    source. Both numbers refer to the whole mini-batch.
     """
 
     contexts: tuple[Context, ...]
@@ -74,7 +74,7 @@ class Batch:
         return replace(self, **take, old=old, signals=signals, contexts=self.contexts if contexts is None else contexts)
 
     def slice(self, contexts: Sequence[int]) -> tuple[Batch, Tensor]:
-        """A batch that has only these contexts, in the given order, and the index of its rows in this batch."""
+        """Returns (a batch that has only these contexts, in the given order; the indices of its rows in `self`)."""
         if list(contexts) == list(range(len(self.contexts))):
             return self, torch.arange(self.actions)
         starts = np.concatenate([[0], np.cumsum([c.actions for c in self.contexts])])
@@ -106,7 +106,8 @@ class Batch:
         return np.split(np.argsort(ids, kind="stable"), np.cumsum(lengths)[:-1])
 
     def of(self, source: str) -> tuple[Batch, Tensor | None]:
-        """A batch of the actions whose trajectory comes from `source`, and the index of their rows. (self, None) if all actions come from `source`."""
+        """Returns (a batch of the actions whose trajectory comes from `source`; the indices of their rows in `self`). If all actions come from `source`,
+        returns (self, None)."""
         mine = np.array([t.source == source for t in self.trajectories])
         if mine.all():
             return self, None
@@ -183,5 +184,6 @@ def _behaviour(context: Context) -> np.ndarray:
 
 
 def segment_sum(values: Tensor, ids: Tensor, count: int) -> Tensor:
-    """Adds the rows that have the same id: [count, ...]. The forward index_add and the backward index_select are deterministic."""
+    """Adds the rows of `values` that have the same id. The result has the shape [count, ...]. The forward index_add and the backward index_select are
+    deterministic."""
     return torch.zeros((count, *values.shape[1:]), dtype=values.dtype).index_add(0, ids, values)

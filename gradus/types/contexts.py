@@ -33,7 +33,7 @@ class Ended(enum.Enum):
 class Seen:
     """Pictures or arrays of one shape that a context shows between its tokens.
 
-    Item i takes `length[i]` of the context's own tokens. The first of them is token `at[i]`.
+    Item i takes `length[i]` of the context's own tokens. The first of these tokens has the index `at[i]`.
     """
 
     name: str  # "image", or the name of an array of the observation
@@ -75,7 +75,7 @@ class Seen:
         return made
 
     def since(self, start: int) -> Seen | None:
-        """The items that begin at token `start` or later, with places counted from `start`; None without such items. The rows are shared, not copied.
+        """The items that begin at token `start` or later, with places counted from `start`; None if there are no such items. The rows are shared, not copied.
         """
         begin = int(np.searchsorted(self.at, start))
         if begin == len(self.at):
@@ -96,7 +96,7 @@ class Context:
     """One contiguous token sequence of a model, exactly as sampled.
 
     The full sequence is `prefix` (the first tokens of `parent`, stored once for all children) followed by `tokens`.
-    `chosen` marks the own tokens that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
+    `chosen` marks the tokens of `tokens` that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
     """
 
     tokens: np.ndarray  # int32 [T], own tokens
@@ -133,12 +133,12 @@ class Context:
 
     @cached_property
     def sequence(self) -> np.ndarray:
-        """The prefix followed by the own tokens, int32 [prefix + T]."""
+        """The prefix followed by the context's own tokens, int32 [prefix + T]."""
         return np.concatenate([self.prefix, self.tokens]) if self.parent is not None else self.tokens
 
     @cached_property
     def shown(self) -> tuple[Seen, ...]:
-        """All media of the sequence, with one entry per name, shape and kind. `at` counts from the start of `sequence`."""
+        """All media of the sequence, with one entry per combination of name, kind, shape, type and rate. `at` counts from the start of `sequence`."""
         inherited = () if self.parent is None else self.parent[0].shown_in(self.parent[1])
         if not self.seen:
             return inherited
@@ -192,7 +192,7 @@ class Context:
         return identity(self.sequence[:count], [thing for thing in self.things if thing[0] < count])
 
     def then(self, piece: Context) -> Context:
-        """This context followed by the own tokens of `piece`, with their choices, rewards, streams and media.
+        """This context followed by `piece`'s own tokens, with their choices, rewards, streams and media.
 
         Raises ValueError if both contexts have actions and the names of their streams differ.
         """
@@ -242,7 +242,7 @@ def prompt_context(tokens: Sequence[int] | np.ndarray, seen: tuple[Seen, ...] = 
 
 
 def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
-    """Makes a piece of given actions. All tokens are marked as chosen, and no token has a log-probability."""
+    """Makes a piece (a context to append to another context) of given actions. All tokens are marked as chosen, and no token has a log-probability."""
     array = np.array(tokens, dtype=np.int32)
     return Context(array, np.ones(len(array), dtype=bool))
 
@@ -250,14 +250,15 @@ def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
 def following(tokens: Sequence[int] | np.ndarray, after: Context) -> Context:
     """Makes a piece of tokens that no player chose.
 
-    If `after` already ends with the first of these tokens (the end token that the model sampled), the piece leaves it out.
+    If `after` already ends with the first of these tokens (the end token that the model sampled), the piece leaves this token out.
     """
     array = np.asarray(tokens, np.int32)
     return prompt_context(array[1:] if len(array) and len(after.tokens) and after.tokens[-1] == array[0] else array)
 
 
 def identity(tokens: np.ndarray, things: Sequence[tuple[int, int, str, str]] = ()) -> bytes:
-    """Bytes that are equal only if the tokens and the media (place, tokens, name, digest) are equal. Without media: the bytes of the tokens."""
+    """Bytes that are equal only if the tokens and the media (place, number of tokens, name, digest) are equal. Without media, the result is the bytes of the
+    tokens."""
     text = tokens.astype(np.int32, copy=False).tobytes()
     # 17 more bytes: no number of tokens has this length, so a text never equals a text with pictures
     return text if not things else text + b"\0" + hashlib.blake2b(json.dumps(sorted(things)).encode(), digest_size=16).digest()
@@ -285,7 +286,7 @@ def columns(seen: Sequence[Seen]) -> tuple[Seen, ...]:
 def joined(seen: Sequence[Seen], more: Sequence[Seen]) -> tuple[Seen, ...]:
     """Joins the media of `seen` and of `more`, in this order. The `columns` of the result equal the `columns` of (*seen, *more).
 
-    A new entry is merged with the previous entry of the same name and shape, unless the previous entry is longer. So a thousand single observations
+    A new entry is merged with the last entry of the same name, kind, shape, type and rate, unless that entry has more items. So a thousand single observations
     need at most ten entries per name, and each observation is copied at most ten times.
     """
     found = list(seen)

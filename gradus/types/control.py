@@ -1,7 +1,7 @@
 """Wants and signals of controllers: Q-values, drawn actions and single numbers.
 
-Log-probability, entropy and value are in `types.signals`. The stream `key` (uint64, one per row, equal within a context) and the weights determine a
-drawn action. So every reader of a context gets the same draw, as a want with gradient or as a signal without gradient.
+Log-probability, entropy and value are in `types.signals`. The weights and the stream `key` (one uint64 number per row, the same for all rows of a context)
+determine a drawn action. So every reader of a context gets the same draw, as a want with gradient or as a signal without gradient.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class QOfCandidates(Want):
 
 @dataclass(frozen=True)
 class QOfUniform(Want):
-    """The values of `count` random actions from every head, and the log-density of these actions as a last row. [A, heads + 1, count]
+    """The values that every head gives to `count` random actions, and the log-density of these actions as a last row. [A, heads + 1, count]
 
     The actions are uniform in the Box. The stream `key` gives the draws.
     """
@@ -143,7 +143,7 @@ class DrawnSeveral(Want):
 
 @dataclass(frozen=True)
 class Number(Want):
-    """The player's number, which depends on no observation, repeated for every row. [A]"""
+    """The single number that the player learns, repeated for every row. The number depends on no observation. [A]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"number"})
 
@@ -152,7 +152,7 @@ class Number(Want):
 
 
 def moved_on(context: Context) -> Context:
-    """Replaces each observation of a context by the observation after the action. Raises ValueError if the context lacks these streams."""
+    """Replaces each observation of a context by the observation after the action, from the stream `next.NAME`. Raises ValueError if such a stream is missing."""
     after = {seen.name: context.streams[NEXT + seen.name] for seen in context.seen if NEXT + seen.name in context.streams}
     if not after or len(after) < len(context.seen):
         raise ValueError(
@@ -196,7 +196,7 @@ class Candidates(Signal):
 
 @dataclass(frozen=True)
 class QValues(Signal):
-    """The values, from all heads, of the taken action in the present state, or of the action of another signal in the next state. [A, heads]"""
+    """The values that all heads give to an action: the taken action in the present state, or the action of the signal `of` in the next state. [A, heads]"""
 
     of: Signal | None = None  # None: the taken action; NextAction(...): the action that it draws in the next state
 
@@ -257,7 +257,7 @@ class DrawnAction(Signal):
 
 @dataclass(frozen=True)
 class NumberOf(Signal):
-    """The player's number, which depends on no observation, repeated for every row. [A]"""
+    """The single number that the player learns, repeated for every row, without gradient. [A]"""
 
     @property
     def want(self) -> Want:
@@ -306,7 +306,7 @@ def _nothing(context: Context) -> Context:
 
 
 def _other(context: Context, name: str) -> np.ndarray:
-    """A stream `key` for the same rows that gives other draws."""
+    """Makes a new stream `key` for the rows of the context. Each `name` gives other draws."""
     value = Key(int(context.streams["key"][0])).fold(name).value if context.actions else 0
     return np.full(context.actions, value, np.uint64)
 

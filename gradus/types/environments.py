@@ -41,7 +41,7 @@ class Errand:
 
 
 class Episode(Protocol):
-    """One running episode. `first`: the turn before the first action, which has the first observation.
+    """One running episode. `first`: the turn with the first observation, before any action.
 
     An episode may also be `Forkable`, `Closing`, `Restorable` or `Joint`. A part that needs one of these abilities declares it.
     """
@@ -56,7 +56,7 @@ class Forkable(Protocol):
     """An episode that can be copied."""
 
     def fork(self, key: Key) -> Episode:
-        """Makes an independent episode in the same state. It takes all its later random draws from `key`."""
+        """Makes an independent episode in the same state. The new episode takes all its later random draws from `key`."""
         ...
 
 
@@ -87,5 +87,5 @@ class Joint(Protocol):
         ...
 
     async def step_all(self, actions: Mapping[str, Any]) -> Turn:
-        """Takes the actions of all seats that act now, and returns the turn."""
+        """Executes the actions of all seats that act now, and returns the next turn."""
         ...

@@ -1,4 +1,4 @@
-"""The exception for errors of the user, and suggestions for misspelt names."""
+"""The exception for errors that a user can correct, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "", first: Iterable[str] = ()) -> UserError:
     """The error for an unknown name: 'unknown recipe "grop" (did you mean grpo?)', followed by the remedy `where`.
 
-    It lists the known names. If there are more than 24 known names, it lists only the names in `first`, and gives the number of the other names.
+    The message lists the known names. If there are more than 24 known names, the message lists only the names in `first`, and gives the number of the other names.
     """
     known, some = list(known), sorted(first)
     listed = ", ".join(sorted(known)) if len(known) <= 24 else f"{', '.join(some)}, and {len(known) - len(some)} others" if some else ""

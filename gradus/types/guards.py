@@ -1,4 +1,4 @@
-"""The settings of a run's checks of itself: non-finite numbers, and differences between the log-probabilities of rollout and update."""
+"""The settings of a run's checks for non-finite numbers, and for differences between the log-probabilities of rollout and update."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def bytes_of(text: str) -> int:
 class Guard:
     """How a run reacts to non-finite numbers. If the loss, a gradient, an advantage or a log-probability is not finite, no weight changes.
 
-    After `in_a_row` consecutive steps of this kind the run returns to its last good checkpoint and draws other data. If the run would need more than
-    `returns` such returns, it stops.
+    After `in_a_row` consecutive steps with a skipped update, the run returns to its last good checkpoint and draws other data. If the run would need more than
+    `returns` such returns, the run stops.
     """
 
     in_a_row: int = 3  # number of consecutive steps with a skipped update, after which the run returns to a checkpoint
@@ -50,10 +50,9 @@ class Guard:
 class Agreement:
     """How a run checks that rollout and update compute the same log-probabilities of new samples.
 
-    The run compares them at the start and every `every` steps. A difference is the difference between the two log-probabilities of a token. `metric`
-    "mean" is the mean of
-    |difference|, and "max" is the largest |difference|. "kl" is the mean of r - 1 - log r, where r = probability in the update / probability in the
-    rollout. All three are in nats per token.
+    The run compares the log-probabilities at the start and every `every` steps. A difference is the difference between the two log-probabilities of a token.
+    `metric` "mean" is the mean of |difference|, and "max" is the largest |difference|. "kl" is the mean of r - 1 - log r, where r = probability in the update /
+    probability in the rollout. All three are in nats per token.
     """
 
     every: int = 50  # steps between comparisons; 0: never

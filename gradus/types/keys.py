@@ -1,6 +1,6 @@
 """Keyed draws: every random number is a function of a path such as (seed, purpose, step, problem, sample) and a position.
 
-No generator has a state. So no draw depends on the batch, the order or an interruption of the run, and a run saves no generator.
+There is no generator with a state. So no draw depends on the batch, the order or an interruption of the run, and a run saves no generator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 
 def uniforms(keys: np.ndarray | np.uint64, positions: np.ndarray) -> np.ndarray:
-    """Draws one number in [0, 1) per pair of a key (uint64) and a position (integer). float64 with 53 random bits; the shapes broadcast."""
+    """Draws one number in [0, 1) per pair of a key (uint64) and a position (integer). The numbers are float64 with 53 random bits. The shapes of both arguments
+    broadcast."""
     bits = mix(mix(np.asarray(keys, dtype=np.uint64)) ^ mix(np.asarray(positions).astype(np.uint64)))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -64,7 +65,7 @@ class Key:
         return np.argsort(mix(np.arange(n).astype(np.uint64) ^ mix(np.array([self.value], dtype=np.uint64))), kind="stable")
 
     def random(self) -> random.Random:
-        """A new generator for code that needs one (problem generators). Do not share or store it."""
+        """A new `random.Random` for code that needs a generator (problem generators). Do not share or store this generator."""
         return random.Random(self.value)
 
     def choice(self, items: Sequence[T]) -> T:

@@ -1,4 +1,5 @@
-"""Estimates of log-probabilities from masked models: which tokens of an answer each forward pass hides, and a factor for each hidden token.
+"""Estimates of log-probabilities from masked models. A law of masks decides which tokens of an answer each forward pass hides, and gives each hidden token a
+factor.
 
 A masked model gives the probability of a hidden token from the visible tokens. So the log-probability of an answer is an estimate over random masks.
 A law of masks draws K passes. The estimate of a token is the sum over the passes of factor * log p(token | visible tokens of the pass). Equal keys
@@ -55,7 +56,7 @@ class Unmask:
 
 @dataclass(frozen=True)
 class OneStep:
-    """One pass with the whole answer hidden: log p(token | prompt). diffu-GRPO, arXiv:2504.12216."""
+    """One pass with the whole answer hidden, so the estimate is log p(token | prompt). Reference: diffu-GRPO, arXiv:2504.12216."""
 
     def draw(self, actions: int, shared: Key, own: Key) -> tuple[np.ndarray, np.ndarray]:
         return np.ones((1, actions), bool), np.ones((1, actions))
@@ -63,11 +64,11 @@ class OneStep:
 
 @dataclass(frozen=True)
 class Coupled:
-    """Three passes: all tokens hidden, a random mask hidden, its complement hidden. arXiv:2506.20639.
+    """Three passes. They hide all tokens, the tokens of a random mask, and the tokens outside this mask. Reference: arXiv:2506.20639.
 
-    Each token is in the mask with probability m, which is uniform in [low, high] and equal for all answers of the update. So each token is hidden in
-    the first pass and in one of the other two passes. For a token in the mask, v = log p / m. For any other token, v = log p / (1 - m). The estimate
-    is (log p_all_hidden + v) / 2.
+    Each token is in the mask with probability m, which is uniform in [low, high] and equal for all answers of the update. Each token is hidden in the first
+    pass and in one of the other two passes. For a token in the mask, v = log p / m. For any other token, v = log p / (1 - m). The estimate is (log p_all_hidden
+    + v) / 2.
     """
 
     low: float = 0.2
@@ -88,10 +89,10 @@ class Coupled:
 
 @dataclass(frozen=True)
 class Quadrature:
-    """The ELBO, which is the integral over t in (0, 1) of E[sum of hidden log p] / t, computed with Gauss-Legendre nodes. arXiv:2510.08554.
+    """The ELBO, which is the integral over t in (0, 1) of E[sum of hidden log p] / t, computed with Gauss-Legendre nodes. Reference: arXiv:2510.08554.
 
-    The levels t are the fixed nodes; only the masks are random. At node t each token is hidden with probability t, in `draws` passes. The factor of a
-    hidden token is weight / (t * draws).
+    The levels t are the fixed nodes; only the masks are random. At node t each token is hidden with probability t, in `draws` passes. The factor of a hidden
+    token is (weight of the node) / (t * draws).
     """
 
     nodes: int = 3
@@ -110,7 +111,7 @@ class Quadrature:
 class RandomLevels:
     """The ELBO from `draws` random levels t, uniform in (0, 1], with one mask per level.
 
-    Levels and masks are both random. The estimate is unbiased, and its variance is large.
+    Levels and masks are both random. The estimate is unbiased, but its variance is large.
     """
 
     draws: int = 3
@@ -126,7 +127,7 @@ class RandomLevels:
 
 @functools.cache
 def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending Gauss-Legendre nodes in (0, 1), and weights that sum to 1. They are exact for polynomials up to degree 2 * `nodes` - 1.
+    """Ascending Gauss-Legendre nodes in (0, 1), and weights that sum to 1. This quadrature is exact for polynomials up to degree 2 * `nodes` - 1.
 
     >>> [x.round(5).tolist() for x in gauss(2)]
     [[0.21132, 0.78868], [0.5, 0.5]]
@@ -140,7 +141,7 @@ def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Denoised(Want):
-    """factor * log p(token | visible tokens of the pass), for every pass of `masks`; 0 for a visible token. The sum over K estimates log p. [A, K]
+    """factor * log p(token | visible tokens of the pass), for every pass of `masks`; 0 for a visible token. The sum over the K passes estimates log p. [A, K]
 
     The temperature is 1. An update draws new masks in every epoch: epoch n uses the step's key and `move` n. If `move` is None, the given key itself
     draws the masks. In this way an objective reads the current and the old policy with equal masks. A signal must name its `move`.

@@ -138,7 +138,7 @@ def readable(message: Mapping[str, Any]) -> str:
 
 
 def changed(message: Mapping[str, Any], before: str = "", after: str = "") -> dict[str, Any]:
-    """A copy of the message with `before` and `after` added to its content as text. The media keep their order."""
+    """A copy of the message with the text `before` added at the start of its content, and `after` at the end. The media keep their order."""
     content = message.get("content")
     if isinstance(content, (list, tuple)):
         return {**message, "content": (*_text(before), *content, *_text(after))}

@@ -1,4 +1,4 @@
-"""Converts values to JSON and back. Tuples and media stay tuples and media; mappings become `Frozen`."""
+"""Converts values to JSON and back. Tuples stay tuples, and media stay media; mappings become `Frozen`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Head:
-    """Heads on a model. If `of` is a player, the heads share its trunk, without gradient to the trunk. If `of` is a Copy, they are a separate network.
+    """Heads on a model. If `of` is a player, the heads share the trunk of its model, and the trunk gets no gradient from the heads. If `of` is a Copy, the
+    heads have their own trunk.
 
     `over` "action": one number per action, computed from the state before the action. "vocabulary": one number per token of the vocabulary;
     `Value(name)` then reads the number of the taken action.
@@ -39,7 +40,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Adapter:
-    """LoRA on frozen weights: W + (alpha / rank) B A. An Adapter as the model of the policy adapts the model of the run."""
+    """LoRA on frozen weights: W + (alpha / rank) B A. If the policy's model is an Adapter, it adapts the run's model."""
 
     of: str | None = None  # another player, whose weights it shares without a copy; None: the run's model
     rank: int = 8
@@ -58,7 +59,7 @@ class Adapter:
 class Steering:
     """One trained vector per layer, added to the layer's output; all other weights are frozen.
 
-    If it is the policy's model, it steers the run's model.
+    If the policy's model is a Steering, it steers the run's model.
     """
 
     of: str | None = None  # another player, whose weights it shares without a copy; None: the run's model
@@ -125,7 +126,8 @@ class MovingAverage:
 
 @dataclass(frozen=True)
 class Fresh:
-    """A small network. The seed of the run decides its first weights. The environment's observations and actions decide its sizes.
+    """A small network. The seed of the run determines the first weights of the network. The environment's observations and actions determine the sizes of its
+    inputs and outputs.
 
     Weights and biases of a layer with n inputs are uniform between -1 / sqrt(n) and 1 / sqrt(n). A pointer reads `query` [d] and `candidates` [n, d].
     The pointer chooses candidate i with probability softmax(h(candidate_i) . h(query)) over all n candidates; h is one linear layer. An array

@@ -48,7 +48,7 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """Its abilities: fork, text, pack, lora; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME, velocity, ...)."""
+        """The abilities of the policy: fork, text, pack, lora; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME, velocity, ...)."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Policy(Protocol):
         ...
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """The piece that ends the last turn of `after`, shows the observation, and opens the next turn. None of its tokens is chosen."""
+        """The piece that ends the last turn of `after`, shows the observation, and opens the next turn. No token of the piece is marked as chosen."""
         ...
 
     def told(self, action: Action) -> Context:

@@ -19,7 +19,7 @@ def declared_range(cls: type, name: str) -> str | None:
 def check_ranges(part: Any, **ranges: str) -> None:
     """Raises UserError for the first field outside its interval, as in `check_ranges(self, clip="(0, inf)", betas="[0, 1)")`.
 
-    Every number of a tuple must lie in the interval. None is always allowed, NaN never. A field with the type `int` accepts only whole
+    Every number of a tuple must lie in the interval. None is always allowed; NaN is never allowed. A field with the type `int` accepts only whole
     numbers.
     """
     _DECLARED.setdefault(type(part), {}).update(ranges)

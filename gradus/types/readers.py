@@ -112,8 +112,8 @@ class LogProbsOf(Want):
 
 @dataclass(frozen=True)
 class After:
-    """A view that moves every action one token later, so the row of an action is read after the action. `Viewed(Value("q"), After())` is the value of
-    state and action.
+    """A view that moves every action one token later, so the row of an action is read after the action. `Viewed(Value("q"), After())` is the value of a state
+    and the action taken in it.
 
     The token after the last action may be any token, because the model does not read it. Streams and log-probabilities stay with their actions.
     """
@@ -189,9 +189,9 @@ class AttentionStat(Want):
 
 @dataclass(frozen=True)
 class LastLayer(Want):
-    """The input of the output head, followed by `top` probabilities, followed by the tokens of these probabilities. [A, d + 2 top]
+    """The input of the output head, then the probabilities of the `top` most likely tokens, then these tokens. [A, d + 2 top]
 
-    The tokens are the most likely tokens. With `action` the first of these tokens is the action of the row. If the vocabulary is smaller than `top`,
+    With `action`, the first of these tokens is the action of the row. If the vocabulary is smaller than `top`,
     the last entries have probability 0 and token -1. The gradient of log p with respect to the logits can be computed from these numbers. The inputs
     and the probabilities have gradients.
     """

@@ -101,7 +101,8 @@ class Problem:
 
     @property
     def reference(self) -> str | None:
-        """The answer as text; the first answer if there are several. None without an answer, for a mapping, or for an integer above 4,000 digits."""
+        """The answer as text; the first answer if there are several. None if there is no answer, or if the answer is a mapping or an integer with more than
+        4,000 digits."""
         answer = next(iter(self.answer), None) if isinstance(self.answer, list | tuple) else self.answer
         if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # str() takes 4,300 digits
             return None
@@ -192,7 +193,7 @@ class Trajectory:
 
     @property
     def failed(self) -> str | None:
-        """The reason of the failure; None without a failure. A missing or non-finite reward is also a failure."""
+        """The reason for the failure; None if there was no failure. A missing or non-finite reward is also a failure."""
         if isinstance(self.reward, Failed):
             return self.reward.reason
         if self.reward is None or self.reward is NOT_APPLICABLE:

@@ -1,4 +1,4 @@
-"""Checks the values that parts return. If a value is wrong, a UserError names class, method, file, line, the value and the right form.
+"""Checks the values that parts return. If a value is wrong, a UserError names the class, the method, the file, the line, the value and the correct form.
 
 The functions copy no array and read no numbers of a tensor. Tensors are checked in `gradus.objectives.returned`.
 """
@@ -201,7 +201,8 @@ def _judgement_fault(judgement: Judgement, t: Trajectory) -> str | None:
 
 
 def check_kept(part: Any, value: Any, groups: Sequence[Group], key: Any) -> None:
-    """Raises UserError unless a selection returned (kept groups, dropped groups). No trajectory may be kept twice, or kept and dropped."""
+    """Raises UserError unless a selection returned (kept groups, dropped groups). No trajectory may be kept twice, and no trajectory may be both kept and
+    dropped."""
     due = "two lists of Group: (kept, dropped)"
     if not isinstance(value, tuple) or len(value) != 2:
         raise wrong(part, "keep", shown(value), due)
@@ -218,7 +219,7 @@ def check_kept(part: Any, value: Any, groups: Sequence[Group], key: Any) -> None
 
 
 def assigned(rule: Any, groups: Sequence[Group], signals: Any) -> list[list[Credited]]:
-    """Returns the credit that a rule within another rule assigns, after `check_credited`."""
+    """Returns the credit that an inner rule of a credit rule assigns, and checks it with `check_credited`."""
     rows: list[list[Credited]] = rule.assign(groups, signals)
     check_credited(rule, rows, groups)
     return rows

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Opened(Protocol):
-    """The outputs of one forward pass for the A actions of its contexts. The first call of a method computes its result and keeps it.
+    """The outputs of one forward pass for the A actions of its contexts. The first call of a method computes its result, and later calls return the same result.
 
     Each policy has only the methods of its abilities (`Policy.can`). Language models have the methods from `logprobs` to `head` in the order below.
     Flow generators have `logprobs`, `velocity` and `matching`. Masked models have `denoised`.
@@ -77,7 +77,7 @@ class Opened(Protocol):
         ...
 
     def matching(self, draws: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws]. The key of each sample draws the pairs of time and noise."""
+        """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws]. The key of each sample determines its pairs of time and noise."""
         ...
 
     def denoised(self, masks: Any, key: Key) -> Tensor:
@@ -86,9 +86,9 @@ class Opened(Protocol):
 
 
 class View(Protocol):
-    """Changes the input of a model before the same actions: other media, masked patches, a privileged prompt. Equal views give equal contexts.
+    """Changes the tokens or media that a model reads before the same actions: other media, masked patches, or a privileged prompt. Equal views give equal contexts.
 
-    If a view has the class attribute `later` = True, it moves each action to a later token, so that its row is read after the action.
+    If a view has the class attribute `later` = True, it moves each action to a later token, so that the row of the action is read after the action.
     """
 
     def of(self, context: Context, key: Key) -> Context:
@@ -197,7 +197,8 @@ def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
 
 
 def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
-    """The signals and all signals that they need, each once. A signal comes after all signals that it needs. Raises UserError for a circle."""
+    """The signals and all signals that they need, each once. A signal comes after all signals that it needs. Raises UserError if signals need each other in a
+    circle."""
     out: dict[Signal, None] = {}
 
     def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
@@ -230,7 +231,7 @@ class LogProb(Want):
 
 @dataclass(frozen=True)
 class EntropyOf(Want):
-    """The entropy of the distribution at the action, in nats. [A]"""
+    """The entropy of the distribution from which the action is drawn, in nats. [A]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"entropy"})
 
@@ -268,7 +269,7 @@ class HeadRow(Want):
 
 @dataclass(frozen=True)
 class Viewed(Want):
-    """The rows of `reads` for the contexts under the view `through`. So one objective can read LogProb() and Viewed(LogProb(), Masked(0.6))."""
+    """The rows of `reads` for the contexts under the view `through`. So one objective can read both LogProb() and Viewed(LogProb(), Masked(0.6))."""
 
     reads: Want
     through: View
@@ -361,7 +362,7 @@ class LogProbs(Signal):
 
 @dataclass(frozen=True)
 class Entropy(Signal):
-    """The entropy of the distribution at every action, in nats. [A]"""
+    """The entropy of the distribution from which every action is drawn, in nats. [A]"""
 
     @property
     def want(self) -> Want:

@@ -31,7 +31,7 @@ class Choice:
             raise ValueError(f"the names of a Choice are {list(self.names)}; give one or more names that differ in more than case and outer spaces")
 
     def index(self, action: Action) -> int | None:
-        """The index of an action that is given as an index or as text; None if it fits no name. Case and surrounding space do not matter."""
+        """The index of an action that is given as an index or as text; None if the action fits no name. Case and surrounding space do not matter."""
         if isinstance(action, str):
             said = action.strip().lower()
             return next((i for i, name in enumerate(self.names) if name.strip().lower() == said), None)

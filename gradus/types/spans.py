@@ -1,4 +1,4 @@
-"""Marks the actions of a text by its regions: steps, lines, phrases. The text is matched, and its tokens are never encoded again.
+"""Marks actions by the region of the text that contains them: a step, a line or a phrase. Regions are found in the decoded text, which is never encoded again.
 
 A marking gives every action the number of its region, or -1 if the action is in no region. The streams `span` and `segment` contain such numbers.
 """
@@ -42,8 +42,8 @@ def ends(tokens: np.ndarray, text: Reads) -> np.ndarray:
 
 
 def numbered(until: np.ndarray, regions: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Returns int32 [A]: for every token the index of the region with most of its characters, -1 if no region has any. Of equal regions the first
-    counts.
+    """Returns int32 [A]: for every token, the index of the region that contains most of the token's characters, or -1 if no region contains any. If several
+    regions contain equally many characters, the first region counts.
 
     Args: `until` [A]: as in `ends`. `regions`: (first character, character after the last) of each region. A token without characters is in a region
     if the characters before and after it are in the region.
@@ -62,7 +62,7 @@ def numbered(until: np.ndarray, regions: Sequence[tuple[int, int]]) -> np.ndarra
 
 
 def runs(context: Context) -> list[tuple[int, int]]:
-    """Returns (first action, action after the last) for every turn of a context: a run of actions without other tokens between them."""
+    """Returns (first action, action after the last) for every turn of a context. A turn is a run of actions without other tokens between them."""
     places = context.action_positions
     cuts = [0, *(np.flatnonzero(np.diff(places) > 1) + 1).tolist(), len(places)] if len(places) else [0]
     return list(pairwise(cuts))
@@ -81,7 +81,7 @@ def marked(context: Context, text: Reads, regions: Callable[[str], Sequence[tupl
 
 
 def compiled(pattern: str, owner: str) -> re.Pattern[str]:
-    """Returns the compiled regular expression. Raises UserError if it is empty or wrong; `owner` names the field in the message."""
+    """Returns the compiled regular expression. Raises UserError if the expression is empty or invalid; the message names the field `owner`."""
     try:
         found = re.compile(pattern)
     except re.error as error:
@@ -128,7 +128,7 @@ class Separated:
         return row
 
     def regions(self, text: str) -> list[tuple[int, int]]:
-        """Returns the steps of a text. A step with only white space is part of the step before it.
+        """Returns the steps of a text. White space alone is no step: it belongs to the step before it or, at the start of the text, to the first step.
 
         >>> Separated(" ").regions("3+2=5 =5 ")
         [(0, 6), (6, 9)]

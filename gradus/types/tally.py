@@ -1,4 +1,4 @@
-"""Sums together with their counts. The sums of all micro-batches give the same metric as one pass over the whole batch."""
+"""Totals with their counts. If the totals and counts of all micro-batches are added, the metric is the same as after one pass over the whole batch."""
 
 from __future__ import annotations
 

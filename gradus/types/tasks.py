@@ -34,7 +34,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class Arms(Protocol):
-    """A source with named kinds of problems, or arms, such as "countdown/3".
+    """A source with named kinds of problems, which are called arms, such as "countdown/3".
 
     A caller can request one arm. `Problem.meta["arm"]` names a problem's arm.
     """
@@ -78,7 +78,7 @@ class Together(Protocol):
 
 @runtime_checkable
 class OfSeveral(Protocol):
-    """The verifier of several tasks."""
+    """A verifier for the problems of several tasks."""
 
     def all(self) -> Sequence[Verify | None]:
         """The verifiers of all tasks."""
@@ -98,13 +98,13 @@ class Environment(Protocol):
     """
 
     def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
-        """Makes a new episode. It may be a coroutine."""
+        """Makes a new episode. The method may be a coroutine."""
         ...
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task. `source` gives training problems, `held_out` gives evaluation problems (never the same), and `verify` judges a completion.
+    """A task. `source` gives training problems, `held_out` gives evaluation problems (never a training problem), and `verify` judges a completion.
 
     `provides`: the kinds of extra data of its problems (hints, solution, demonstrations, pairs, difficulty, tests). A recipe may require them.
     """
@@ -166,7 +166,7 @@ class Task:
 
     @property
     def of_text(self) -> bool:
-        """Whether the player reads text and answers in text or by a name."""
+        """Whether the player reads text, and answers with text or with the name of a choice."""
         return "text" in self.showing and not isinstance(self.acting, Box)
 
 
@@ -208,7 +208,7 @@ class World(Protocol):
     def waiting(
         self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
     ) -> AbstractContextManager[None]:
-        """A context manager around a wait. `what` is awaited, and `about` names the object that is concerned. If the wait is long, the watchdog
+        """A context manager around a wait. `what` names the awaited event, and `about` names the object that the wait concerns. If the wait is long, the watchdog
         reports these names.
 
         `abandon` is called if the run ends because of this wait. Its argument is the number of seconds waited.
@@ -216,7 +216,7 @@ class World(Protocol):
         ...
 
     async def more(self, count: int) -> list[Request]:
-        """Returns the curriculum's next `count` requests, or fewer if it has no more. In evaluation it returns none."""
+        """Returns the curriculum's next `count` requests, or fewer if the curriculum has no more. In an evaluation, the list is empty."""
         ...
 
     def prompt(self, request: Request) -> Context:
@@ -250,7 +250,8 @@ class World(Protocol):
         ...
 
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
-        """For each context, the gradient of the summed log-probability of its actions: its norm [n], or its random projection [n, project]. float64.
+        """For each context, reads the gradient of the summed log-probability of its actions. Returns the norms [n] of the gradients, or random projections [n,
+        project] of them, as float64.
 
         The projection is the same at every step. Each context needs one backward pass; the tokens are counted as "gradients".
         """
@@ -261,7 +262,7 @@ class World(Protocol):
         ...
 
     def also(self, groups: Sequence[Group]) -> None:
-        """Adds auxiliary groups (of a sub-agent, of a probe), trained or not. Reward, accuracy and evaluation ignore them."""
+        """Adds auxiliary groups (of a sub-agent, of a probe), which may be trained or not. Reward, accuracy and evaluation ignore them."""
         ...
 
     def opening(self, prompt: Observation, player: str = "policy") -> Context:
@@ -273,7 +274,7 @@ class World(Protocol):
         ...
 
     def told(self, action: Action, player: str = "policy") -> Context:
-        """Makes the piece of a given action. It is marked as chosen by the player, without log-probabilities. `context.then(piece)` appends it."""
+        """Makes the piece of a given action. Its tokens are marked as chosen by the player, and have no log-probabilities. `context.then(piece)` appends it."""
         ...
 
     def said(self, context: Context, since: int, player: str = "policy") -> Action:

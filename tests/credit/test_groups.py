@@ -13,7 +13,9 @@ from gradus.credit.groups import (
     Constant,
     GroupRelative,
     LeaveOneOut,
+    PoolBaseline,
     ProbeBaseline,
+    against_pool,
     batch_relative,
     group_relative,
     leave_one_out,
@@ -21,6 +23,7 @@ from gradus.credit.groups import (
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import advantages_of, toy_group
+from gradus.types import Failed
 
 REWARDS = st.lists(st.integers(-100, 100).map(lambda n: n / 4), min_size=2, max_size=8)  # quarters: exact in binary
 
@@ -146,3 +149,21 @@ def test_what_was_sampled_for_a_value_only_counts_in_the_statistics():
     np.testing.assert_allclose([row[0] for row in rows], np.array([-1, 1, 0]) * np.sqrt(1.5), atol=1e-12)
     assert [row[0] for row in advantages_of(LeaveOneOut(), marked)[0]] == [-1.5, 1.5, 0.0]
     assert [row[0] for row in advantages_of(ProbeBaseline(), marked)[0]] == [-1.0, 1.0, 0.0]
+
+
+def pooled(*rewards):
+    group = toy_group(*rewards)
+    return group.but(pool=tuple(float(r) for r in rewards))
+
+
+def test_the_baseline_of_the_pool_counts_dropped_answers():
+    group = pooled(1, 0, 0, 0)
+    assert advantages_of(PoolBaseline(), group.but(trajectories=group.trajectories[:2])) == [[[0.75, 0.75], [-0.25, -0.25]]]
+
+
+def test_a_pool_of_equal_rewards_and_one_with_missing_rewards():
+    assert against_pool(pooled(1, 1, 1)).tolist() == [0, 0, 0]
+    assert against_pool(pooled(0.1, 0.1, 0.1)).tolist() == [0, 0, 0]
+    broken = pooled(1, 0).but(pool=(1.0, Failed("no"), 0.0, 0.0, 0.0))
+    assert against_pool(broken).tolist() == [0.75, -0.25]
+    assert against_pool(toy_group(1, 0)).tolist() == [0.5, -0.5]  # no pool

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb, log_odds
+from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb, log_odds, shared_lengths
 from gradus.testing.methods import toy_batch, toy_group
+from gradus.types import UserError
 from gradus.types.signals import LogProbs
 
 ROWS = torch.tensor([0.5, 0.5, 0.125], dtype=torch.float64).log()
@@ -46,3 +47,30 @@ def test_odds_near_certainty_are_finite_and_rise():
     odds.sum().backward()
     assert p.grad.tolist()[:2] == [0, 0]
     assert bool(p.grad.isfinite().all())
+
+
+def pairs(*lengths):
+    """A batch of pairs of answers with these lengths, and a reference whose log-probabilities are 0."""
+    groups = [toy_group(1.0, 0.0, lengths=list(pair), key=str(n)) for n, pair in enumerate(lengths)]
+    rows = {t.id: np.zeros(t.actions) for g in groups for t in g.trajectories}
+    return toy_batch(*groups, signals={LogProbs(player="reference"): rows})
+
+
+@pytest.mark.parametrize(("alpha", "due"), [(0.5, [-4, -5]), (1.0, [-4, -6]), (0.0, [-4, -4])])
+def test_discounted_scores_by_hand(alpha, due):
+    batch = pairs((4, 6))
+    assert LengthDiscounted(alpha=alpha).scores(-torch.ones(10, dtype=torch.float64), batch).tolist() == due
+
+
+def test_every_pair_has_its_own_shared_length():
+    batch = pairs((4, 6), (3, 1))
+    assert shared_lengths(batch).tolist() == [4] * 10 + [1] * 4
+    scores = LengthDiscounted(alpha=0.5).scores(-torch.ones(14, dtype=torch.float64), batch)
+    assert scores.tolist() == [-4, -5, -2, -1]  # a surplus of the right answer too
+    piece = batch.subset([2, 3])  # groups keep their numbers apart after a cut
+    assert shared_lengths(piece).tolist() == [1] * 4
+
+
+def test_a_discount_above_one_is_refused():
+    with pytest.raises(UserError, match="alpha"):
+        LengthDiscounted(alpha=1.5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, clipped_surrogate, surrogate
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood, clipped_surrogate, surrogate
 from gradus.types import UserError
 
 
@@ -102,3 +102,12 @@ def test_shaping_lifts_unlikely_actions():
     assert_close(log_ratio.grad, numbers(-0.01 * 0.1 / 0.11**2, 2 * 0.9 * 0.1))
     far = Shaped(0.1).losses(numbers(-800, 800), numbers(1, 1), None)[0]
     assert_close(far, numbers(0, -1))
+
+
+def test_the_weighted_likelihood_has_no_ratio():
+    logprobs = numbers(-0.5, -2.0).requires_grad_()
+    losses, metrics = WeightedLikelihood().losses(logprobs, numbers(0.7, -0.3), None)
+    assert_close(losses, numbers(0.35, -0.6))
+    losses.sum().backward()
+    assert_close(logprobs.grad, numbers(-0.7, 0.3))
+    assert metrics == {}

@@ -14,9 +14,8 @@ from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.terms import TruncatedImportance
-from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
 from gradus.papers.agents.prompt_pg import BatchSum
-from gradus.papers.credit.aapo import WeightedLikelihood
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.objectives.bapo import BalancedClip

@@ -10,7 +10,7 @@ from typing import Any
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
@@ -21,7 +21,6 @@ from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.pcl import PromptReturns
-from gradus.papers.data.reinforce_ada import PoolBaseline
 from gradus.papers.data.xrpo import Sharpened
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.flow_of_reasoning import LogReward

@@ -8,8 +8,7 @@ from typing import Any
 
 from gradus.objectives.flow_matching import Robust, Weighted
 from gradus.objectives.preference import Logistic, Squared
-from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
-from gradus.papers.objectives.offline_rl_ld_dpo import LengthDiscounted
+from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from tests.reference.given import Row
 from tests.reference.pieces import Numbers, actions, sigmoid
 

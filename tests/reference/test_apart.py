@@ -22,12 +22,13 @@ from gradus.objectives.terms import PolicyGradient, evaluate
 from gradus.objectives.trust import Clip, Shaped
 from gradus.papers.agents.arpo import SharedPrefix
 from gradus.papers.credit.archer import FRESH, UtteranceAdvantage, UtteranceTargets
-from gradus.papers.objectives.a_star_po import COLUMN, OptimalAdvantage
+from gradus.papers.objectives.a_star_po import OptimalAdvantage
 from gradus.papers.objectives.q_sharp import RewardLikelihood
 from gradus.papers.objectives.risk_po import BundledRisk
 from gradus.papers.objectives.rover import RandomValuation
 from gradus.papers.objectives.shiq import PathConsistency
 from gradus.rollouts.branches import STREAM
+from gradus.schedules.harvests import OPTIMAL_VALUE
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.masks import Coupled, Denoised, Quadrature
 from gradus.types.readers import LogSumExp, MeanOverVocabulary
@@ -284,7 +285,7 @@ def test_credit_of_an_optimal_value() -> None:
     groups = []
     for n, (value, row) in enumerate(zip(values, rewards, strict=True)):
         made = batch_of(rows_of([[("policy", reward, 1.0, (n + 1,)) for reward in row]], n)).trajectories
-        problem = replace(PROBLEM, meta=Frozen({COLUMN: value}))
+        problem = replace(PROBLEM, meta=Frozen({OPTIMAL_VALUE: value}))
         groups.append(Group(f"g{n}", tuple(t.but(problem=problem, reward=r) for t, r in zip(made, row, strict=True))))
     for n, found in enumerate(OptimalAdvantage().assign(groups, {})):
         for reward, given in zip(rewards[n], found, strict=True):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradus.schedules.harvests import AnswersAndRewards, PassRates, RightAndWrong, RightAnswers
+from gradus.schedules.harvests import AnswersAndRewards, OptimalValues, PassRates, RightAndWrong, RightAnswers, optimal_value
 from gradus.testing.methods import toy_group
-from gradus.types import Ended, Failed, Group, Problem
+from gradus.types import Ended, Failed, Group, Problem, UserError
 
 
 def group(name: str, *answers: tuple[str, float], **changes: Any) -> Group:
@@ -86,3 +87,41 @@ def test_answers_are_kept_with_their_rewards():
     cut = cut.but(trajectories=tuple(t.but(ended=Ended.LENGTH if t.completion == "half" else Ended.STOP) for t in cut.trajectories))
     assert rows(AnswersAndRewards(least=1), [cut]) == [("r", ["whole"], [1.0])]
     assert rows(AnswersAndRewards(), [cut]) == []
+
+
+def test_the_value_by_hand() -> None:
+    rewards = [1, 0, 0, 0]
+    assert optimal_value(rewards, beta=0.5) == pytest.approx(0.4772, abs=5e-5)  # .5 log((e^2 + 3) / 4)
+    assert optimal_value(rewards, beta=1e6) == pytest.approx(0.25, abs=1e-6)
+    assert optimal_value(rewards, beta=math.inf) == 0.25
+    assert optimal_value(rewards, beta=1e-3) == pytest.approx(1 + 1e-3 * math.log(0.25))  # above .998; exp(1000) would overflow
+    assert optimal_value([0, 0, 0, 0], beta=0.5) == 0
+    assert optimal_value([0.7], beta=0.5) == 0.7
+    assert optimal_value([-1, -3], beta=2.0) == pytest.approx(2 * math.log((math.exp(-0.5) + math.exp(-1.5)) / 2))
+
+
+def test_the_value_rises_from_the_mean_to_the_maximum() -> None:
+    draw = np.random.default_rng(0)
+    for rewards in draw.normal(size=(20, 8)):
+        values = [optimal_value(rewards, beta=beta) for beta in (1e3, 10, 1, 0.1, 1e-3)]
+        assert values == sorted(values)
+        assert values[0] == pytest.approx(rewards.mean(), abs=1e-2)
+        assert values[-1] == pytest.approx(rewards.max(), abs=1e-2)
+
+
+def test_optimal_values_are_over_all_answers_to_a_problem() -> None:
+    hard = toy_group(0, 0, key="hard")
+    renamed = [t.but(problem=Problem("hard", "toy", text="b")) for t in hard.trajectories]
+    easy, more = toy_group(1, 0, key="easy"), toy_group(0, 0, key="more")
+    easy = easy.but(trajectories=tuple(t.but(completion="x") for t in easy.trajectories))
+    more = more.but(trajectories=tuple(t.but(completion="y", reward=Failed("judge") if i else 0.0) for i, t in enumerate(more.trajectories)))
+    hard = hard.but(trajectories=tuple(t.but(completion="z") for t in renamed))
+    rows = OptimalValues(0.5).rows([easy, hard, more])
+    assert [row["problem"].id for row in rows] == ["p", "hard"]
+    # rewards 1, 0, 0: the failed one does not count
+    assert [row["optimal_value"] for row in rows] == pytest.approx([0.5 * math.log((math.exp(2) + 2) / 3), 0.0])
+    assert [row["problem"].id for row in OptimalValues(0.5, solved=True).rows([easy, hard])] == ["p"]
+    long = easy.but(trajectories=tuple(t.but(ended=Ended.LENGTH) for t in easy.trajectories))
+    assert OptimalValues(0.5).rows([long])[0]["optimal_value"] == pytest.approx(0.5 * math.log((math.exp(2) + 1) / 2))  # limits cut no answer out
+    with pytest.raises(UserError, match=r"OptimalValues.beta is 0"):
+        OptimalValues(0.0)

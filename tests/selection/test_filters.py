@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gradus.selection.filters import Best, BestAndWorst, Everything, Informative, MeanReward, Mixed, without_failures
+from gradus.selection.filters import (
+    Accepted,
+    Balanced,
+    Best,
+    BestAndWorst,
+    Everything,
+    Informative,
+    KeptByRank,
+    MeanReward,
+    Mixed,
+    balanced,
+    without_failures,
+)
 from gradus.testing.methods import toy_group
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, UserError
 
-ALL = [Everything(), MeanReward(), Informative(), Mixed(), BestAndWorst(), Best()]
+ALL = [Everything(), MeanReward(), Informative(), Mixed(), BestAndWorst(), Best(), KeptByRank(), Balanced(), Accepted()]
 
 
 def kept(selection, *groups):
@@ -73,3 +88,91 @@ def test_what_was_sampled_for_a_value_only_is_not_picked(selection):
     assert [t.value for t in stay.trajectories] == ([0.5, 0] if selection == BestAndWorst() else [0.5])
     bare = made.but(trajectories=(made.trajectories[2].but(trained=False),))
     assert selection.keep([bare], Key()) == ([], [bare])
+
+
+REWARDS = (0.1, 0.9, 0.5, 0.3, 0.7)
+
+
+def ranked(rule, *rewards, key=Key(0)):
+    group = toy_group(*rewards)
+    (found,), dropped = KeptByRank(rule).keep([group], key)
+    assert not dropped
+    places = {t.id: i for i, t in enumerate(group.trajectories)}
+    return [places[t.id] for t in found.trajectories]
+
+
+def test_the_ranks_of_the_row():
+    assert ranked("best", *REWARDS) == [1]
+    assert ranked("best_and_worst", *REWARDS) == [1, 0]
+    assert ranked("all", *REWARDS) == [0, 1, 2, 3, 4]
+
+
+def test_the_random_other_is_each_of_the_rest_equally_often():
+    drawn = [ranked("best_and_random", *REWARDS, key=Key(0).fold(i)) for i in range(4000)]
+    assert all(first == 1 for first, _ in drawn)
+    shares = [np.mean([other == i for _, other in drawn]) for i in range(5)]
+    assert shares[1] == 0
+    assert all(abs(shares[i] - 0.25) < 0.03 for i in (0, 2, 3, 4))
+
+
+def test_a_draw_depends_on_the_group_and_not_on_its_neighbours():
+    groups = [toy_group(*REWARDS).but(key=f"g{i}") for i in range(40)]
+    together = KeptByRank().keep(groups, Key(3))[0]
+    alone = [KeptByRank().keep([g], Key(3))[0][0] for g in groups]
+    assert [[t.id for t in g.trajectories] for g in together] == [[t.id for t in g.trajectories] for g in alone]
+    assert len({tuple(t.id.rpartition("/")[2] for t in g.trajectories) for g in together}) > 1
+
+
+@pytest.mark.parametrize("rule", ["best", "best_and_random", "best_and_worst", "all"])
+def test_a_group_of_one_is_kept_once_and_equal_rewards_by_their_order(rule):
+    assert ranked(rule, 0.5) == [0]
+    assert ranked(rule, 0.5, 0.5)[0] == 0
+    assert ranked("best_and_worst", 0.5, 0.5, 0.5) == [0, 2]
+
+
+def test_answers_that_are_not_trained_on_have_no_rank():
+    group = toy_group(*REWARDS)
+    best, *rest = sorted(group.trajectories, key=lambda t: -t.value)
+    hidden = group.but(trajectories=(best.but(trained=False), *rest))
+    (found,), _ = KeptByRank("best_and_worst").keep([hidden], Key(0))
+    assert [t.value for t in found.trajectories] == [0.7, 0.1]
+    none = group.but(trajectories=(best.but(trained=False),))
+    assert KeptByRank("best").keep([none], Key(0)) == ([], [none])
+
+
+def test_the_choice_by_hand():
+    assert balanced([True, True, True, False, False, False], 4) == [0, 1, 3, 4]
+    assert balanced([True] * 8, 4) == [0, 1, 2, 3]
+    assert balanced([False, False, False, False, True], 4) == [0, 1, 2, 4]  # the pos variant: one right, three wrong
+    assert balanced([True, True, True, False], 4) == [0, 1, 2, 3]
+    assert balanced([True, False], 4) == [0, 1]
+    assert balanced([True, True, False, False, False], 3) == [0, 2, 3]  # of an odd number the larger half is wrong
+    assert balanced([], 4) == []
+
+
+@given(st.lists(st.booleans(), max_size=20), st.integers(1, 8))
+def test_the_choice_is_as_balanced_as_the_pool_allows(right, count):
+    chosen = balanced(right, count)
+    rights = sum(right[i] for i in chosen)
+    wrongs = len(chosen) - rights
+    assert len(chosen) == min(count, len(right)) == len(set(chosen))
+    assert rights >= min(count // 2, sum(right))
+    assert wrongs >= min(count - count // 2, len(right) - sum(right))
+
+
+def test_a_group_that_may_not_be_trained_on_is_dropped():
+    group = toy_group(1, 0)
+    probes = group.but(trajectories=tuple(t.but(trained=False) for t in group.trajectories))
+    assert Balanced(4).keep([probes], Key()) == ([], [probes])
+
+
+def test_a_group_of_no_answer_is_refused():
+    with pytest.raises(UserError, match="it must"):
+        Balanced(0)
+
+
+def test_probes_are_not_imitated():
+    group = toy_group(1, 1, 1)
+    mixed = group.but(trajectories=(*(t.but(trained=False) for t in group.trajectories[:2]), group.trajectories[2]))
+    (kept,), _ = Accepted().keep([mixed], Key())
+    assert [t.id for t in kept.trajectories] == ["g/2"]

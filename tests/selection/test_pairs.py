@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradus.selection.filters import BestAndWorst
-from gradus.selection.pairs import Consecutive, Fewer, Higher, RankedPairs, Right, Shorter
+from gradus.selection.pairs import Consecutive, Fewer, Higher, RankedPairs, Right, RightWrongPair, Shorter
 from gradus.testing.methods import toy_group
 from gradus.types import Frozen, Group, Key, UserError
 from gradus.types.returned import check_kept
@@ -100,3 +100,27 @@ def test_refusals():
         Shorter(0.5)
     with pytest.raises(UserError, match=r"Fewer\(turns\), but .* has no number with this name"):
         RankedPairs(by=THRIFT).keep([toy_group(1, 1)], Key())
+
+
+@pytest.mark.parametrize(("how", "due"), [("balanced", (3, 4)), ("longest", (6, 1)), ("shortest", (3, 8))])
+def test_the_choice_of_a_pair(how, due):
+    group = toy_group(1, 0, 1, 0, 0, lengths=[6, 1, 3, 4, 8])
+    ((pair,), dropped) = RightWrongPair(how).keep([group], Key())
+    assert tuple(t.actions for t in pair.trajectories) == due
+    assert [t.reward for t in pair.trajectories] == [1, 0]
+    assert dropped == []
+
+
+def test_random_pairs_are_keyed_and_all_occur():
+    group = toy_group(1, 0, 1, 0, lengths=[1, 2, 3, 4])
+    drawn = [tuple(t.actions for t in RightWrongPair().keep([group], Key(n))[0][0].trajectories) for n in range(60)]
+    assert set(drawn) == {(1, 2), (1, 4), (3, 2), (3, 4)}
+    assert drawn == [tuple(t.actions for t in RightWrongPair().keep([group], Key(n))[0][0].trajectories) for n in range(60)]
+    kept, dropped = RightWrongPair().keep([toy_group(1, 1), toy_group(0, 0)], Key())
+    assert kept == []
+    assert len(dropped) == 2
+
+
+def test_another_choice_of_a_pair_is_refused():
+    with pytest.raises(UserError, match=r"RightWrongPair\.pairs"):
+        RightWrongPair("best")

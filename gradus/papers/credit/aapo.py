@@ -5,23 +5,19 @@ log-likelihood.
     m_i = clip(r_i - q_i, -0.2, 0.28)
     loss = -1/N sum_i sum_t A_i log pi(y_(i,t))
 
-The policy gives G answers with the rewards $r_i$; the frozen start model gives G answers to the same problem with the rewards $q_i$, sampled with the
-same settings. Answer i of the policy is paired with answer i of the start model. $m_i$ is the advantage momentum: it is positive as long as the
-policy does better than its start. If all $r_i$ are equal, GRPO has no gradient, but here $A_i = m_i$. N is the number of tokens of the batch. There
-is no ratio, no clip and no KL term, so a batch serves one update. The answers of the start model are never trained on. The deviation is that of the
-sample.
-
-Metric: sibling_reward, the mean of $q_i$.
+The policy gives G answers with the rewards $r_i$. The frozen start model gives G answers to the same problem with the rewards $q_i$, sampled with the
+same settings and never trained on. Answer i of the policy is paired with answer i of the start model. The advantage momentum $m_i$ is positive as long
+as the policy does better than its start. So if all $r_i$ are equal, $A_i = m_i$, where GRPO has no gradient. N is the number of tokens of the batch,
+and the deviation is that of the sample. Without ratio, clip and KL term, a batch serves one update. Metric: sibling_reward, the mean of $q_i$.
 
 Use if: late in training many groups have equal rewards, and the policy does better than its start.
 Avoid if: sampling is the bottleneck, because the start model answers as often as the policy (see grpo, dapo), or many groups have only wrong answers
 although the start model is often right.
 Reference: Xiong et al., AAPO: Enhance the Reasoning Capabilities of LLMs with Advantage Momentum, arXiv:2505.14264. The bounds -0.2 and 0.28, the
-epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). In the released code groups have 6 answers, at temperature 0.7 (1.5B)
-or 1 (7B).
+epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). There groups have 6 answers, at temperature 0.7 (1.5B) or 1 (7B).
 Departures: The reward is that of the task. The released 1.5B run adds the rewards of a format (weight 1) and of correctness with a length-dependent
-cosine (weight 2). The released 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. In the released code the
-answers of the start model come from the policy itself if vLLM samples (off in its configuration), and the KL coefficient 0.1 has no effect.
+cosine (weight 2); the 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. In the released code the answers of
+the start model come from the policy itself if vLLM samples (off in its configuration), and the KL coefficient 0.1 has no effect.
 """
 
 from __future__ import annotations
@@ -31,20 +27,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from gradus.credit.groups import spread
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.ratios import Probability
+from gradus.objectives.trust import WeightedLikelihood
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.types import Frozen, Group, UserError
-from gradus.types.batch import Batch
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-from gradus.types.tally import Tally, check_same_shape
 
 
 def momentum(rewards: np.ndarray, others: np.ndarray, *, low: float, high: float) -> np.ndarray:
@@ -78,18 +72,6 @@ class AdvantageMomentum:
         relative = centred / (deviation + self.epsilon) if deviation > 1e-12 * np.abs(rewards).max() else np.zeros_like(centred)
         others = np.array([np.nan if t.links["sibling"] is None else t.links["sibling"] for t in group.trajectories])
         return relative + momentum(rewards, others, low=self.low, high=self.high)
-
-
-@dataclass(frozen=True)
-class WeightedLikelihood:
-    """-A log pi per action, with the ratio `Probability`, whose log is log pi."""
-
-    separable: ClassVar[bool] = True
-    ratios: ClassVar[tuple[type, ...]] = (Probability,)
-
-    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        check_same_shape(log_ratio=log_ratio, advantages=advantages)
-        return -advantages * log_ratio, {}
 
 
 aapo = grpo.derive(

@@ -5,26 +5,25 @@
     A(v) = ((V(v) - V(root)) + (V(v) - V(parent))) / sqrt(N_v)
     B_t = ceil(0.1 floor(B_(t-1) W / w) + 0.9 B_(t-1))
 
-The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to those of step k;
-D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps, in order of
+The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to those of step
+k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps, in order of
 position, with FCI of at least the quantile 0.8 (the least positive FCI if this is 0), at least 512 tokens behind the start and behind the chosen step
 before. If there are too few, the first other steps fill up. If acc is 0, all answers branch. If 0 < acc < 1, the rarer kind of answer branches, and
 random ones of the other kind. If acc is 1, random answers branch, but only if the mean FCI of the problem is above the running mean of such problems.
 
 A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below. Each path from the root to a leaf is a
-sample, and its tokens get the A of their nodes; shared tokens occur in several samples. Samples without any advantage have weight 0. The number of
-problems $B_t$ follows the number w of samples with an advantage, so that w becomes W = 30 per problem of the setting.
-
-Metrics: contrast (share of branched answers whose leaves differ in reward), branched (share of answers), problems.
+sample, and its tokens get the A of their nodes. Samples without any advantage have weight 0. The number of problems $B_t$ follows the number w of the
+other samples, so that w becomes W = 30 per problem of the setting. Metrics: contrast (share of branched answers whose leaves differ in reward),
+branched (share of answers), problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.
 Avoid if: answers have few steps, so that most are branch points (see spo_segment, vineppo), or attention weights are too expensive (see arpo, tempo).
 Reference: Liu et al., Attention as a Compass: Efficient Exploration for Process-Supervised RL in Reasoning Models, arXiv:2509.26628; all numbers as in
-the released code (RyanLiu112/AttnRL) and its script: clip 0.2 and 0.28, mean over tokens, KL coefficient 0.001, W = 64 * 6 * 5 for 64 problems.
+the released code (RyanLiu112/AttnRL) and its script, where W = 64 * 6 * 5 for 64 problems.
 Departures: Each step samples and updates; the paper's pipeline generates the branches of one batch together with the answers of the next one. Tasks
-here have no end of thinking, so all steps but the first count. If a step is missing, fewer branches are made; the released code repeats a point. w is that
-of the last step. The mean FCI of a problem is over the steps of its answers. $B_t$ is at most 4 times the setting's number. In the
-example of the built-in model D, the gap and W must be small. A step makes 4 updates; the released script makes one per 192 samples (32 problems * 6).
+here have no end of thinking, so all steps but the first count. If a step is missing, fewer branches are made; the released code repeats a point. w is
+that of the last step. The mean FCI of a problem is over the steps of its answers. $B_t$ is at most 4 times the setting's number. For the built-in model
+D, the gap and W must be small. A step makes 4 updates; the released script makes one per 192 samples (32 problems * 6).
 """
 
 from __future__ import annotations

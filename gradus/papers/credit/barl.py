@@ -1,28 +1,23 @@
 """BARL: a belief over candidate answers weighs the progress of each step. Answers that the observed progress contradicts count less.
 
-    Q_i(t) = pi(a_i | s_t)
-    d_i(t) = Q_i(t) - Q_i(t - 1)
+    Q_i(t) = pi(a_i | s_t), quad d_i(t) = Q_i(t) - Q_i(t - 1)
     b_i(t) prop p_i prod_(u <= t) exp(-beta |d_0(u) - d_i(u)|), quad p_i prop Q_i(0)
-    V(t) = sum_i b_i(t - 1) Q_i(t)
-    A_t = sum_i b_i(t - 1) d_i(t) + 1{t = T} (1{right} - V(T))
+    A_t = sum_i b_i(t - 1) d_i(t) + 1{t = T} (1{right} - V(T)), quad V(T) = sum_i b_i(T - 1) Q_i(T)
 
-$a_0$ is the truth; $a_1$ to $a_n$ are distinct wrong answers of the group, at most 5. Each answer is a hypothesis about the problem: under this
-hypothesis a text is rewarded if it reaches this answer. $s_t$ is the prompt with the first t of T steps, and $Q_i(t)$ is the probability of the
-answer $a_i$ if the thought ended there. $Q_i(t)$ is the geometric mean of the probabilities of the answer's tokens. The symbol d is the progress, and
-$d_0$ is the observed progress. The belief b sums to 1 over the hypotheses. By default beta is 1. With beta = 0 the belief stays the prior. With n = 0
-only the truth is left, and A is then the progress of the truth.
-
-All tokens of a step have $A_t$, whitened over the batch. Trying another strategy pays if the progress so far contradicts the answer to which it
-leads. The rest is GRPO. A step ends at a line break, or at a blank between two equations (`--rollout.marking.separator`); the text before an answer
-is `--rollout.lead`. Metrics: hypotheses (per problem), truth_chance (at the prompt).
+$a_0$ is the truth; $a_1$ to $a_n$ are distinct wrong answers of the group, at most 5. Each answer is a hypothesis: a text is rewarded if it reaches
+this answer. $s_t$ is the prompt with the first t of T steps. $Q_i(t)$ is the probability of the answer $a_i$ if the thought ended there, as the
+geometric mean over the tokens of the answer. d is the progress, and $d_0$ is the observed progress. The belief b sums to 1 over the hypotheses. beta is
+1; with beta 0 the belief stays the prior. With n = 0, A is the progress of the truth. All tokens of a step have $A_t$, whitened over the batch. So
+another strategy pays if the progress so far contradicts the answer to which it leads. A step ends at a line break, or at a blank between two equations
+(`--rollout.marking.separator`). Metrics: hypotheses (per problem), truth_chance (at the prompt).
 
 Use if: answers are short texts that a few tokens state, chains have several steps, and the model should learn to switch strategies.
 Avoid if: answers are long or can be stated in many ways, or scoring each step for each candidate is too expensive (see grpo, vineppo).
-Reference: Zhang et al., Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning, arXiv:2505.20561: hypotheses from the
-model's answers, belief, and posterior-weighted value.
-Departures: The code named in the paper (shenao-zhang/BARL) could not be read. The paper states the weighted value; how it is centred, the last term
-and the whitening are ours. Candidates come from the group itself, not from separate chains. After the last step the answer is given, so its chance is
-1, and the chance of the other answers is 0. If all chances at the prompt are 0, the prior is uniform.
+Reference: Zhang et al., Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning, arXiv:2505.20561: hypotheses from the model's
+answers, belief, and posterior-weighted value.
+Departures: The code named in the paper (shenao-zhang/BARL) could not be read. How the value is centred, the last term and the whitening are ours.
+Candidates come from the group itself, not from separate chains. After the last step the answer is given: its chance is 1, and that of other answers is
+0. If all chances at the prompt are 0, the prior is uniform.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""GiGPO: compares whole episodes, and also actions taken in the same state across the group; this gives credit to single steps without a
-critic.
+"""GiGPO: compares whole episodes, and also actions taken in the same state across the group; this gives credit to single steps without a critic.
 
     A_(i,t) = A_i^E + omega A_(i,t)^S
     A_i^E = (R_i - mean(R)) / F
@@ -7,27 +6,24 @@ critic.
     G_(i,t) = sum_(k >= t) gamma^(k - t) r_(i,k)
 
 Episode i of a group takes steps t with state $s_(i,t)$ and reward $r_(i,t)$; its return is $R_i = sum_t r_(i,t)$. S is the set of all steps of the
-group's episodes in the state $s_(i,t)$; several steps of one episode can be in it. F is 1 (`scale` "none") or the deviation ("population"). gamma
-0.95 discounts steps, not tokens. All tokens of a step get $A_(i,t)$. If a state occurs once, or if all its returns are equal, $A^S$ is 0. If no state
-recurs, only the comparison of episodes remains.
+group's episodes in the state $s_(i,t)$; several steps of one episode can be in it. F is 1 (`scale` "none") or the deviation ("population"). gamma 0.95
+discounts steps, not tokens. All tokens of a step get $A_(i,t)$. $A^S$ is 0 if a state occurs once, or if all its returns are equal.
 
 Every step is a sample, whose prompt is the instruction, the last two turns and the observation. The loss is averaged over the tokens of a step, then
-over all steps. An illegal action costs 0.01. The cost is part of the reward of its step, so it counts in $R_i$ and in the returns of the steps
-before. The KL to the start model has the coefficient 0.001. States are equal if the environment's keys are equal; if there are no keys, states are
-equal if the observations are equal. A batch is cut into 8 mini-batches of whole episodes. With a single mini-batch the ratio is 1, and the clip never
-acts (metric clip_share).
+over all steps. An illegal action costs 0.01. The cost is part of the reward of its step, so it counts in $R_i$ and in the returns of the steps before.
+States are equal if the environment's keys are equal; without keys, if the observations are equal. A batch is cut into 8 mini-batches of whole episodes.
+Metric: clip_share.
 
 Use if: an agent acts over many turns, the reward comes at the end, and the episodes of a group meet the same states.
 Avoid if: states never recur, as in free text. The method then equals GRPO on episodes (see grpo).
 Reference: Feng et al., Group-in-Group Policy Optimization for LLM Agent Training, arXiv:2505.10978: episode and step relative advantages, their sum,
 and the objective, a mean over N episodes of T steps. In the paper success pays 10, an illegal action costs 0.1, and the KL coefficient is 0.01.
-Departures: In the tasks here success pays 1. So the cost of an illegal action and the KL coefficient are a tenth as well, and all three keep their
-proportions. If F is the deviation, advantages do not depend on the scale of rewards; so set `--objective.kl.coefficient 0.01` with `--credit.scale
-population`. In mean and deviation of R each episode counts once. A batch has 8 mini-batches. The mean is over all steps of the mini-batch, even if
-episodes differ in length. omega = 0 with `scale` "population" gives GRPO's advantages. In the released code F is 1 by default and for WebShop; for
-ALFWorld F is the deviation (of the sample, plus 1e-6). The released code computes mean and deviation of R over step rows, so long episodes weigh
-more. The released code subtracts the cost of an illegal action from that step only, and averages over all tokens. If A < 0, the loss stays constant
-above ratio 3. A batch of 128 episodes is cut into mini-batches of 256 steps (ALFWorld).
+Departures: Success pays 1 here, so the cost of an illegal action and the KL coefficient (0.001) are a tenth as well. With the deviation as F,
+advantages do not depend on the scale of rewards; so set `--objective.kl.coefficient 0.01` with `--credit.scale population`. The mean is over all steps
+of the mini-batch, even if episodes differ in length. In the released code F is 1 by default and for WebShop; for ALFWorld F is the deviation (of the
+sample, plus 1e-6). That code computes mean and deviation of R over step rows, so long episodes weigh more. It subtracts the cost of an illegal action
+from that step only, averages over all tokens, and keeps the loss constant above ratio 3 if A < 0. Its batch of 128 episodes is cut into mini-batches of
+256 steps (ALFWorld).
 """
 
 from __future__ import annotations

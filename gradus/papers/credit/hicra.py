@@ -42,6 +42,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.spans import WithSpans
 from gradus.types import Context, Frozen, Group, Trajectory, UserError
+from gradus.types.answers import semantic_entropy
 from gradus.types.parts import Credit, Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import assigned
@@ -94,12 +95,6 @@ def _cosine(a: Counter[str], b: Counter[str]) -> float:
     return shared / math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
 
 
-def semantic_entropy(counts: Sequence[int]) -> float:
-    """Returns the entropy, in nats, of clusters with these numbers of occurrences; 0 without an occurrence."""
-    total = sum(counts)
-    return math.fsum(n / total * math.log(total / n) for n in counts if n)
-
-
 @dataclass(frozen=True)
 class StrategicGrams:
     """Marks the actions within a strategic gram with the number of its cluster. Case and the kind of white space do not matter."""
@@ -136,7 +131,7 @@ class StrategicGrams:
         for row in rows:
             starts = row[(row >= 0) & (row != np.concatenate([[-1], row[:-1]]))] if len(row) else row
             counts.update(starts.tolist())
-        return {"semantic_entropy": semantic_entropy(list(counts.values()))}
+        return {"semantic_entropy": semantic_entropy(list(counts.values()), form="shannon")}
 
 
 @dataclass(frozen=True)

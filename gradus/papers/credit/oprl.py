@@ -2,32 +2,28 @@
 
     r_(i,k) = beta sum_j [log pi_phi(a_(i,k,j)) - log pi_old(a_(i,k,j))]
     loss_phi = mean over pairs of -log sigmoid(sum_k r_(w,k) - sum_k r_(l,k))
-    A_i^E = (o_i - mean(o)) / (std(o))
-    A_(i,k)^S = (r_(i,k) - mean(r)) / (std(r))
-    A_(i,k) = A_i^E + alpha A_(i,k)^S
+    A_(i,k) = (o_i - mean(o)) / (std(o)) + alpha (r_(i,k) - mean(r)) / (std(r))
     loss = mean over episodes of the mean over tokens of -min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A) + 0.01 k_3
 
-Episode i of a group takes steps k, and $a_(i,k,j)$ is token j of the action at step k. The reward model $pi_phi$ starts as the policy, and $pi_old$
-is the policy that played. In each iteration the reward model learns first, and the policy then reads the rewards of the updated reward model. A pair
-has two episodes of one problem. The outcome $o_w$ of the first is higher than the outcome $o_l$ of the second. Mean and deviation are over the
-episodes of the group in $A^E$, and over all steps of these episodes in $A^S$. The weight alpha is 1, and beta is 0.05. With the deviation in $A^S$
-beta acts only on the reward model's loss.
+$a_(i,k,j)$ is token j of the action at step k of episode i. The reward model $pi_phi$ starts as the policy, and $pi_old$ is the policy that played. In
+each iteration the reward model learns first, and the policy then reads the rewards of the updated reward model. A pair has two episodes of one problem,
+where the outcome $o_w$ is higher than $o_l$. Mean and deviation of o are over the episodes of the group, those of r over all steps of these episodes.
+alpha is 1. beta is 0.05; it acts only on the loss of the reward model.
 
-The sum of $r$ over an episode is the log-ratio that the pairs have ordered, so the step rewards split a learned preference among the steps. A group
-of equal outcomes gives no pair, and its $A^E$ is 0, but $A^S$ may still differ from 0. If $pi_phi$ is $pi_old$, all $r$ are 0, and the method is
-GRPO. Metrics: prm/preferred (share of pairs in which the better episode has the larger sum), prm/margin.
+The sum of r over an episode is the log-ratio that the pairs have ordered, so the step rewards split a learned preference among the steps. A group of
+equal outcomes gives no pair, but its steps may still differ in r. If $pi_phi$ is $pi_old$, the method is GRPO. Metrics: prm/preferred (share of pairs
+in which the better episode has the larger sum), prm/margin.
 
 Use if: an agent acts over many turns, only the outcome is judged, and the memory is large enough for a second model.
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
-Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (its first version is called Online Process Reward
-Learning for Agentic Reinforcement Learning): trajectory DPO, step advantages, their sum. 8 episodes per problem, beta 0.05, alpha 1 and a learning
-rate of 1e-6 for the reward model are as in the released scripts, where the policy has 5e-7 and no KL term.
-Departures: The KL coefficient 0.01 is chosen here. Every two episodes with unequal outcomes are a pair. An episode is one dialogue, and the loss is
-averaged over its tokens. A batch has 4 mini-batches, for the policy and for the reward model. Policy and reward model learn at the setting's rate.
-The released scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code sums a step's log-ratios, but compares
-two episodes by their mean over steps, pairs successes with failures only, and reads the step rewards before the update of the reward model. The
-released mean and deviation of step rewards come from one step per episode, and a step with an invalid action loses 0.1. A log-ratio of at most 1e-5
-nats counts as 0 here. The released reward model reads text where the policy sees pictures.
+Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (in its first version Online Process Reward Learning
+for Agentic Reinforcement Learning): trajectory DPO, step advantages, their sum. 8 episodes per problem, beta, alpha and a learning rate of 1e-6 for the
+reward model are as in the released scripts, where the policy has 5e-7 and no KL term.
+Departures: The KL coefficient and the 4 mini-batches are ours. Every two episodes with unequal outcomes are a pair. An episode is one dialogue, and the
+loss is averaged over its tokens. Policy and reward model learn at the setting's rate. A log-ratio of at most 1e-5 nats counts as 0. The released
+scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares two episodes by their mean over steps, pairs
+successes with failures only, and reads the step rewards before the update of the reward model. Its mean and deviation of step rewards come from one
+step per episode, and a step with an invalid action loses 0.1. Its reward model reads text where the policy sees pictures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are its advantages. If all answers mean the same, the advantages stay whole.
+"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are its advantages. If all answers mean the same, the advantages stay
+whole.
 
     p_k = |C_k| / G
     SE = -1/K sum_(k=1)^K ln p_k
@@ -6,24 +7,19 @@
     f(x) = 1 - x
     loss = 1/N sum_i 1/|o_i| sum_t (-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 KL_(i,t))
 
-The G answers to a question are sorted into K classes $C_k$ of equal final answers. SE is their semantic entropy, with $p_k$ the share of class k. SE
-is 0 for one class. If all answers differ, SE has its maximum, ln G. So f is between 1 - alpha and 1. f is one number for a question and has no
-gradient. The default of alpha is 0.5. Other forms of f (`law`): "exponential" exp(-x), "focal" $(1 - x)^2$. With `entropy` "shannon", SE is $-sum_k
-p_k ln p_k$: classes of 4, 2 and 2 answers have 1.040 instead of 1.155. Both forms of SE agree for one class and if all answers differ.
+The G answers to a question are sorted into K classes $C_k$ of equal final answers. Their semantic entropy SE is 0 for one class, and has its maximum ln
+G if all answers differ. alpha is 0.5, so f is between 0.5 and 1. f is one number for a question and has no gradient. Other forms of f (`law`) are
+exp(-x) ("exponential") and $(1 - x)^2$ ("focal"). With `entropy` "shannon", SE is $-sum_k p_k ln p_k$. $o_i$ are the tokens of answer i, rho is their
+ratio to the policy at the start of the update, and N counts the answers of the mini-batch. A batch is cut into 8 mini-batches. alpha = 0 gives GRPO.
+Metric: clip_share.
 
-alpha = 0 gives GRPO. A batch is cut into 8 mini-batches, so the clip acts from the second one on. $o_i$ are the tokens of answer i, rho is their ratio
-to the policy at the start of the update, and N counts the answers of the mini-batch. Metric: clip_share.
-
-Use if: answers can be compared, and the reward is more reliable if the samples agree, because verdicts are noisy or questions lie beyond the model's
-knowledge.
-Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, which are no sign of
-doubt.
-Reference: Chen et al., SEED-GRPO: Semantic Entropy Enhanced GRPO for Uncertainty-Aware Policy Optimization, arXiv:2505.12346: the entropy of
-clusters, its maximum, and the three forms of f. The repository of the authors (Dreamer312/SEED-GRPO) has no code yet.
-Departures: alpha, the exponent of the focal form and the 8 mini-batches are ours. The paper estimates $p_k$ from the likelihoods of the
-answers in the class; here it is the share of the answers. Meanings are equal if the final answers are equal as numbers or as text. An answer without
-a final answer is a class by itself. Summaries of the paper disagree about the deviation in the advantage; here it is GRPO's, and `--credit.rule.scale
-none` leaves it out.
+Use if: answers can be compared, and samples that agree have a more reliable reward, because verdicts are noisy or the model lacks knowledge.
+Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, which show no doubt.
+Reference: Chen et al., SEED-GRPO: Semantic Entropy Enhanced GRPO for Uncertainty-Aware Policy Optimization, arXiv:2505.12346: the entropy of clusters,
+its maximum, and the three forms of f. The repository of the authors (Dreamer312/SEED-GRPO) has no code yet.
+Departures: alpha, the exponent of the focal form and the 8 mini-batches are ours. The paper estimates $p_k$ from the likelihoods of the answers in the
+class; here $p_k$ is the share of the answers. Meanings are equal if the final answers are equal as numbers or as text. An answer without a final answer
+is a class by itself. Summaries of the paper disagree about the deviation in the advantage. Here it is GRPO's; `--credit.rule.scale none` leaves it out.
 """
 
 from __future__ import annotations
@@ -41,24 +37,11 @@ from gradus.credit.scaled import Scaled
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.types import Group, UserError
-from gradus.types.answers import answer_classes
+from gradus.types.answers import EntropyForm, answer_classes, semantic_entropy
 from gradus.types.parts import Signals, Task
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.spaces import Box
-
-Form = Literal["clusters", "shannon"]
-
-
-def semantic_entropy(counts: Sequence[int], *, form: Form = "clusters") -> float:
-    """Returns the entropy in nats of classes with these numbers of answers: the mean of -ln p over classes, or over answers ("shannon").
-
-    >>> [round(semantic_entropy([4, 2, 2], form=form), 4) for form in ("clusters", "shannon")]
-    [1.1552, 1.0397]
-    """
-    total = sum(counts)
-    weights = [1 / len(counts)] * len(counts) if form == "clusters" else [n / total for n in counts]
-    return math.fsum(w * math.log(total / n) for w, n in zip(weights, counts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -68,7 +51,7 @@ class Certainty:
     alpha: float = 0.5  # 0: the factor is 1
     law: Literal["linear", "exponential", "focal"] = "linear"  # f(x): 1 - x, exp(-x) or (1 - x)^power
     power: float = 2.0  # exponent of the focal form
-    entropy: Form = "clusters"
+    entropy: EntropyForm = "clusters"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:

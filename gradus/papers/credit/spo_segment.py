@@ -2,32 +2,27 @@
 
     A_k = V(s_k) - V(s_(k-1)), quad V(s_K) = R
     V(s_k) = mean of R over N continuations from s_k
-    m_t = 1{p_t < 0.9}
     loss = 1/M sum_t -m_t min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t) + mean over answers of 0.0001 sum_t m_t k_3
-    rho_t = (pi(a_t)) / (pi_old(a_t))
+    m_t = 1{p_t < 0.9}, quad rho_t = (pi(a_t)) / (pi_old(a_t))
 
-$p_t$ is the probability with which token t was sampled. A token with $p_t < 0.9$ is a cut point. The states $s_0$, $s_1$, ... are before the cut
-points 1, 1 + 5, 1 + 10, ..., so a segment has five cut points. The last segment goes on to the end, where the value is the reward R of the answer. N
-is 9, and the continuations are never trained on. The unsure tokens of segment k have $A_k$ as their $A_t$. Over the segments the $A_k$ sum to $R -
-V(s_0)$. Likely tokens did not cause the change. So $m_t$ removes them from both terms, and M counts only the unsure tokens. Advantages are whitened
-over the unsure tokens of the batch (`--credit.whitened false` switches the whitening off). An update has two epochs of 8 mini-batches.
+$p_t$ is the probability with which token t was sampled. A token with $p_t < 0.9$ is a cut point. The states $s_0$, $s_1$, ... are before the cut points
+1, 1 + 5, 1 + 10, ..., and the last segment goes on to the end, where the value is the reward R of the answer. N is 9, and the continuations are never
+trained on. The unsure tokens of segment k have $A_k$ as their $A_t$, whitened over the unsure tokens of the batch (`--credit.whitened false`: not
+whitened). Likely tokens did not cause the change, so $m_t$ removes them, and M counts only the unsure tokens. An update has two epochs of 8
+mini-batches.
 
-The method above is SPO-chain, for short answers. SPO-tree, for long answers, is `--rollout SegmentTree --credit TreeChanges`. A tree grows in
-segments of `tokens` tokens. `branching` gives the number of children of a node on each level, 6-6-6. The children of the last level go on to the end.
-The value of a leaf is its reward, and that of an inner node is the mean over its children. The advantage of a node is its value minus that of its
-parent. With `--credit.scale siblings` it is divided by the deviation of the siblings' values. Every node is a sample, and no continuation is thrown
-away.
-
-Metrics: value, spread, continuations (per answer), clip_share.
+This is SPO-chain, for short answers. SPO-tree, for long answers, is `--rollout SegmentTree --credit TreeChanges`: a tree with 6-6-6 branches grows in
+segments of `tokens` tokens. The value of a leaf is its reward, and that of an inner node is the mean over its children. The advantage of a node is its
+value minus that of its parent. Every node is a sample, and no continuation is thrown away. Metrics: value, spread, continuations (per answer),
+clip_share.
 
 Use if: few tokens decide an answer, and continuations are cheap.
 Avoid if: nearly all tokens are unsure, as at a high temperature, or sampling is the bottleneck (see grpo, tempo).
 Reference: Guo et al., Segment Policy Optimization: Effective Segment-Level Credit Assignment in RL for Large Language Models, arXiv:2505.23564:
 SPO-chain, SPO-tree and the probability mask. The numbers are those of the released configuration for GSM8K with RhoMath (AIFrameResearch/SPO).
-Departures: A token with $p_t = 0.9$ counts as likely, as in the loss of the released code. In the released code whitening is over each micro-batch of
-all devices, $k_3$ is cut to at most 10, and texts before a cut point are encoded again. The released trees use only nodes with advantages other than
-0; here the nodes with advantage 0 stay in the batch. The replay of a batch's segments over several updates is left out. The temperature 0.6 and 8
-answers per problem come from the setting.
+Departures: A token with $p_t = 0.9$ counts as likely, as in the loss of the released code. That code whitens over each micro-batch of all devices, cuts
+$k_3$ to at most 10, and encodes texts before a cut point again. Its trees leave out nodes with advantage 0. The replay of a batch's segments over
+several updates is left out. The temperature 0.6 and 8 answers per problem come from the setting.
 """
 
 from __future__ import annotations

@@ -5,25 +5,21 @@
     A_(i,t) = (r_i - mean(r) + w TD_(i,t)) / (std(r))
     loss = -1/N sum_i sum_t min(rho_(i,t) A_(i,t), clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_(i,t))
 
-$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. A node of the tree is such a prefix. The value of the root is
-the group's mean, and the value of an unshared prefix is the reward of its answer. So TD is 0 wherever the tree does not branch, and there the method
-is GRPO. The sum of TD over an answer is $r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N counts the
-tokens of the mini-batch, and rho is the ratio to the policy at the start of the update.
-
-If no two answers share a first token, TD is r - mean(r) at the first token and 0 after it. A group with equal rewards has no gradient. A batch is cut
-into 8 mini-batches, so the clip acts from the second one on. There is no KL term. Metric: clip_share.
+$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. The value of the root is the group's mean, and the value of an
+unshared prefix is the reward of its answer. So TD is 0 wherever the tree does not branch, and there the method is GRPO. The sum of TD over an answer is
+$r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N counts the tokens of the mini-batch, and rho is the ratio
+to the policy at the start of the update. A group with equal rewards has no gradient. A batch is cut into 8 mini-batches. Metric: clip_share.
 
 Use if: the answers of a group share long beginnings, as with short answers, a small vocabulary, a low temperature, or branched sampling.
-Avoid if: answers differ from the first tokens on, or different tokens lead to the same state (see gigpo). In the first case the method is GRPO with a
-larger advantage at these tokens (see grpo).
+Avoid if: different tokens lead to the same state (see gigpo), or answers differ from the first tokens on. The method is then GRPO with a larger
+advantage at these tokens (see grpo).
 Reference: Tran et al., Exploiting Tree Structure for Credit Assignment in RL Training of LLMs, arXiv:2509.18314: the tree, its values, and the
 advantage. Clip, mean over tokens, no KL, 7 answers per problem and mini-batches of 64 of 512 problems are those of the released script
 (fatebreaker/tempo).
-Departures: The standard deviation is that of the population, with no number added; in the released code it is the sample's plus 1e-6. The weight w is
-ours. A group of one gets advantage 0; in the released code its advantage is NaN. Tokens that an environment writes belong to the prefix, but no
-action gets their change of value. The tree of the released code ends at the first such token. Contexts of a group share a tree only if they begin
-with the same prompt. The released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout
-off.
+Departures: The weight w is ours. The deviation is that of the population; in the released code it is the sample's plus 1e-6. A group of one gets
+advantage 0; in the released code its advantage is NaN. Tokens that an environment writes belong to the prefix, but no action gets their change of
+value. The tree of the released code ends at the first such token. Contexts of a group share a tree only if they begin with the same prompt. The
+released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout off.
 """
 
 from __future__ import annotations

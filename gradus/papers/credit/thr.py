@@ -4,24 +4,22 @@
     g = e_y - pi, quad s_j = 1 if j in R, else -1
     A'_(j,k) = 1[|THR_(j,k)| > tau] (1 + sgn(THR_(j,k)) p) A_j
 
-h is the input of the output head at a token y, $e_y$ the one-hot vector of the token, and pi the predicted distribution. The gradient of log pi(y)
-with respect to the head is the outer product of g and h, so each term is the inner product of the gradients of two tokens. R are the right answers of
-the group, and the pair of a token with itself is left out. A positive THR means that the update of this token makes the right answers more likely. A
-negative THR means that it leaves probability to other answers.
+h is the input of the output head at a token y, $e_y$ the one-hot vector of the token, and pi the predicted distribution. The gradient of log pi(y) with
+respect to the head is the outer product of g and h, so each term is the inner product of the gradients of two tokens. R are the right answers of the
+group. A positive THR means that the update of this token makes the right answers more likely. A negative THR means that it leaves probability to other
+answers.
 
-With p > 0 the tokens that raise the right answers count more, which favours accuracy (exploitation). With p < 0 these tokens count less, which
-favours pass@k (exploration). The default of p is 0.1. tau is the median of |THR| over the tokens of the group, so half of them keep their advantage.
-`masked` is the share of tokens that do not keep it; with 0 no token is masked. $A_j$ is the group-relative advantage. A group without a right answer
-keeps plain advantages. One more forward pass reads h and pi. The rest is GRPO; p = 0 without a mask is GRPO exactly.
+With p > 0 the tokens that raise the right answers count more, which favours accuracy (exploitation). With p < 0 these tokens count less, which favours
+pass@k (exploration). The default of p is 0.1. tau is the median of |THR| over the tokens of the group, so half of them keep their advantage. A group
+without a right answer keeps plain advantages. One more forward pass reads h and pi. p = 0 without a mask (`masked` 0) is GRPO exactly.
 
 Use if: groups have right and wrong answers, and greedy accuracy or pass@k is to be favoured.
 Avoid if: the forward pass is expensive, or most groups have no right answer (see grpo, dapo).
-Reference: Deng et al., Token Hidden Reward: Steering Exploration-Exploitation in Group Relative Deep Reinforcement Learning, arXiv:2510.03669: THR,
-its sign, and the reweighting with p. No code of the authors was found.
+Reference: Deng et al., Token Hidden Reward: Steering Exploration-Exploitation in Group Relative Deep Reinforcement Learning, arXiv:2510.03669: THR, its
+sign, and the reweighting with p. No code of the authors was found.
 Departures: The median as tau is ours, as is the omission of the pair of a token with itself. We did not verify which p the paper has, and whether the
-paper divides the sums by the lengths and the number of right answers. Here they are not divided, so long right answers weigh more. The vector g has
-the entries of the sampled token and of the `top` - 1 tokens with the largest probabilities; with a smaller vocabulary g is exact. The temperature,
-which divides all g alike, is left out. An answer is right if its verdict is 1.
+paper divides the sums by the lengths and the number of right answers. Here they are not divided, so long right answers weigh more. The vector g has the
+entries of the sampled token and of the `top` - 1 tokens with the largest probabilities. The temperature, which divides all g alike, is left out.
 """
 
 from __future__ import annotations

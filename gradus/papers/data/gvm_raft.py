@@ -28,97 +28,14 @@ about 32 updates of 256 answers with a clipped ratio, a KL term of weight 0.001 
 more weight there. For a trajectory of several contexts the norm is the root of the summed squares of the norms of its contexts.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-
 from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.allot import Allot
-from gradus.selection.filters import learned
-from gradus.types import Frozen, Group, Key, Request, Trajectory
-from gradus.types.parts import World
-from gradus.types.ranges import check_ranges
-
-
-def variance_weights(norms: np.ndarray, rates: np.ndarray, *, alpha: float, beta: float) -> np.ndarray:
-    """Returns w_i = G_i / sqrt(p_i + alpha / p_i^(beta - 1)), float64 [n]; 0 if p_i or G_i is 0. Args: G and p [n]."""
-    safe = np.where(rates > 0, rates, 1.0)
-    return np.where(rates > 0, norms / np.sqrt(safe + alpha / safe ** (beta - 1.0)), 0.0)
-
-
-def proportional(weights: np.ndarray, total: int) -> np.ndarray:
-    """Divides `total` in proportion to the weights, rounded by the largest remainders: int64 [n]. Zeros if all weights are 0.
-
-    >>> proportional(np.array([1.411, 2.742]), 16).tolist()
-    [5, 11]
-    """
-    if not weights.sum() > 0:
-        return np.zeros(len(weights), np.int64)
-    exact = total * weights / weights.sum()
-    out = np.floor(exact).astype(np.int64)
-    rest = exact - out
-    rest[weights == 0] = -1.0  # a problem without weight gets nothing
-    out[np.argsort(-rest, kind="stable")[: total - int(out.sum())]] += 1
-    return out
-
-
-@dataclass(frozen=True)
-class GradientVariance:
-    """Distributes the requested answers over the problems, by success rates and gradient norms that are estimated from the answers so far.
-
-    A problem without a right answer gets nothing. Failed answers count neither as right nor as wrong.
-    """
-
-    alpha: float = 0.001
-    beta: float = 2.0
-    asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
-
-    def __post_init__(self) -> None:
-        check_ranges(self, alpha="[0, inf)", beta="[0, inf)")
-
-    async def more(self, groups: Sequence[Group], requests: Sequence[Request], world: World) -> list[int]:
-        judged = [[t for t in g.trajectories if t.failed is None] for g in groups]
-        right = [[t for t in row if t.right] for row in judged]
-        rates = np.array([len(some) / max(len(row), 1) for some, row in zip(right, judged, strict=True)])
-        norms = await mean_norms(right, world)
-        weights = variance_weights(norms, rates, alpha=self.alpha, beta=self.beta)
-        return [int(n) for n in proportional(weights, sum(r.count for r in requests))]
-
-
-async def mean_norms(rows: Sequence[Sequence[Trajectory]], world: World) -> np.ndarray:
-    """Returns for each row the mean norm of the gradients of its trajectories, float64 [n]; 0 for an empty row."""
-    contexts = [c for row in rows for t in row for c in t.contexts]
-    left = iter(await world.gradients(contexts) if contexts else ())
-    each = [[np.sqrt(sum(float(next(left)) ** 2 for _ in t.contexts)) for t in row] for row in rows]
-    return np.array([np.mean(row) if row else 0.0 for row in each], dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """Keeps the right trajectories of each group. The trajectories are weighted so that all groups have the same total weight, and the mean weight is 1.
-
-    Drops groups without a right trajectory that may be trained on.
-    """
-
-    asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        chosen = [tuple(t for t in learned(g) if t.right) for g in groups]
-        count, number = sum(map(len, chosen)), sum(map(bool, chosen))
-        kept = [
-            g.but(trajectories=tuple(t.but(weight=t.weight * count / (number * len(row))) for t in row))
-            for g, row in zip(groups, chosen, strict=True)
-            if row
-        ]
-        return kept, [g for g, row in zip(groups, chosen, strict=True) if not row]
-
+from gradus.rollouts.gradient_variance import GradientVariance
+from gradus.selection.filters import Accepted
+from gradus.types import Frozen
 
 gvm_raft = best_of_n.derive(
     "gvm_raft",

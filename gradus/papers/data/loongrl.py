@@ -27,104 +27,15 @@ script has the weight 0.001. Each batch serves four updates, as in the script, s
 first stage.
 """
 
-from __future__ import annotations
-
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.filtered import Without
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rewards.combine import Combines
+from gradus.rewards.two_way import TwoWay
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.screen import Screened
-from gradus.types import NOT_APPLICABLE, Frozen, Group, Outcome, Problem, Request, UserError
-from gradus.types.answers import final_answer
+from gradus.types import Frozen
 from gradus.types.moments import Steps
-from gradus.types.parts import Judgement, Signals, Source, World
-from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
-from gradus.types.signals import Signal
-
-_MARK = re.compile(r"####|\\boxed\{|\banswer\s*:|=", re.IGNORECASE)
-_TRIES = 1000  # problems per requested problem that a stage leaves out in a row before it gives up
-
-
-def words(text: str) -> list[str]:
-    """Returns the words of a text in lower case, without punctuation.
-
-    >>> words("Paris, France.")
-    ['paris', 'france']
-    """
-    return re.findall(r"\w+", text.casefold())
-
-
-def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
-    """Returns whether `shorter` occurs in `longer` as consecutive words. An empty sequence occurs nowhere."""
-    count = len(shorter)
-    return count > 0 and any(list(longer[i : i + count]) == list(shorter) for i in range(len(longer) - count + 1))
-
-
-def two_way(completion: str, answer: str) -> float:
-    """Returns 1.0 if the final answer of the completion contains the answer or is contained in it, else 0.0. Without a final answer it is 0.0."""
-    if not _MARK.search(completion):
-        return 0.0
-    said, due = words(final_answer(completion).rpartition("=")[2]), words(answer)
-    return float(contains(said, due) or contains(due, said))
-
-
-@dataclass(frozen=True)
-class TwoWay(Combines):
-    """1.0 if the final answer contains a stored answer or is contained in it, as whole words; else 0.0. Needs problems with answers."""
-
-    name: ClassVar[str] = "two_way"
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        return [[Judgement(value, Frozen({self.name: value})) for value in (judged(t.problem, t.completion) for t in g.trajectories)] for g in groups]
-
-
-def judged(problem: Problem, completion: str) -> Outcome:
-    """Returns the largest `two_way` of the problem's answers; not applicable to a problem without an answer."""
-    answers = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
-    known = [str(answer) for answer in answers if answer is not None and words(str(answer))]
-    return max(two_way(completion, answer) for answer in known) if known else NOT_APPLICABLE
-
-
-@dataclass(frozen=True)
-class Without:
-    """Requests the problems of `ShuffledEpochs`, without the problems of the tasks in `left_out`."""
-
-    left_out: tuple[str, ...] = ("hidden_question",)  # names of tasks
-    group: int | None = None  # samples per problem; None: `group` of the setting
-
-    def __post_init__(self) -> None:
-        check_ranges(self, group="[1, inf)")
-
-    def start(self) -> dict[str, int]:
-        return {"drawn": 0}
-
-    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state is the number of drawn problems. Raises UserError if the source has no other problems."""
-        first = at = state["drawn"]
-        found: list[Problem] = []
-        while len(found) < count:
-            if at - first > _TRIES * count:
-                raise UserError(
-                    f"curriculum.left_out names {', '.join(self.left_out)}, and the last {at - first} problems all came from these tasks; add "
-                    "another task to the mixture, or leave the first stage out: --schedule.stages.warm.changes.curriculum ShuffledEpochs"
-                )
-            order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
-            problems = source.draw(order, world.task.level, world.seed.fold("problems"))
-            check_drawn(source, problems, order)
-            found += [p for p in problems if p.task not in self.left_out]
-            at += len(order)
-        world.note("left_out", 1 - count / (at - first))
-        return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
-
 
 loongrl = grpo.derive(
     "loongrl",

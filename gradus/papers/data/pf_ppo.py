@@ -25,41 +25,12 @@ here they are not normalised, because the advantages are whitened. The learning 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.selection.filters import learned
-from gradus.types import Group, Key, Trajectory, UserError
-
-Rule = Literal["all", "best", "best_and_random", "best_and_worst"]
-
-
-@dataclass(frozen=True)
-class KeptByRank:
-    """Ranks the answers of each group by reward, and keeps the ranks that `rule` names. Of equal rewards the earlier answer has the better rank."""
-
-    rule: Rule = "best_and_random"
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        """Returns the groups with the kept answers, best first. Groups without an answer to train on are dropped."""
-        if self.rule == "all":
-            return list(groups), []
-        ranked = [sorted(learned(g), key=lambda t: -t.value) for g in groups]
-        kept = [g.but(trajectories=of_rank(r, self.rule, key.fold("rank", g.key))) for g, r in zip(groups, ranked, strict=True) if r]
-        return kept, [g for g, r in zip(groups, ranked, strict=True) if not r]
-
-
-def of_rank(ranked: Sequence[Trajectory], rule: Rule, key: Key) -> tuple[Trajectory, ...]:
-    """Returns the answers that a rule keeps. `ranked`: at least one answer, best first. An answer is kept once, also if it is the best and the worst."""
-    if len(ranked) == 1 or rule == "best":
-        return (ranked[0],)
-    other = ranked[-1] if rule == "best_and_worst" else key.choice(ranked[1:])
-    return ranked[0], other
+from gradus.selection.filters import KeptByRank
+from gradus.types import UserError
 
 
 def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> float:

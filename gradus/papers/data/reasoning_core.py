@@ -25,78 +25,9 @@ may name another mark of a duplicate. A problem without an answer is never left 
 takes the next ones in spite of the limit. GRPO is ours.
 """
 
-from __future__ import annotations
-
-import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.filtered import BalancedBatch
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Key, Problem, Request
-from gradus.types.parts import Source, Task, World
-from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
-
-_TRIES = 50  # problems per requested problem that are left out before the limit is given up
-
-
-@dataclass(frozen=True)
-class BalancedBatch:
-    """Requests the problems of `ShuffledEpochs` at `level`, without duplicates and without problems whose answer is too frequent in the step.
-
-    A request for n problems has each answer at most ceil(most * n) times.
-    """
-
-    level: float | None = None  # of generated tasks; between whole levels each problem is rounded at random; None: the task's level
-    most: float = 0.5  # largest share of a batch with one answer; 1: no limit
-    unique: bool = True  # whether a batch has different prompts
-    group: int | None = None  # samples per problem; None: `group` of the setting
-
-    def __post_init__(self) -> None:
-        check_ranges(self, level="[0, inf)", most="(0, 1]", group="[1, inf)")
-
-    def check_task(self, task: Task) -> None:
-        """Raises UserError if the task lacks the level."""
-        if self.level is not None:
-            task.source.draw([0], self.level, Key())
-
-    def start(self) -> dict[str, int]:
-        return {"drawn": 0}
-
-    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count` requests. The state is the number of problems that were drawn, with those that were left out."""
-        level = world.task.level if self.level is None else self.level
-        first = at = state["drawn"]
-        found: list[Problem] = []
-        while len(found) < count:
-            order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
-            problems = source.draw(order, level, world.seed.fold("problems"))
-            check_drawn(source, problems, order)
-            limited = at - first - len(found) < _TRIES * count
-            found = kept([*found, *problems], count, self.most, self.unique) if limited else [*found, *problems]
-            at += len(order)
-        world.note("left_out", 1 - count / (at - first))
-        return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
-
-
-def kept(problems: Sequence[Problem], count: int, most: float, unique: bool = True) -> list[Problem]:
-    """Returns the problems in their order, without each one whose answer occurs ceil(most * count) times before it.
-
-    With `unique` a problem with the prompt of an earlier one is left out, too. A problem without an answer has no limit.
-    """
-    limit, answers, prompts, out = math.ceil(most * count), Counter[str](), set[str](), list[Problem]()
-    for problem in problems:
-        prompt = str(problem.text if problem.text is not None else problem.messages)
-        if (unique and prompt in prompts) or (problem.answer is not None and answers[str(problem.answer)] >= limit):
-            continue
-        out.append(problem)
-        prompts.add(prompt)
-        answers[str(problem.answer)] += 1
-    return out
-
 
 reasoning_core = grpo.derive(
     "reasoning_core",

@@ -25,83 +25,14 @@ verdicts instead of the rewards. The entropy bonus of 0.0001 is the paper's; the
 10 if A < 0. Later versions of the paper weight problems by a function of their success rate, which is not here.
 """
 
-from __future__ import annotations
-
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-
-from gradus.credit.groups import spread
+from gradus.credit.groups import PoolBaseline
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import EntropyBonus
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.allot import Allot, UntilSignal
-from gradus.selection.filters import learned
-from gradus.types import Group, Key
-from gradus.types.parts import Credited, Signals
-from gradus.types.ranges import check_ranges
-from gradus.types.signals import Signal
-
-
-def balanced(right: Sequence[bool], count: int) -> list[int]:
-    """Returns the indices of `count` answers, in order: the first right and the first wrong ones, half of each kind.
-
-    If there are too few of one kind, the other kind fills the rest. With fewer than `count` answers all are chosen.
-
-    >>> balanced([False, False, False, True], 2)
-    [0, 3]
-    """
-    rights, wrongs = ([i for i, verdict in enumerate(right) if verdict is kind] for kind in (True, False))
-    least = min(len(wrongs), count - min(count // 2, len(rights)))
-    return sorted([*rights[: count - least], *wrongs[:least]])
-
-
-@dataclass(frozen=True)
-class Balanced:
-    """Keeps `count` answers of each group: the first right and the first wrong answers, half of each kind if there are enough."""
-
-    count: int = 4
-    asks_right: ClassVar[str] = "Everything"  # the part to use instead if no answer is marked as right
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count="[1, inf)")
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        kept, dropped = list[Group](), list[Group]()
-        for group in groups:
-            answers = learned(group)
-            chosen = tuple(answers[i] for i in balanced([t.right for t in answers], self.count))
-            if chosen:
-                kept.append(group.but(trajectories=chosen))
-            else:
-                dropped.append(group)
-        return kept, dropped
-
-
-def against_pool(group: Group) -> np.ndarray:
-    """Returns the rewards minus the mean reward of the group's pool, float64 [G]; zeros if all rewards of the pool are equal.
-
-    Outcomes of the pool that are no number do not count. A group without a pool is its own pool.
-    """
-    numbers = [float(r) for r in group.pool if isinstance(r, int | float) and math.isfinite(r)]
-    pool = np.array(numbers) if numbers else group.rewards
-    return np.zeros(len(group.trajectories)) if np.all(pool == pool[0]) else group.rewards - pool.mean()
-
-
-@dataclass(frozen=True)
-class PoolBaseline:
-    """The reward minus the mean reward of all answers that were sampled for the problem, including the answers that are not trained on."""
-
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return spread(groups, [against_pool(g) for g in groups])
-
+from gradus.selection.filters import Balanced
 
 reinforce_ada = reinforce.derive(
     "reinforce_ada",

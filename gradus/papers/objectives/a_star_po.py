@@ -28,9 +28,9 @@ of beta_2 the bonus is large enough to matter. In that code beta_1 = 0 gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,48 +39,13 @@ from gradus.curricula.shuffled_epochs import Once, ShuffledEpochs
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim
-from gradus.schedules.harvests import answers
+from gradus.schedules.harvests import OPTIMAL_VALUE, OptimalValues
 from gradus.schedules.stages import Stage, Stages
 from gradus.types import Frozen, Group, Problem, UserError
 from gradus.types.moments import Steps
 from gradus.types.parts import Credited, Signals
 from gradus.types.players import Copy, Player
-from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-
-COLUMN = "optimal_value"
-
-
-def optimal_value(rewards: Sequence[float] | np.ndarray, *, beta: float) -> float:
-    """Returns beta log mean exp(r / beta) of the rewards [N]: their mean for beta = inf, and close to their maximum for a small beta."""
-    found = np.asarray(rewards, np.float64)
-    top = float(found.max())
-    if beta == float("inf"):
-        return float(found.mean())
-    return top + beta * float(np.log(np.exp((found - top) / beta).mean()))
-
-
-@dataclass(frozen=True)
-class OptimalValues:
-    """Makes one row per problem, with the `optimal_value` of its answers in the stage. Answers that a limit cut off count, too."""
-
-    beta: float = 0.5  # temperature, in units of the reward
-    solved: bool = False  # True: leaves out problems whose rewards are all 0
-
-    def __post_init__(self) -> None:
-        check_ranges(self, beta="(0, inf]")
-
-    @property
-    def provides(self) -> frozenset[str]:
-        return frozenset({COLUMN})
-
-    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns the rows. Problems are in the order of their first answers."""
-        found: dict[str, tuple[Problem, list[float]]] = {}
-        for answer in answers(groups, cut=True):
-            found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.value)
-        kept = [(problem, rewards) for problem, rewards in found.values() if any(rewards) or not self.solved]
-        return [{"problem": problem, COLUMN: optimal_value(rewards, beta=self.beta)} for problem, rewards in kept]
 
 
 @dataclass(frozen=True)
@@ -88,7 +53,7 @@ class OptimalAdvantage:
     """Gives every action the reward of its trajectory minus the problem's `optimal_value`."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
-    columns: ClassVar[frozenset[str]] = frozenset({COLUMN})
+    columns: ClassVar[frozenset[str]] = frozenset({OPTIMAL_VALUE})
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [np.array([t.value - value_of(t.problem) for t in g.trajectories]) for g in groups])
@@ -96,9 +61,9 @@ class OptimalAdvantage:
 
 def value_of(problem: Problem) -> float:
     """Returns the problem's `optimal_value`. Raises UserError if it is no number."""
-    value = problem.meta.get(COLUMN)
+    value = problem.meta.get(OPTIMAL_VALUE)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f'problem {problem.id}: "{COLUMN}" is {value!r}; it must be a number, such as a stage with makes=OptimalValues() writes')
+        raise UserError(f'problem {problem.id}: "{OPTIMAL_VALUE}" is {value!r}; it must be a number, such as a stage with makes=OptimalValues() writes')
     return float(value)
 
 

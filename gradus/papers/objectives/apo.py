@@ -1,30 +1,25 @@
 """APO: the KL term of a right answer has less weight on hard questions, and a wrong answer is pushed down more if it is longer than the right ones.
 
-    d = 1 - n_right / G
-    k(d) = 1 - exp(-e (1 - d))
+    k(d) = 1 - exp(-e (1 - d)), quad d = 1 - n_right / G
     l_i = 2 - b^(-x_i), quad x_i = max(0, |o_i| - L)
     A_i = l_i (r_i - mean(r)) / (std(r))
     loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + beta k_i KL_(i,t)]
 
-d is the difficulty of a question, of whose G answers $n_right$ are right. $k_i$ is k(d) for an answer with $A_i > 0$ to a question with 0 < d < 1,
-and 1 for all other answers. For example, k is 0.87 at d = 0.25 and 0.49 at d = 0.75. So a rare right answer is learned with less resistance, and an
-easy question keeps nearly the full KL term, which preserves the knowledge of the model (difficulty-adaptive divergence shaping).
-
-L is the mean length of the right answers of the group, in tokens. $l_i$ is the factor of a wrong answer, between 1 and 2; right answers and groups
-without a right answer have the factor 1 (suboptimal trajectory complexity regularisation). With b = 1.00001 the factor matters only if a wrong answer
-is thousands of tokens too long: 1,000 tokens give 1.00995, and 10,000 give 1.0952. For answers of tens of tokens use b = 1.01.
-
-KL is the k3 estimate to the start model; beta is 0.001. A batch is cut into 16 mini-batches, so the clip acts from the second mini-batch on. With
-`--credit.rate inf` and `--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
+d is the difficulty of a question, of whose G answers $n_right$ are right. $k_i$ is k(d) for an answer with $A_i > 0$ to a question with 0 < d < 1, else
+1; k(0.25) is 0.87 and k(0.75) is 0.49. So a rare right answer is learned with less resistance, and on an easy question the KL term preserves the
+knowledge of the model. $l_i$ is the factor of a wrong answer, between 1 and 2; L is the mean length of the group's right answers in tokens. Right
+answers and groups without a right answer have the factor 1. With b = 1.00001, 10,000 tokens too many give 1.0952; for answers of tens of tokens use b =
+1.01. KL is the k3 estimate to the start model, and beta is 0.001. A batch is cut into 16 mini-batches. With `--credit.rate inf` and
+`--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
 
 Use if: wrong answers are longer than right ones, and the model must keep other skills while hard questions are learned.
 Avoid if: no verifier marks answers as right, or long answers are wanted even if they are still wrong (see grpo, dapo).
 Reference: Hong et al., APO: Enhancing Reasoning Ability of MLLMs via Asymmetric Policy Optimization, arXiv:2506.21655. The released code
 (Indolent-Kawhi/View-R1) has both factors; its script has 8 answers to each of 128 questions, mini-batches of 64 answers, and beta 0.001.
-Departures: $k_i$ is here the weight of all terms of answer i, and its advantage is $A_i / k_i$. The clipped term is linear in A, so the product is
-the formula above, and mini-batches can cut groups. The deviation is that of the population; the released code takes that of the sample plus 1e-9. The
-released policy term is the mean over all tokens of a micro-batch of two answers; only the released KL term is a mean over answers. The released
-reward adds 0.5 for the form of an answer, and the integer part of the reward separates right from wrong answers. Here the verifier does this.
+Departures: $k_i$ is here the weight of all terms of answer i, and its advantage is $A_i / k_i$. The clipped term is linear in A, so the product is the
+formula above. The deviation is that of the population; in the released code it is that of the sample plus 1e-9. There the policy term is the mean over
+all tokens of a micro-batch of two answers, and only the KL term is a mean over answers. The released reward adds 0.5 for the form of an answer, and its
+integer part separates right from wrong answers. Here the verifier does this.
 """
 
 from __future__ import annotations

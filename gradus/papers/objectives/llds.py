@@ -1,31 +1,27 @@
-"""LLDS: a penalty keeps the likelihood of non-negative answers. The penalty acts only on tokens that became less likely, in actions that did so as a whole.
+"""LLDS: a penalty keeps the likelihood of non-negative answers. The penalty acts only on tokens that became less likely, in actions that did so as a
+whole.
 
     loss = loss_GRPO + lambda/(sum_(i in P) |y_i|) sum_(i in P) sum_(a in y_i) g_a sum_(t in a) max(0, delta_t)
     delta_t = log pi_old(y_t) - log pi(y_t)
     g_a = 1 "if" sum_(t in a) delta_t > 0, quad "else" 0
 
 P contains the answers with an advantage of at least 0, including those of constant groups. An answer $y_i$ consists of actions a: the stretches of
-tokens that the policy wrote without a tool's text between them, such as a thought with its search query. An answer without tools is one action. delta
-is the fall of a token's log-probability since the start of the update. The penalty has a gradient only in actions that became less likely as a whole
-($g_a$), and there only at tokens with delta > 0; it raises their log-probability with equal force. The weight lambda is 0.2. Text of tools is no part
-of any sum.
+tokens that the policy wrote without a tool's text between them. delta is the fall of a token's log-probability since the start of the update. The
+penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. Text of tools is no part of any sum.
 
-GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have
-large gradients, and these lower the likelihood further. At the first update of a batch every delta is 0, so the penalty needs several updates per
-batch: 2,560 answers are cut into 10 mini-batches. Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the
-mean log-probability in P).
+GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have large
+gradients, which lower the likelihood further. At the first update of a batch every delta is 0, so a batch of 2,560 answers is cut into 10 mini-batches.
+Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the mean log-probability in P).
 
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
-Avoid if: each batch serves one update, because the penalty is then 0 (see grpo). The penalty also pulls answers of constant groups back; to leave
-such groups out, see dapo.
+Avoid if: each batch serves one update, because the penalty is then 0 (see grpo), or constant groups should have no effect (see dapo).
 Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, second
 version: the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). Batch, mini-batches, clip 0.2, KL 0.001 and means over
 tokens are as in the released script and code.
-Departures: The penalty is divided by the tokens of P in the mini-batch; in the released code it is divided by all tokens of the micro-batch. The
-released configuration also has an entropy bonus with coefficient 0.001, and its deviation is the sample's plus 1e-6. The gate of an answer
-(`--objective.preserve.gate response`) is that of the paper's first version; the second version finds it worse. The variant with a weight on the
-answer's own tokens has a constant weight on the last action (`--objective.preserve.last`). In the paper the weight rises from 0 to 1 with the number
-of valid searches. The recipe runs on every task; the paper trains on search with a retriever.
+Departures: In the released code the penalty is divided by all tokens of the micro-batch, an entropy bonus has the coefficient 0.001, and the deviation
+is the sample's plus 1e-6. `--objective.preserve.gate response` is the gate of an answer, from the first version; the second version finds it worse.
+`--objective.preserve.last` is a weight on the last action, with the final answer; in the paper it rises from 0 to 1 with the number of valid searches.
+The recipe runs on every task; the paper trains on search with a retriever.
 """
 
 from __future__ import annotations
@@ -33,25 +29,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.kl import KL
+from gradus.objectives.rows import written_stretches
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.types.batch import Batch, segment_sum
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
-
-
-def written_stretches(batch: Batch) -> Tensor:
-    """Returns int64 [A]: the number of each token's stretch, from 0. A stretch is a run of chosen tokens of one context, without other tokens between."""
-    present = torch.unique_consecutive(batch.context).tolist()  # a batch holds whole contexts
-    begins = [np.diff(np.flatnonzero(batch.contexts[i].chosen), prepend=-2) > 1 for i in present]
-    return torch.from_numpy(np.cumsum(np.concatenate([np.zeros(0, bool), *begins])) - 1)
 
 
 def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:

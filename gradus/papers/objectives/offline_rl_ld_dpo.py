@@ -5,95 +5,33 @@
     loss = mean over pairs of -log sigmoid(beta (h(y_w) - h(y_l)))
 
 $y_w$ is the right answer of a pair, $y_l$ the wrong one, and l the length that both share. alpha = 0.5 discounts the other tokens, for policy and
-reference alike. In plain DPO (alpha 1) every surplus token adds its ratio to h, so the gradient depends on the difference of lengths; alpha 0
-ignores the surplus. The gradient of a surplus token is alpha times that of a shared one. For equal lengths the loss is that of dpo, with beta 0.1.
+reference alike. In plain DPO (alpha 1) every surplus token adds its ratio to h, so the gradient depends on the difference of lengths; alpha 0 ignores
+the surplus. For equal lengths the loss is that of dpo, with beta 0.1.
 
 The data are offline: the start model answers each problem 8 times, the verifier judges, and a pair is drawn from every problem with right and wrong
-answers. The start model goes on answering while the policy learns, each problem once. `--selection.pairs` chooses the pair: random, balanced (the least
-difference of lengths), longest (the longest right and the shortest wrong answer), or shortest (the reverse). `gradus compare` measures accuracy and
-length over alpha: `gradus compare a=offline_rl_ld_dpo "b=offline_rl_ld_dpo --objective.sampled.score.alpha 1" --ground wordy`.
+answers. `--selection.pairs` chooses the pair: random, balanced, longest or shortest. `gradus compare` measures accuracy and length over alpha:
+`gradus compare a=offline_rl_ld_dpo "b=offline_rl_ld_dpo --objective.sampled.score.alpha 1" --ground wordy`.
 
 Use if: a model that reasons at length should improve from samples that it draws once, and a verifier judges them.
 Avoid if: answers can be judged during training, because samples of the current policy teach more (see online_dpo, grpo). If right and wrong answers
 have about the same length, the discount has no effect (see dpo).
 Reference: Tian et al., Exploring the Potential of Offline RL for Reasoning in LLMs: A Preliminary Study, arXiv:2505.02142. The paper trains for one
 epoch at 5e-7. The discounted score is that of LD-DPO (arXiv:2409.06411); TRL's trainer has it as `ld_alpha`.
-Departures: Samples are drawn and judged step by step, not stored first; in both cases they come from the start model. Each problem gives one pair;
-the paper does not describe how it draws the pair. No code of the authors was found. For given pairs use `dpo --objective.given.score
-LengthDiscounted`.
+Departures: Samples are drawn and judged step by step, while the policy learns, not stored first; in both cases they come from the start model. Each
+problem gives one pair; the paper does not describe how it draws the pair. No code of the authors was found. For given pairs use
+`dpo --objective.given.score LengthDiscounted`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import Tensor
-
 from gradus.objectives.preference import Preference
-from gradus.objectives.scores import LogRatio, trajectory_sums
+from gradus.objectives.scores import LengthDiscounted
 from gradus.papers.bases.dpo import dpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
-from gradus.selection.filters import learned
-from gradus.selection.pairs import Right, ranked
-from gradus.types import Frozen, Group, Key, UserError
-from gradus.types.batch import Batch
+from gradus.selection.pairs import RightWrongPair
+from gradus.types import Frozen
 from gradus.types.players import Player
-from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProbs
-
-
-def shared_lengths(batch: Batch) -> Tensor:
-    """Returns [A]: for every action, the number of actions of the shortest trajectory of its group."""
-    groups = int(batch.group.max()) + 1 if batch.actions else 0
-    least = torch.full((groups,), torch.inf).to(batch.in_trajectory).scatter_reduce(0, batch.group, batch.in_trajectory, "amin")
-    return least.index_select(0, batch.group)
-
-
-@dataclass(frozen=True)
-class LengthDiscounted(LogRatio):
-    """Sums log pi - log pi_player over a trajectory. Actions beyond the length of the shortest trajectory of the group have the factor alpha."""
-
-    alpha: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_ranges(self, alpha="[0, 1]")
-
-    def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
-        ratios = logprobs - batch.signals[LogProbs(player=self.player)]
-        return trajectory_sums(torch.where(batch.position < shared_lengths(batch), ratios, self.alpha * ratios), batch)
-
-
-@dataclass(frozen=True)
-class RightWrongPair:
-    """Makes one pair of a right and a wrong trajectory per group, with the right one first. Drops groups that lack right or wrong trajectories.
-
-    `pairs`: "random"; "balanced": the least difference of lengths; "longest": the longest right and the shortest wrong one; "shortest": the reverse. Of
-    equal pairs the first is taken.
-    """
-
-    pairs: Literal["random", "balanced", "longest", "shortest"] = "random"
-
-    def __post_init__(self) -> None:
-        if self.pairs not in ("random", "balanced", "longest", "shortest"):
-            raise UserError(f'RightWrongPair.pairs is "{self.pairs}"; it must be random, balanced, longest or shortest')
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        kept, dropped = list[Group](), list[Group]()
-        for group in groups:
-            found = ranked(learned(group), (Right(),))
-            if not found:
-                dropped.append(group)
-                continue
-            surplus = [right.actions - wrong.actions for right, wrong in found]
-            scores = {"balanced": [abs(s) for s in surplus], "longest": [-s for s in surplus], "shortest": surplus}.get(self.pairs)
-            chosen = key.fold("pair", group.key).choice(range(len(found))) if scores is None else scores.index(min(scores))
-            kept.append(group.but(trajectories=found[chosen]))
-        return kept, dropped
-
 
 offline_rl_ld_dpo = dpo.derive(
     "offline_rl_ld_dpo",

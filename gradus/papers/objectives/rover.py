@@ -1,27 +1,26 @@
-"""ROVER: learns the action values of the uniformly random policy, as log-ratios to the policy that sampled; there is no clip, critic or policy iteration.
+"""ROVER: learns the action values of the uniformly random policy, as log-ratios to the policy that sampled; there is no clip, critic or policy
+iteration.
 
     q_t = rho (log pi(a_t|s_t) - log pi_old(a_t|s_t))
     y_t = r - mean(r) + rho/V sum_v [log pi(v|s_(t+1)) - log pi_old(v|s_(t+1))]
     loss = mean over answers of the mean over tokens of (q_t - y_t)^2
 
 Text grows as a tree: each token leads to one new state, and only an end has a reward. The uniform policy reaches a right end from each action of
-positive value. So the action of the largest value is always on a way to a right end, if there is such a way. So the values of the uniform policy rank
-the actions, and no policy improvement is needed. A softmax of the values keeps every way that leads to a right end. $q_t$ is a value relative to the
-sampling policy: $pi = pi_old exp(q / rho)$, with rho = 1.
+positive value. So the values of the uniform policy rank the actions, and no policy improvement is needed. A softmax of the values keeps every way that
+leads to a right end. $q_t$ is a value relative to the sampling policy: $pi = pi_old exp(q / rho)$, with rho = 1.
 
-$y_t$ has no gradient. The sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0 after the last
-token. At every token, r - mean(r) is the reward minus the mean reward of the group, without division by the deviation. At $pi = pi_old$ the gradient
-is that of $-2 (r - mean(r)) log pi$, a policy gradient. So the value of the next state has an effect only from the second mini-batch on. A batch is
-cut into four mini-batches. Metrics: fit_error, next_value.
+$y_t$ has no gradient. Its sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0 after the last
+token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient is that of $-2 (r - mean(r)) log pi$,
+a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on. Metrics: fit_error, next_value.
 
 Use if: rewards are verified, many different answers are right, and variety matters (pass@k).
 Avoid if: each batch serves one update, because the method is then REINFORCE with group-relative advantages (see grpo, rloo).
 Reference: He et al., Random Policy Valuation is Enough for LLM Reasoning with Verifiable Rewards, 2025, arXiv:2509.24981: the theorem on the uniform
 policy, the relative values and algorithm 1. The paper has 8 answers, batches of 128 problems in four mini-batches, and rate 1e-6.
-Departures: None from algorithm 1. The released code averages over all tokens (`--objective.policy.average TokenMean`). The released script for
-mathematics divides the advantage by the group's sample deviation (`--credit.scale sample`) and samples at temperature 0.6. The released script for
-countdown has 5 answers. In an episode of several turns, tokens of the environment are skipped: the next state is the state in which the policy
-chooses its next token. If a trajectory has several contexts, the last token of each context has no next state.
+Departures: None from algorithm 1. The released code averages over all tokens (`--objective.policy.average TokenMean`). Its script for mathematics
+divides the advantage by the group's sample deviation (`--credit.scale sample`) and samples at temperature 0.6; its script for countdown has 5 answers.
+In an episode, tokens of the environment are skipped: the next state is the one in which the policy chooses its next token. The last token of a context
+has no next state.
 """
 
 from __future__ import annotations
@@ -29,30 +28,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.rows import next_rows
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.readers import MeanOverVocabulary
 from gradus.types.signals import LogProb, Signal, Want
-from gradus.types.tally import Tally, check_same_shape, tally
-
-
-def next_rows(values: Tensor, context: Tensor) -> Tensor:
-    """Returns for every action the row of the next action of its context, 0 for the last one. Args: `values`, `context` (its number) [A].
-
-    >>> next_rows(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 0, 1])).tolist()
-    [2.0, 0.0, 0.0]
-    """
-    check_same_shape(values=values, context=context)
-    later = torch.zeros_like(values)
-    later[:-1] = torch.where(context[1:] == context[:-1], values[1:], 0.0)
-    return later
+from gradus.types.tally import Tally, tally
 
 
 @dataclass(frozen=True)

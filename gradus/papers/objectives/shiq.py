@@ -1,26 +1,25 @@
-"""ShiQ: fits the model's own logits to the soft Bellman equation over the whole rest of an answer. Values start at 0, and any recorded answers can be used.
+"""ShiQ: fits the model's own logits to the soft Bellman equation over the whole rest of an answer. Values start at 0, and any recorded answers can be
+used.
 
     q(s, a) = beta (g(s, a) - log pi_ref(a|s)), quad v(s) = beta log sum_a exp g(s, a)
     d(s) = beta (log sum_a exp g(s, a) - log sum_a exp g_ref(s, a))
     loss = mean over answers of 1/T sum_t (sum_(k >= t) [r_k - beta (log pi(a_k|s_k) - log pi_ref(a_k|s_k))] - d(s_t))^2
 
-g are the logits of the model, $pi$ is their softmax, and $g_ref$ and $pi_ref$ are those of the start model. $s_t$ is the text before token $a_t$ of
-an answer of T tokens, and $r_t$ is the reward at this token, often 0 before the last one. In this form of q the optimal policy under the penalty
-$beta KL(pi, pi_ref)$ is the softmax of g itself, and v is its value. The values of the start model's logits are arbitrary. So these values are
-subtracted as a potential, which does not change the optimal policy: d is 0 at the start, and the error of each token is the reward that follows.
+g are the logits of the model, $pi$ is their softmax, and $g_ref$ and $pi_ref$ are those of the start model. $s_t$ is the text before token $a_t$ of an
+answer of T tokens, and $r_t$ is the reward at this token, often 0 before the last one. In this form of q the optimal policy under the penalty
+$beta KL(pi, pi_ref)$ is the softmax of g itself, and v is its value. The arbitrary values of the start model's logits are subtracted as a potential,
+which does not change the optimal policy. So d is 0 at the start, and the error of each token is the reward that follows.
 
 The sum over the rest of the answer takes the place of the next state's value; so a reward at the end reaches all tokens at once. The gradient passes
-through $log pi$ and d. The logits themselves matter, not only their softmax: $log pi(a) - log pi_ref(a) + d / beta = g(a) - g_ref(a)$. The answers
-can come from any sampler that can give every answer. The answers need no pairs, and rewards can be at any token. beta is 0.1. The data is that of the
-base, copg: answers of the start model, collected in the first stage or read from a file. In an episode the sum is over the policy's own tokens.
-Metrics: fit_error, value_shift.
+through $log pi$ and d. The logits themselves matter, not only their softmax: $log pi(a) - log pi_ref(a) + d / beta = g(a) - g_ref(a)$. The answers need
+no pairs and can come from any sampler that can give every answer. beta is 0.1. The data is that of the base, copg: answers of the start model,
+collected in the first stage or read from a file. In an episode the sum is over the policy's own tokens. Metrics: fit_error, value_shift.
 
 Use if: scored answers or episodes exist, including single and bad ones, or rewards fall at single tokens or turns.
 Avoid if: fresh samples are affordable (see rloo, grpo), or the logits are restricted, for example by a cap.
-Reference: Clavier et al., ShiQ: Bringing back Bellman to LLMs, arXiv:2505.11081: the change of variables, the shift by the start values, the
-multi-step loss.
-Departures: The mean over the tokens of an answer is chosen here, as are the number of answers and passes. Logits are divided by the temperature of
-sampling.
+Reference: Clavier et al., ShiQ: Bringing back Bellman to LLMs, arXiv:2505.11081: the change of variables, the shift by the start values, the multi-step
+loss.
+Departures: The mean over the tokens of an answer, the number of answers and that of passes are ours. Logits are divided by the temperature of sampling.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ import torch
 from torch import Tensor
 
 from gradus.objectives.aggregation import Average, SequenceMean, averaged, pulling
+from gradus.objectives.rows import sums_from_here
 from gradus.objectives.scores import trajectory_means
 from gradus.papers.objectives.copg import COLLECT, copg
 from gradus.recipe.claim import Claim
@@ -43,23 +43,7 @@ from gradus.types.moments import Steps
 from gradus.types.ranges import check_ranges
 from gradus.types.readers import LogSumExp
 from gradus.types.signals import LogProb, LogProbs, Read, Signal, Want
-from gradus.types.tally import Tally, check_same_shape, tally
-
-
-def sums_from_here(values: Tensor, trajectory: Tensor, position: Tensor) -> Tensor:
-    """Returns for every action the sum of `values` over this action and the later ones of its trajectory.
-
-    Args: `values` [A], with gradient; `trajectory`, `position` [A]: the ids, and the places within the trajectories.
-
-    >>> sums_from_here(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])).tolist()
-    [3.0, 2.0, 5.0]
-    """
-    check_same_shape(values=values, trajectory=trajectory, position=position)
-    order = torch.argsort(position, stable=True)
-    order = order[torch.argsort(trajectory[order], stable=True)]
-    counts = torch.unique_consecutive(trajectory[order], return_counts=True)[1].tolist()
-    summed = [piece.flip(0).cumsum(0).flip(0) for piece in values[order].split(counts)]
-    return torch.cat(summed)[torch.argsort(order)] if summed else values
+from gradus.types.tally import Tally, tally
 
 
 @dataclass(frozen=True)

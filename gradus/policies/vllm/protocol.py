@@ -36,12 +36,12 @@ class Sampler(Protocol):
     def load(self, folder: Path, label: str) -> None:
         """Loads the weights in a model folder under the name `label`.
 
-        Raises UserError if this fails, and Lost if the server does not answer.
+        Raises UserError if vLLM cannot load the weights, and Lost if the server does not answer.
         """
         ...
 
     def holds(self, label: str) -> bool:
-        """Whether the weights with this name are still loaded, as far as this is known."""
+        """Whether the weights with this name are still loaded. The result is True if vLLM does not tell."""
         ...
 
     def sample(self, jobs: Sequence[Job], rooms: Sequence[int], ends: Sequence[int], label: str | None) -> list[Answer | None]:
@@ -49,7 +49,7 @@ class Sampler(Protocol):
         ...
 
     def mode(self, token: int) -> Literal["raw", "processed"]:
-        """Returns "raw" if log-probabilities are before temperature and truncation, and "processed" if they are after them.
+        """Returns "raw" if vLLM computes log-probabilities before temperature and truncation, and "processed" if it computes them afterwards.
 
         `token`: any token with which a prompt may begin.
         """

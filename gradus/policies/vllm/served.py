@@ -1,8 +1,8 @@
-"""vLLM samples for a language model, in this process or on a server. Tested only with simulated answers.
+"""vLLM samples for a language model, in this process or on a server. The tests use only simulated answers.
 
-The model itself stays in this process for training and scoring. Before the first sample after an update, its weights are written as safetensors,
+The model itself stays in this process for training and scoring. Before the first sample after an update, the model's weights are written as safetensors,
 and vLLM reads them. Every token has the version of the weights that were loaded during its whole request. If the weights may have changed during
-a round of requests, the round is discarded and sampled again. vLLM's draws depend on the other requests, so such runs are not reproducible bit by
+a round of requests, the round is discarded and sampled again. The draws of vLLM depend on the other requests, so such runs are not reproducible bit by
 bit.
 """
 
@@ -60,11 +60,11 @@ class Served:
 
     @property
     def context_length(self) -> int:
-        """Returns the length in tokens of the longest sequence that both the model and vLLM support."""
+        """Returns the largest number of tokens in a sequence that both the model and vLLM support."""
         return min(self.model.context_length, self.sampler.longest or self.model.context_length)
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """Samples one context per request, in order. Its parent is the context that it continues.
+        """Samples one context per request, in order. The parent of a sampled context is the context that it continues.
 
         Raises UserError if vLLM fails.
         """
@@ -100,7 +100,7 @@ class Served:
         return min(job.sampling.limit, limit - len(job.prefix))
 
     def _answered(self, jobs: Sequence[Job], rooms: Sequence[int], version: int) -> list[Answer]:
-        """Returns answers under the weights of one version. A round during which the weights may have changed is discarded."""
+        """Returns answers that were sampled from the weights of one version. A round during which the weights may have changed is discarded."""
         done: dict[int, Answer] = {}
         ends = self.model.end_tokens
         reason = "requests were aborted"

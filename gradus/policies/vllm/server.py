@@ -151,7 +151,7 @@ class Server:
     def mode(self, token: int) -> Literal["raw", "processed"]:
         """Finds the mode from the log-probability of one token, which is sampled with top_k = 1.
 
-        A log-probability after truncation is 0. A log-probability before truncation is that of the model.
+        If it is 0, the server computes log-probabilities after truncation, because only one token is left. Else the server computes them before truncation.
         """
         body = {"model": self.model, "prompt": [token], "max_tokens": 1, "temperature": 1.0, "top_k": 1, "logprobs": 1, "ignore_eos": True}
         found = _answer(self._completion({**body, "return_tokens_as_token_ids": True}))
@@ -160,7 +160,10 @@ class Server:
         return "processed" if found.logprobs[0] > -1e-6 else "raw"
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Returns the answer to a completion, with retries while it is broken. Raises UserError if the last retry fails, and Lost if the connection is lost."""
+        """Returns the answer to a request for a completion.
+
+        A broken answer is requested again. Raises UserError if the last retry fails; Lost if the connection is lost.
+        """
         reason = ""
         for attempt in range(self.retries + 1):
             sleep(protocol.PAUSE * 2 ** (attempt - 1) if attempt else 0)
@@ -176,7 +179,7 @@ class Server:
         raise UserError(f"{self.where} failed {self.retries + 1} times: {reason}; read the log of the server")
 
     def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the server's answer to one request; {} if its text is empty. Raises Refused, Broken, Lost."""
+        """Returns the server's answer to one request; {} if the text of the answer is empty. Raises Refused, Broken, Lost."""
         kind = HTTPSConnection if self._secure else HTTPConnection
         connection = kind(self._host, self._port, timeout=self.spec.timeout)
         key = os.environ.get("VLLM_API_KEY")

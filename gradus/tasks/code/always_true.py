@@ -1,4 +1,4 @@
-"""Finds tests in Python text that every program passes, because such tests would reward every program. The tests are not run."""
+"""Finds tests that every program passes, because such tests would reward every program. Tests are Python text; they are read, but not run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def free_names(texts: Iterable[Sequence[ast.stmt]]) -> list[str]:
 
 
 def mistake(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
-    """Returns the reason why a test is surely a mistake, with the remedy; None if no test is one.
+    """Returns the reason why a test is surely a mistake, with the remedy; None if no test is a mistake.
 
     Such mistakes are a tuple after `assert`, and a comparison without `assert`.
     """

@@ -1,7 +1,7 @@
-"""Splits tests in Python text into expressions that the program computes and expected values that the program never sees.
+"""Splits tests (Python text) into expressions that the program computes and expected values that the program never sees.
 
-Only comparisons with a literal can be split: `assert sorted(f(2)) == [1, 3]`, `assert abs(f(2) - 0.5) < 1e-6`, several of these in one
-text, and a function that consists of such assertions and is called with the program's function: `def check(candidate): ...`, then `check(f)`.
+Only comparisons with a literal can be split, such as `assert sorted(f(2)) == [1, 3]` or `assert abs(f(2) - 0.5) < 1e-6`. A text may have several such
+assertions. They may also form a function that is called with the program's function: `def check(candidate): ...`, then `check(f)`.
 """
 
 from __future__ import annotations

@@ -34,10 +34,10 @@ class Step:
 
 
 def code(level: int = 2, kinds: str = "all", reward: str = "all", isolation: str = "bubblewrap") -> Task:
-    """Makes the task: write Python functions of `level` steps, 1 to 6. The last step gives the problem its kind.
+    """Makes the task: write Python functions of `level` steps, 1 to 6. The last step determines the kind of the problem.
 
     `kinds`: "all" or names of steps. `reward`: "all" (1 if all tests pass) or "share" (the share of tests passed). `isolation`:
-    "bubblewrap", or "rlimits", which sets only resource limits: a program then has your rights to read and write files.
+    "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every file that you can.
     Raises: UserError for an unknown kind, reward or isolation.
     """
     names = chosen("code", kinds, {**NUMBERS, **WORDS})
@@ -59,7 +59,7 @@ def code(level: int = 2, kinds: str = "all", reward: str = "all", isolation: str
 
 
 def _code(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
-    """Draws a problem with steps on numbers or on words. Simpler functions do not pass its tests."""
+    """Draws a problem with steps on numbers or on words. A function that leaves out a step does not pass the tests."""
     kind = rng.choice(kinds)
     steps, draw, subject = (NUMBERS, _numbers, "integers") if kind in NUMBERS else (WORDS, _words, "words")
     middle = [name for name, step in steps.items() if not step.end]
@@ -100,7 +100,7 @@ def _run(chain: Sequence[tuple[Step, Any]], given: list[Any]) -> Any:
 
 
 def _telling(chain: Sequence[tuple[Step, Any]], inputs: Sequence[list[Any]]) -> bool:
-    """Returns whether every step is needed, because some test fails without it. The answers must also differ, so that no constant passes."""
+    """Returns whether some test fails if any one step is left out. The tests must also have at least 4 different answers, so that no constant passes."""
     right = [_run(chain, given) for given in inputs]
     if len({repr(value) for value in right}) < 4:
         return False

@@ -1,4 +1,5 @@
-"""Predict the output of a short program, or restore a line so that the program has a given output. Programs are varied at random before they run."""
+"""The task code_output: predict the output of a short program, or restore a missing line so that the program has a given output. Digits and operators of the
+programs are replaced at random."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def code_output(level: int = 2, backward: float = 0.25, augment: float = 0.1) ->
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 if output and errors are those of the program, else 0.0. A restored line may differ from the original line."""
+    """1.0 if output and errors equal those of the program, else 0.0. A restored line may differ from the original line."""
     return float(scores(completion, problem.meta).right)
 
 
@@ -64,7 +65,7 @@ def snippet(rng: random.Random, level: int) -> list[str]:
 
 
 def augmented(rng: random.Random, code: str, chance: float) -> str:
-    """Replaces each digit and each operator by another one of its kind, with this chance."""
+    """Replaces each digit and each operator by another of its kind, each with the probability `chance`."""
 
     def replaced(found: re.Match[str]) -> str:
         text = found.group()

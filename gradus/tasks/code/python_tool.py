@@ -19,7 +19,7 @@ LEVELS = (1, 4)
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question. `words` and `code` contain {a} and {b}. `value` computes the answer in a different way from `code`."""
+    """A kind of question. `words` and `code` contain {a} and {b}. `value` computes the answer by another method than `code`."""
 
     words: str
     code: str
@@ -30,8 +30,8 @@ class Question:
 def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -> Task:
     """Makes the task: compute a number that is hard to compute without a program. `level`: 1 to 4; a higher level has larger numbers.
 
-    `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits", which sets only resource limits: a program then has your rights to read
-    and write files. Raises: UserError for an unknown isolation.
+    `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every file
+    that you can. Raises: UserError for an unknown isolation.
     """
     source = Generated("python_tool", make, level, LEVELS)
     return Task(

@@ -1,9 +1,9 @@
-"""A verifier that runs code: a completion's program is right if it passes the problem's tests, which the program never sees.
+"""A verifier that runs code: a completion's program is right if it passes the tests of the problem.
 
 The problem's answer is a test or a list of tests. A test has one of two forms:
 - Python text. A comparison with a literal, such as `assert f(2) == 3`, is split (`gradus.tasks.code.assertion_parser`): the program
-  computes f(2), and only the verifier knows the expected value. A text with several assertions is several tests. Any other text runs in the
-  program's own interpreter and passes if it does not raise. There, a program that is written to deceive can forge the verdict.
+  computes f(2), and only the verifier knows the expected value. A text with several assertions gives several tests. Any other text runs in the
+  program's own interpreter and passes if it raises no exception. In this case, a program that is written to deceive can forge the verdict.
 - {"stdin": text, "stdout": text}. The whole program reads `stdin` and must print `stdout`. Spaces at the ends of lines are ignored, and
   so are empty lines at the beginning and the end.
 """
@@ -35,7 +35,7 @@ LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 @dataclass(frozen=True)
 class UnitTests:
-    """1.0 if the completion's program passes all tests of its problem, else 0.0. A program that exceeds a limit fails all tests not yet run."""
+    """1.0 if the completion's program passes all tests of its problem, else 0.0. A program that exceeds a limit fails all tests that have not run yet."""
 
     share: bool = False  # True: the reward is the share of tests passed
     sandbox: Sandbox = Sandbox(limits=LIMITS)
@@ -76,9 +76,9 @@ class UnitTests:
         return [verdicts.get(id(test), False) for test in tests]
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
-        """Judges many trajectories in parallel. If an exception is raised while an answer is judged, this answer has failed.
+        """Judges many trajectories in parallel. If an exception is raised while an answer is judged, the outcome of this answer is `Failed`.
 
-        The outcomes are recorded as facts of the step, because a program may act at random. A failure by an exception is not recorded. A repeated
+        The outcomes are recorded as facts of the step, because a program may behave differently each time. A failure by an exception is not recorded. A repeated
         step judges that answer again, because the user may have fixed the verifier.
         """
         if not trajectories:
@@ -170,7 +170,7 @@ def _read(given: Any) -> tuple[str | None, list[tuple[str, list[ast.stmt]]], lis
 
 
 def _joined(texts: Sequence[tuple[str, list[ast.stmt]]]) -> list[tuple[str, list[ast.stmt]]]:
-    """Joins each text that tests nothing, such as a definition, to a text that tests something, because it is not a separate test."""
+    """Joins each text that tests nothing, such as a definition, to a text that tests something, because such a text is not a test by itself."""
     found: list[tuple[str, list[ast.stmt]]] = []
     before: list[tuple[str, list[ast.stmt]]] = []
     for one in texts:
@@ -185,7 +185,7 @@ def _joined(texts: Sequence[tuple[str, list[ast.stmt]]]) -> list[tuple[str, list
 
 
 def probes(problem: Problem) -> list[tuple[str, str]]:
-    """Returns (name, source) of programs that solve nothing: an empty program, and one whose functions return None."""
+    """Returns (name, source) of programs that solve nothing: an empty program, and a program whose functions return None."""
     given = [problem.answer] if isinstance(problem.answer, str | Mapping) else problem.answer
     bodies = [body for one in given if isinstance(one, str) and isinstance(body := _parsed(one)[1], list)]
     stubs = "".join(f"def {name}(*values, **named): return None\n" for name in free_names(bodies))
@@ -194,7 +194,7 @@ def probes(problem: Problem) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[str, list[ast.stmt] | str]:
-    """Returns a text in the form in which it runs, and its statements; in place of the statements, the reason if the text is not Python."""
+    """Returns (the text in the form in which it runs, its statements). If the text is not Python, the second element is the reason."""
     try:
         body = ast.parse(text).body
         script = as_script(body)
@@ -208,7 +208,7 @@ def _printed(ran: Ran, expected: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    """Splits an output into lines. Spaces and tabs at the ends of lines are removed, and empty lines at the beginning and the end.
+    """Splits an output into lines. Spaces and tabs at the ends of lines are removed; so are empty lines at the beginning and the end of the output.
 
     A line ends with a newline, with or without a carriage return before it. Other characters at which Python splits lines are part of a
     line.

@@ -1,6 +1,6 @@
-"""CartPole: a pole on a cart is kept upright by pushes to the left and to the right. The reward is 1 per step, and an episode has at most 500 steps.
-From the same state, the motion equals that of gymnasium's CartPole-v1 bit by bit (Barto, Sutton and Anderson, 1983; Euler steps of 0.02 s). This
-library's keys draw the first state: four numbers, uniform in [-0.05, 0.05).
+"""CartPole: pushes to the left and to the right keep the pole on a cart upright. The reward is 1 per step, and an episode has at most 500 steps. From the same
+state, the motion equals that of gymnasium's CartPole-v1 bit by bit (Barto, Sutton and Anderson, 1983; Euler steps of 0.02 s). This library's keys determine the
+first state: four numbers, uniform in [-0.05, 0.05).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMIT = 500
 
 
 def cartpole() -> Task:
-    """Keep a pole on a cart upright; a turn is a push to the left or to the right, and the reward is 1 per step, 500 at most."""
+    """Keep a pole on a cart upright; a turn is a push to the left or to the right, and the reward is 1 per step, at most 500 in an episode."""
     source = Starts("cartpole")
     return Task(
         "cartpole",

@@ -21,7 +21,7 @@ Move = Callable[[np.ndarray, Any], tuple[np.ndarray, float, bool]]
 class VectorEpisode:
     """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the space is not legal and costs a step.
 
-    `name`: gives a state its name in the turns, for a state that the observation does not show.
+    `name`: returns the name of a state for `Turn.state`, if the observation does not show the whole state.
     """
 
     def __init__(

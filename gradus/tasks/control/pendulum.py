@@ -1,6 +1,6 @@
 """Pendulum: a weak motor swings a hanging pendulum up and holds it there. An episode never ends by itself; it is truncated after 200 steps. From the
 same state, the motion equals that of gymnasium's Pendulum-v1 bit by bit. The torque u is in [-2, 2], the reward is -(angle^2 + 0.1 speed^2 + 0.001
-u^2), the angle is in [-pi, pi), and 0 is upright. This library's keys draw the first angle, uniform in [-pi, pi), and the first speed, uniform in
+u^2), the angle is in [-pi, pi), and 0 is upright. This library's keys determine the first angle, uniform in [-pi, pi), and the first speed, uniform in
 [-1, 1).
 """
 
@@ -25,7 +25,7 @@ LIMIT = 200
 def pendulum(recorded: int = 0) -> Task:
     """Swing a pendulum up and hold it; a turn is a torque. The return of an episode lies between about -1,700 and 0.
 
-    Args: recorded: number of recorded transitions in the task, for recipes that learn from them; 0: none. See `random_turns`.
+    Args: recorded: number of recorded transitions in the task, for recipes that learn from recorded transitions; 0: none. See `random_turns`.
     """
     source = Starts("pendulum")
     if recorded < 0:
@@ -42,7 +42,8 @@ def pendulum(recorded: int = 0) -> Task:
 
 
 def random_turns(count: int) -> Transitions:
-    """`count` transitions with uniform torques from uniform states (angle in [-3, 3), speed in [-2, 2)). Every tenth transition ends a piece."""
+    """`count` transitions with uniform torques from uniform states (angle in [-3, 3), speed in [-2, 2)). Every tenth transition is marked as the end of an
+    episode."""
     states = Key(1).uniform(count, 2) * np.array([6.0, 4.0]) - np.array([3.0, 2.0])
     torques = (Key(2).uniform(count, 1) * 4 - 2).astype(np.float32)
     after = [moved(s, a.astype(np.float64)) for s, a in zip(states, torques, strict=True)]

@@ -1,6 +1,6 @@
 """Rewriting: a controller chooses the operations that rewrite an instruction. The reward of a turn is 1 if the operation changes the instruction, else 0.
 
-A program stands for the instructor: it edits a list of constraints. An operation without an effect leaves the instruction as it is.
+A program plays the instructor: it edits a list of constraints. In some states an operation has no effect, and the instruction stays as it is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def rewriting(turns: int = 4) -> Task:
 
 @dataclass(frozen=True)
 class Instructor:
-    """The environment of the instruction. Its observation is `state`: the last operation as six numbers, zeros before the first. float32 [6]."""
+    """The environment of the instruction. The observation `state`, float32 [6], is one-hot: the number of the last operation is 1. Before the first operation,
+    all six numbers are 0."""
 
     limit: int = 4  # operations of an episode
     shows: ClassVar[frozenset[str]] = frozenset({"array"})
@@ -61,11 +62,11 @@ def shown(state: np.ndarray) -> Mapping[str, np.ndarray]:
 
 
 def rewritten(state: np.ndarray, operation: int) -> np.ndarray:
-    """Returns the state after an operation. The list of constraints is unchanged if the operation has no effect.
+    """Returns the state after an operation. If the operation has no effect, the instruction is unchanged.
 
-    breadth: a new topic without constraints, if there are any. constrain: one more constraint, up to two. deepen: makes a constraint deeper that is not
-    yet deep. concretise: names an example of the topic, once. reason: asks for more steps of reasoning, once, about a deep constraint. complicate:
-    changes the format of the input, once, of a concrete topic.
+    breadth: if the instruction has any additions, replaces the topic and removes them. constrain: adds a constraint; two is the limit. deepen: deepens a
+    constraint that is not yet deep. concretise: asks for an example of the topic. reason: if a constraint is deep, asks for every step of reasoning.
+    complicate: if the topic is concrete, changes the format of the input. The last three have an effect only once.
     """
     after = state.copy()
     after[LAST], after[TURNS] = operation, state[TURNS] - 1
@@ -87,7 +88,7 @@ def rewritten(state: np.ndarray, operation: int) -> np.ndarray:
 
 
 def equal(before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether two instructions have the same topic and the same constraints. This is the judgement of the reviewer."""
+    """Whether two instructions have the same topic and the same constraints. If they are equal, the reward of the turn is 0."""
     return bool((before[:LAST] == after[:LAST]).all())
 
 
@@ -124,7 +125,7 @@ def named(state: np.ndarray) -> str:
 
 
 def answer(topic: int, operations: Sequence[int]) -> str:
-    """Returns the answer to the instruction after the operations. It has one sentence for each thing that the instruction asks for.
+    """Returns the answer to the instruction after the operations. The answer has one sentence for each thing that the instruction asks for.
 
     >>> answer(0, [3, 1])
     'An example of rivers follows. Constraint 1 is met.'

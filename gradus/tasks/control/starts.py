@@ -1,6 +1,6 @@
 """The problems of a control environment: an endless numbered sequence of starts.
 
-The episode's key decides everything, so a problem contains only its number.
+The episode's key determines the start, so a problem contains only its number.
 """
 
 from __future__ import annotations

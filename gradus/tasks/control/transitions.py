@@ -24,7 +24,7 @@ def save_transitions(transitions: Transitions, path: str | Path) -> None:
 def load_transitions(path: str | Path) -> Transitions:
     """Reads the transitions of a .npz or .parquet file with the columns of `save_transitions`.
 
-    Raises UserError if a column is missing, has another length than the rest, or has a number that is not finite.
+    Raises UserError if a column is missing, has another length than the other columns, or has a number that is not finite.
     """
     columns = _of_parquet(Path(path)) if str(path).endswith(".parquet") else _of_npz(Path(path))
     missing = [name for name in ("action", "reward", "done") if name not in columns]

@@ -1,6 +1,7 @@
 """Reads tables of rows from files of JSON lines, Parquet or CSV.
 
-A JSON-lines table keeps the offset of each line, and reads a row from the file when it is needed. The other tables keep their Arrow columns.
+A JSON-lines table keeps the offset of each line, and reads a row from the file when the row is needed. The table of a Parquet or CSV file keeps Arrow columns.
+The table of a JSON array keeps all objects in memory.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class JsonLines:
-    """A file with one JSON object per line. Blank lines are skipped. `offsets`, `lines`: the byte and the line (from 1) of each row, int64."""
+    """A file with one JSON object per line. Blank lines are skipped. `offsets`, `lines`: the first byte and the line number (from 1) of each row, int64."""
 
     path: Path
     offsets: np.ndarray
@@ -177,7 +178,7 @@ def bad_row(table: Table, index: int, error: RowError) -> BadRow:
 
 
 def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = False) -> Table:
-    """Reads the table in a file. The extension decides the format. `lossy`: unreadable rows become `lost`; without it they are an error.
+    """Reads the table in a file. The extension decides the format. `lossy`: unreadable rows become `lost`. Without `lossy`, an unreadable row is an error.
 
     Raises UserError if the file is missing, a folder, empty, unreadable or of another kind.
     """
@@ -354,7 +355,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
 
 
 def _numbers(column: Any) -> Any:
-    """Converts a column of text to int64 or float64 if the numbers print as they are written; else returns the column unchanged.
+    """Converts a column of text to int64 or float64 if the printed numbers equal the text in the file; else returns the column unchanged.
 
     Empty places become None. Two printed forms are accepted: Arrow's (1, 0.5) and Python's (1.0, 1e-05), because Python writes most tables
     of real numbers.

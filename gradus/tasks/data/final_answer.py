@@ -14,14 +14,15 @@ __all__ = ["answered", "final_answer", "has_answer", "normalised", "same_answer"
 def has_answer(answer: Any) -> bool:
     """Returns whether `verify` can use this answer: a number, true, false, text that is not blank, or a list of these.
 
-    Blank text is excluded because an empty completion would be right.
+    Blank text is excluded, because otherwise an empty completion would be right.
     """
     items = answer if isinstance(answer, list | tuple) else [answer]
     return bool(items) and all(item is not None and not isinstance(item, Mapping | list | tuple) and str(item).strip() for item in items)
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 if the final answer equals the problem's answer, or one answer of its list; else 0.0. Not applicable to a problem without an answer."""
+    """Returns 1.0 if the final answer equals the problem's answer, or one answer of its list; else 0.0. The result for a problem without an answer is
+    NOT_APPLICABLE."""
     if not has_answer(problem.answer):
         return NOT_APPLICABLE
     accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]

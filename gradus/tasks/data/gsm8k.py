@@ -79,7 +79,7 @@ def last_number(text: str) -> Fraction | None:
 
 
 def _stamp(path: str) -> tuple[str, int]:
-    """Returns a path with the time of its file's last change, so that a changed file is read again."""
+    """Returns (path, time of the file's last change), so that a changed file is read again."""
     return path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0
 
 

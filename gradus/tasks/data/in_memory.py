@@ -1,4 +1,4 @@
-"""Keeps rows that a user gives in memory as the bytes of a file: a list of dictionaries as JSON lines, a data set as Parquet."""
+"""Converts rows that a user gives as Python objects to the bytes of a file: a list of dictionaries to JSON lines, a data set to Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = ("problems.jsonl", "problems.parquet")
 
 @dataclass(frozen=True)
 class InMemory:
-    """The content of a file of rows. A run that has a folder stores the content there under the name `file`, so that it can be resumed later."""
+    """The content of a file of rows. A run that has a folder stores the content there under the name `file`, so that the run can be resumed later."""
 
     file: str  # problems.jsonl or problems.parquet
     content: bytes
@@ -73,7 +73,7 @@ class Lines:
 def in_memory(given: Any) -> InMemory | None:
     """Converts a list of dictionaries or a data set of the package `datasets` to rows in memory; returns None for any other object.
 
-    Raises UserError for a row or a value that cannot be stored in a file, and for a data set that has several splits or is only iterable.
+    Raises UserError for a row or a value that cannot be stored in a file, and for a data set that has several splits or that can only be iterated.
     """
     kind = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
     if kind in ("datasets.DatasetDict", "datasets.IterableDatasetDict", "datasets.IterableDataset"):

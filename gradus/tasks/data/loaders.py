@@ -54,8 +54,8 @@ def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **
     """Loads the task that `spec` names.
 
     The forms are tried in this order: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
-    `options` are passed to the function of the name, to the user's function, or to `load_task_file` (prompt, format, prompt_column, answer_column,
-    held_out, name, verify, bad_rows, isolation, repeats). A mixture takes `prompt` only.
+    `options` are passed to the function of the named task, to the user's function, or to `load_task_file` (prompt, format, prompt_column, answer_column,
+    held_out, name, verify, bad_rows, isolation, repeats). A mixture accepts only the option `prompt`.
     Raises UserError, with similar names, if no form matches.
     """
     if isinstance(spec, InMemory):
@@ -84,7 +84,7 @@ def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **
 def prompted(task: Task, form: PromptForm) -> Task:
     """Returns the task with the text prompts of its data in `form`, "raw" or "chat".
 
-    Raises UserError if its prompts do not come from data, or if they cannot be raw.
+    Raises UserError if the task's prompts do not come from data, or if the prompts cannot be raw.
     """
     if not all(hasattr(source, "in_form") for source in (task.source, task.held_out)):
         raise UserError(f"--task.prompt is only for prompts of a file or a data set, but task {task.name} writes its prompts itself; leave --task.prompt out")
@@ -145,27 +145,27 @@ def load_task_file(
 
     Each row has a prompt (text or a list of chat messages) in the column `prompt_column` (None: the first of `prompt`, `question` and `messages`). A
     row may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). A problem keeps all other columns in
-    `meta`; reward functions get them as keyword arguments. `name`: the task's name; None: the last part of the path.
+    `meta`; reward functions get these columns as keyword arguments. `name`: the task's name; None: the last part of the path.
 
-    `format` names the format of a published data set (`gradus tasks --formats`): it turns each row of the official files into such a row, and
-    chooses the verifier. None: the format of a data set whose name on the Hub is known, unless a column is named; "rows": no format.
+    `format` names the format of a published data set (`gradus tasks --formats`). The format turns each row of the official files into such a row, and chooses
+    the verifier. None: the format is chosen by the data set's name on the Hub, unless a column is named. "rows": no format.
 
     A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). A text prompt is
     always a user message if the task has a system message or an environment. A list of chat messages always goes through the template.
 
-    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer as number or text; "mathematics"
+    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics"
     compares the two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option,
-    "short_answer" words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`).
+    "short_answer" compares the words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`).
     None: the verifier of the format, else "final_answer". With "unit_tests" the completion's program must pass the row's tests; with
     "unit_tests_share" the reward is the share of the tests that it passes. `isolation` is for unit tests only:
-    "bubblewrap", or "rlimits", which sets only resource limits: a program then has your rights to read and write files.
+    "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every file that you can.
 
-    `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Such rows are left out, and a run writes them to bad_rows.jsonl. The
-    held-out problems are those of the file `held_out`. If `held_out` is a number in (0, 1], this share of the distinct prompts is held out with all
-    their rows, chosen by a hash. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held
-    out. Without such a split a tenth of the prompts (1 to 256) is held out. No held-out prompt is trained on. `repeats`: "drop" leaves out a training
-    row that equals an earlier row in every column, "keep" keeps it. Equal held-out rows count once. Rows may have pictures (`tasks.data.pictures`).
-    Raises UserError if the source cannot be read or has too many bad rows; the message then names file and line.
+    `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Such rows are left out, and a run writes them to bad_rows.jsonl. The held-out
+    problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are
+    held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without such a split a
+    tenth of the prompts (1 to 256) is held out. No held-out prompt is trained on. `repeats`: "drop" leaves out a training row that equals an earlier row in
+    every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures (`tasks.data.pictures`). Raises UserError if the source cannot
+    be read or has too many bad rows; the message then names file and line.
     """
     form = format_of(path, format, prompt_column, answer_column)
     verify = verify or (form.verify if form else "final_answer")
@@ -205,7 +205,8 @@ def _held_out(
 
 
 def share_of(held_out: str | Path | float | None) -> float | None:
-    """Returns the share of prompts to hold out, if `held_out` is a number or the text of a number; None for a file. Raises UserError if it is not in (0, 1].
+    """Returns the share of prompts to hold out, if `held_out` is a number or the text of a number; None for a file. Raises UserError if the number is not in
+    (0, 1].
 
     >>> share_of("0.25"), share_of("test.jsonl")
     (0.25, None)
@@ -236,7 +237,7 @@ def _open_both(
 def format_of(path: str | Path | InMemory, format: str | None, prompt_column: str | None = None, answer_column: str | None = None) -> Format | None:
     """Returns the format of a data set's rows; None: rows with a prompt and an answer. The parameters are those of `load_task_file`.
 
-    Raises UserError if the format is unknown, or if a column is named too.
+    Raises UserError if the format is unknown, or if a format and a column are both given.
     """
     columns = [f"--task.{name}" for name, given in (("prompt_column", prompt_column), ("answer_column", answer_column)) if given is not None]
     if format is None:
@@ -296,7 +297,7 @@ class DatasetTable:
 
 
 def open_tables(path: str | Path | InMemory, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
-    """Opens a file, a saved folder, a data set or rows in memory. Returns (table, its held-out table), with None if it has no held-out table."""
+    """Opens a file, a saved folder, a data set or rows in memory. Returns (table, its held-out table); the second element is None if there is no held-out table."""
     if isinstance(path, InMemory):
         return path.table(), None
     path, folder = str(path), Path(path)
@@ -335,7 +336,7 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
 def _from_hub(datasets: Any, path: str) -> Any:
     """Loads a data set by its name from the hub, or from the cache if the hub does not answer.
 
-    If the hub does not answer and the cache lacks the data set, raises UserError with the commands that save it.
+    If the hub does not answer and the cache lacks the data set, raises UserError with the commands that save the data set.
     """
     owner, name, *configuration = path.split("/")
     if hub.answers():

@@ -1,4 +1,4 @@
-"""Mixes several tasks into one, in exact proportion: `arithmetic:3,countdown:1`."""
+"""Mixes several tasks into one task, in exact proportions, as in `arithmetic:3,countdown:1`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Mixture:
         return k, block * self.weights[k] + int(rank[slot])
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        """Draws the problems at these indices. `level` None: each task has its own level."""
+        """Draws the problems at these indices. `level` None: each task uses its own level."""
         places = [self.place(int(i)) for i in indices]
         drawn: dict[tuple[int, int], Problem] = {}
         for part, (source, (name, task)) in enumerate(zip(self.sources(), self.parts.items(), strict=True)):
@@ -143,7 +143,7 @@ class MixtureEnvironment:
 
     @property
     def shows(self) -> frozenset[str]:
-        """The union of the kinds of things that the environments show."""
+        """All kinds of observations that at least one environment shows."""
         return frozenset().union(*(getattr(part, "shows", {"text"}) for part in self.parts.values()))
 
     @property
@@ -182,9 +182,9 @@ class MixtureVerify:
 def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     """Makes one task from several (spec, task, weight). A problem's `task` is its task's name, or the spec if two tasks share a name.
 
-    `max_tokens` is the largest of the tasks' limits; None if a task has no limit. Only the stops that all tasks share are kept. All other
-    sampling settings are those of the first task. Raises UserError for tasks that cannot run together: one-turn tasks with tasks that have
-    environments, tasks for different policies, the same task twice.
+    `max_tokens` is the largest of the tasks' limits; None if a task has no limit. Only the stops that all tasks share are kept. All other sampling settings are
+    those of the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for different policies, the
+    same task twice.
     """
     names = [task.name for _, task, _ in parts]
     names = names if len(set(names)) == len(names) else [spec for spec, _, _ in parts]

@@ -134,7 +134,7 @@ def _of_text(value: str, folder: Path, where: str, column: str) -> Media:
 
 @lru_cache(maxsize=256)
 def _of_file(path: str, size: int, changed: int) -> Media:
-    """Reads the picture in a file. A recent file is decoded again only if its size or its time `changed` differs."""
+    """Reads the picture in a file. A file that was read recently is decoded again only if its size or its time of change (`changed`) differs."""
     return decoded(Path(path).read_bytes())
 
 

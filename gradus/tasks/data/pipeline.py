@@ -31,7 +31,7 @@ class FactPair:
 
 
 class PairWriter(Protocol):
-    """The work of the language model in the pipeline; a grammar of templates can do it, too."""
+    """The steps of the pipeline that a language model carries out. A grammar of templates can carry them out, too."""
 
     def domain(self, document: SourceDocument) -> str | None:
         """Returns the domain; None if the document is not self-contained or has no fact that can be checked."""
@@ -42,7 +42,7 @@ class PairWriter(Protocol):
         ...
 
     def pairs(self, document: SourceDocument, persona: str) -> Sequence[tuple[str, str]]:
-        """Returns questions of this reader with their answers."""
+        """Returns pairs (question, answer): questions that a reader of the kind `persona` asks about the document."""
         ...
 
 
@@ -95,7 +95,7 @@ def worth_reading(document: SourceDocument, limits: Limits) -> bool:
 def pairs_of(
     documents: Iterable[SourceDocument], writer: PairWriter, *, evaluation: Sequence[str] = (), limits: Limits | None = None
 ) -> tuple[list[FactPair], Counter[str]]:
-    """Returns the pairs in the order of the documents, and the number of documents and pairs that each reason dropped.
+    """Returns the pairs in the order of the documents, and, for each reason, the number of documents and pairs that were dropped.
 
     The reasons: filter (length, boilerplate), domain (no checkable fact), leak (the question names the answer), unsupported (the document does not
     have the answer), evaluation (an n-gram of the question is in the evaluation set), twice (a question that an earlier pair has).

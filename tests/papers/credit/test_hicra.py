@@ -13,10 +13,11 @@ from torch.testing import assert_close
 
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.hicra import GRAMS, Planning, StrategicGrams, hicra, semantic_entropy, strategic_grams, words
+from gradus.papers.credit.hicra import GRAMS, Planning, StrategicGrams, hicra, strategic_grams, words
 from gradus.rewards.verified import Verified
 from gradus.testing.methods import TOY, ScriptedPolicy, advantages_of, scripted_context, scripted_world, toy_group, train_toy, weights_after
 from gradus.types import Frozen, Group, Key, Request, UserError
+from gradus.types.answers import semantic_entropy
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
 from gradus.types.spans import Phrases
@@ -64,18 +65,12 @@ def test_similar_grams_are_one_cluster_and_formulas_are_none():
     assert {len(gram.split()) for cluster in strategic_grams(["a b c d e f"], top=1.0) for gram in cluster} == {3, 4, 5}
 
 
-def test_semantic_entropy_by_hand():
-    assert semantic_entropy([2, 2, 0, 0]) == pytest.approx(0.6931, abs=1e-4)
-    assert semantic_entropy([4, 0, 0, 0]) == 0
-    assert semantic_entropy([]) == 0
-
-
 def test_tokens_within_a_gram_have_its_cluster():
     marking = StrategicGrams((("let us try",), ("us try it",)))
     said = "Let us  try it, let us trying"
     row = marking.of(scripted_context(said), READ).tolist()
     assert row == [0] * 11 + [1] * 3 + [-1] * (len(said) - 14)  # where they overlap the first cluster counts; "trying" is another word
-    assert marking.metrics([np.array(row), np.array([0, 0, -1, 0])]) == {"semantic_entropy": pytest.approx(semantic_entropy([3, 1]))}
+    assert marking.metrics([np.array(row), np.array([0, 0, -1, 0])]) == {"semantic_entropy": pytest.approx(semantic_entropy([3, 1], form="shannon"))}
     assert marking.metrics([]) == {"semantic_entropy": 0.0}
     assert all(StrategicGrams().of(scripted_context(gram), READ).min() >= 0 for cluster in GRAMS for gram in cluster)
 

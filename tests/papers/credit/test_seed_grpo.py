@@ -18,11 +18,12 @@ from gradus.credit.groups import GroupRelative
 from gradus.credit.scaled import Scaled
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.seed_grpo import Certainty, seed_grpo, semantic_entropy
+from gradus.papers.credit.seed_grpo import Certainty, seed_grpo
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.testing.methods import REFERENCE, advantages_of, toy_group, train_toy, weights_after
 from gradus.types import UserError
+from gradus.types.answers import semantic_entropy
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
 
@@ -32,15 +33,6 @@ FOUR_TWO_TWO = ["=1"] * 4 + ["=2"] * 2 + ["=3"] * 2
 def saying(answers, rewards, lengths=None, key="g"):
     made = toy_group(*rewards, lengths=lengths, key=key)
     return made.but(trajectories=tuple(t.but(completion=a) for t, a in zip(made.trajectories, answers, strict=True)))
-
-
-def test_entropies_by_hand():
-    # of 8: -ln .5 = .6931, -ln .25 = 1.3863; over three classes 3.4657 / 3, over eight answers .5 * .6931 + .5 * 1.3863
-    assert semantic_entropy([4, 2, 2]) == pytest.approx(1.15525, abs=1e-5)
-    assert semantic_entropy([4, 2, 2], form="shannon") == pytest.approx(1.03972, abs=1e-5)
-    for form in ("clusters", "shannon"):
-        assert semantic_entropy([8], form=form) == 0.0
-        assert semantic_entropy([1] * 8, form=form) == pytest.approx(math.log(8))
 
 
 @pytest.mark.parametrize(

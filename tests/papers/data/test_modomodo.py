@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from gradus.curricula.bandit import Bandit
-from gradus.curricula.surrogate import seed_mixtures
+from gradus.curricula.mixture import ByMixture
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.data.modomodo import ByMixture, modomodo
+from gradus.papers.data.modomodo import modomodo
 from gradus.recipe.core import changes
 from gradus.testing.methods import ToySource, check_resumes, toy_task, train_toy, weights_after
-from gradus.types import Frozen, UserError
+from gradus.types import Frozen
 
 
 class Armed(ToySource):
@@ -41,15 +40,6 @@ def test_data_sets_occur_as_often_as_the_mixture_says():
     assert [seen[0][1][f"arm/{a}"] for a in "abc"] == pytest.approx([0.5, 0.3, 0.2])
 
 
-def test_trials_choose_the_mixture():
-    best = np.array([0.2, 0.5, 0.3])
-    trials = tuple((w, float(1 - ((np.array(w) - best) ** 2).sum())) for w in seed_mixtures(3))
-    assert ByMixture(trials=trials).mixture("abc") == pytest.approx(best, abs=0.02)
-    assert ByMixture(trials=tuple((tuple(3 * v for v in w), s) for w, s in trials)).mixture("abc") == pytest.approx(ByMixture(trials=trials).mixture("abc"))
-    assert ByMixture(weights=(1, 0, 3)).mixture("abc").tolist() == [0.25, 0.0, 0.75]
-    assert ByMixture().mixture("abcd").tolist() == [0.25] * 4
-
-
 def test_without_weights_it_is_grpo_with_a_bandit_that_never_learns():
     task = armed()
     ours, plain = (
@@ -63,25 +53,3 @@ def test_without_weights_it_is_grpo_with_a_bandit_that_never_learns():
 
 def test_a_resumed_run_goes_on():
     check_resumes(modomodo, task=armed(), steps=3, after=1)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"weights": (0.0, 0.0)}, "one number must be above 0"),
-        ({"weights": (1.0, -1.0)}, "at least 0"),
-        ({"weights": (float("nan"), 1.0)}, "must be finite"),
-        ({"weights": (1.0,), "trials": (((1.0,), 0.5),)}, "weights and trials"),
-        ({"ridge": 0.0}, "ByMixture.ridge"),
-    ],
-)
-def test_what_cannot_be_is_refused(wrong, said):
-    with pytest.raises(UserError, match=said):
-        ByMixture(**wrong)
-
-
-def test_a_mixture_for_other_data_sets_is_refused_before_the_run():
-    with pytest.raises(UserError, match=r"2 numbers for 3 arms \(a, b, c\)"):
-        ByMixture(weights=(1.0, 1.0)).check_task(armed())
-    with pytest.raises(UserError, match='names "d", which the task does not have'):
-        ByMixture(arms=("a", "d")).check_task(armed())

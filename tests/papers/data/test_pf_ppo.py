@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.data.pf_ppo import KeptByRank, pf_ppo, r_squared
+from gradus.papers.data.pf_ppo import pf_ppo, r_squared
 from gradus.recipe.core import changes
+from gradus.selection.filters import KeptByRank
 from gradus.testing.methods import toy_group, weights_after
 from gradus.types import Key, UserError
-
-REWARDS = (0.1, 0.9, 0.5, 0.3, 0.7)
 
 
 def kept(rule, *rewards, key=Key(0)):
@@ -21,45 +20,6 @@ def kept(rule, *rewards, key=Key(0)):
     assert not dropped
     places = {t.id: i for i, t in enumerate(group.trajectories)}
     return [places[t.id] for t in found.trajectories]
-
-
-def test_the_ranks_of_the_row():
-    assert kept("best", *REWARDS) == [1]
-    assert kept("best_and_worst", *REWARDS) == [1, 0]
-    assert kept("all", *REWARDS) == [0, 1, 2, 3, 4]
-
-
-def test_the_random_other_is_each_of_the_rest_equally_often():
-    drawn = [kept("best_and_random", *REWARDS, key=Key(0).fold(i)) for i in range(4000)]
-    assert all(first == 1 for first, _ in drawn)
-    shares = [np.mean([other == i for _, other in drawn]) for i in range(5)]
-    assert shares[1] == 0
-    assert all(abs(shares[i] - 0.25) < 0.03 for i in (0, 2, 3, 4))
-
-
-def test_a_draw_depends_on_the_group_and_not_on_its_neighbours():
-    groups = [toy_group(*REWARDS).but(key=f"g{i}") for i in range(40)]
-    together = KeptByRank().keep(groups, Key(3))[0]
-    alone = [KeptByRank().keep([g], Key(3))[0][0] for g in groups]
-    assert [[t.id for t in g.trajectories] for g in together] == [[t.id for t in g.trajectories] for g in alone]
-    assert len({tuple(t.id.rpartition("/")[2] for t in g.trajectories) for g in together}) > 1
-
-
-@pytest.mark.parametrize("rule", ["best", "best_and_random", "best_and_worst", "all"])
-def test_a_group_of_one_is_kept_once_and_equal_rewards_by_their_order(rule):
-    assert kept(rule, 0.5) == [0]
-    assert kept(rule, 0.5, 0.5)[0] == 0
-    assert kept("best_and_worst", 0.5, 0.5, 0.5) == [0, 2]
-
-
-def test_answers_that_are_not_trained_on_have_no_rank():
-    group = toy_group(*REWARDS)
-    best, *rest = sorted(group.trajectories, key=lambda t: -t.value)
-    hidden = group.but(trajectories=(best.but(trained=False), *rest))
-    (found,), _ = KeptByRank("best_and_worst").keep([hidden], Key(0))
-    assert [t.value for t in found.trajectories] == [0.7, 0.1]
-    none = group.but(trajectories=(best.but(trained=False),))
-    assert KeptByRank("best").keep([none], Key(0)) == ([], [none])
 
 
 def test_r_squared_by_hand():

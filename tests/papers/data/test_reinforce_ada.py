@@ -8,20 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from gradus.credit.groups import GroupRelative
+from gradus.credit.groups import GroupRelative, against_pool
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce
-from gradus.papers.data.reinforce_ada import Balanced, PoolBaseline, against_pool, balanced, reinforce_ada
+from gradus.papers.data.reinforce_ada import reinforce_ada
 from gradus.rollouts.auto import Auto
-from gradus.selection.filters import Everything
-from gradus.testing.methods import advantages_of, steps_of, toy_batch, toy_group, train_toy, weights_after
-from gradus.types import Failed, Frozen, Key, UserError
+from gradus.selection.filters import Balanced, Everything
+from gradus.testing.methods import steps_of, toy_batch, toy_group, train_toy, weights_after
+from gradus.types import Frozen, Key
 from gradus.types.signals import LogProb
 
 
@@ -37,45 +35,6 @@ def test_the_example_by_hand():
     assert [t.id for t in kept.trajectories] == ["g/0", "g/1", "g/5", "g/10"]
     assert not dropped
     assert against_pool(kept).tolist() == [-0.1875, -0.1875, 0.8125, 0.8125]
-
-
-def test_every_token_gets_the_advantage_of_its_answer():
-    group = pooled(1, 0, 0, 0)
-    assert advantages_of(PoolBaseline(), group.but(trajectories=group.trajectories[:2])) == [[[0.75, 0.75], [-0.25, -0.25]]]
-
-
-def test_the_choice_by_hand():
-    assert balanced([True, True, True, False, False, False], 4) == [0, 1, 3, 4]
-    assert balanced([True] * 8, 4) == [0, 1, 2, 3]
-    assert balanced([False, False, False, False, True], 4) == [0, 1, 2, 4]  # the pos variant: one right, three wrong
-    assert balanced([True, True, True, False], 4) == [0, 1, 2, 3]
-    assert balanced([True, False], 4) == [0, 1]
-    assert balanced([True, True, False, False, False], 3) == [0, 2, 3]  # of an odd number the larger half is wrong
-    assert balanced([], 4) == []
-
-
-@given(st.lists(st.booleans(), max_size=20), st.integers(1, 8))
-def test_the_choice_is_as_balanced_as_the_pool_allows(right, count):
-    chosen = balanced(right, count)
-    rights = sum(right[i] for i in chosen)
-    wrongs = len(chosen) - rights
-    assert len(chosen) == min(count, len(right)) == len(set(chosen))
-    assert rights >= min(count // 2, sum(right))
-    assert wrongs >= min(count - count // 2, len(right) - sum(right))
-
-
-def test_equal_rewards_and_missing_ones():
-    assert against_pool(pooled(1, 1, 1)).tolist() == [0, 0, 0]
-    assert against_pool(pooled(0.1, 0.1, 0.1)).tolist() == [0, 0, 0]
-    broken = pooled(1, 0).but(pool=(1.0, Failed("no"), 0.0, 0.0, 0.0))
-    assert against_pool(broken).tolist() == [0.75, -0.25]
-    assert against_pool(toy_group(1, 0)).tolist() == [0.5, -0.5]  # no pool
-
-
-def test_a_group_that_may_not_be_trained_on_is_dropped():
-    group = pooled(1, 0)
-    probes = group.but(trajectories=tuple(t.but(trained=False) for t in group.trajectories))
-    assert Balanced(4).keep([probes], Key()) == ([], [probes])
 
 
 def test_the_loss_is_that_of_a_plain_loop():
@@ -163,11 +122,6 @@ def test_the_numbers_of_the_paper():
     assert reinforce_ada.objective["policy"].trust == Clip(0.2, 0.28)
     assert reinforce_ada.objective["policy"].average == TokenMean()
     assert reinforce_ada.update.count == 4
-
-
-def test_a_group_of_no_answer_is_refused():
-    with pytest.raises(UserError, match="it must"):
-        Balanced(0)
 
 
 @pytest.mark.parametrize("micro", [1, 7])

@@ -15,33 +15,14 @@ from gradus.curricula.shuffled_epochs import ShuffledEpochs
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.reinforce import reinforce
-from gradus.papers.objectives.a_star_po import OptimalAdvantage, OptimalValues, a_star_po, optimal_value, value_of
+from gradus.papers.objectives.a_star_po import OptimalAdvantage, a_star_po, value_of
 from gradus.schedules.constant import ConstantSchedule
+from gradus.schedules.harvests import optimal_value
 from gradus.tasks.games.bandit import regularised, total_variation
 from gradus.testing.methods import REFERENCE, advantages_of, loss_and_gradient, steps_of, toy_group, toy_trajectory, weights_after
 from gradus.training.course import recipe_of
-from gradus.types import Ended, Failed, Frozen, Group, Problem, UserError
+from gradus.types import Frozen, Group, Problem, UserError
 from gradus.types.moments import Steps
-
-
-def test_the_value_by_hand():
-    rewards = [1, 0, 0, 0]
-    assert optimal_value(rewards, beta=0.5) == pytest.approx(0.4772, abs=5e-5)  # .5 log((e^2 + 3) / 4)
-    assert optimal_value(rewards, beta=1e6) == pytest.approx(0.25, abs=1e-6)
-    assert optimal_value(rewards, beta=math.inf) == 0.25
-    assert optimal_value(rewards, beta=1e-3) == pytest.approx(1 + 1e-3 * math.log(0.25))  # above .998; exp(1000) would overflow
-    assert optimal_value([0, 0, 0, 0], beta=0.5) == 0
-    assert optimal_value([0.7], beta=0.5) == 0.7
-    assert optimal_value([-1, -3], beta=2.0) == pytest.approx(2 * math.log((math.exp(-0.5) + math.exp(-1.5)) / 2))
-
-
-def test_the_value_rises_from_the_mean_to_the_maximum():
-    draw = np.random.default_rng(0)
-    for rewards in draw.normal(size=(20, 8)):
-        values = [optimal_value(rewards, beta=beta) for beta in (1e3, 10, 1, 0.1, 1e-3)]
-        assert values == sorted(values)
-        assert values[0] == pytest.approx(rewards.mean(), abs=1e-2)
-        assert values[-1] == pytest.approx(rewards.max(), abs=1e-2)
 
 
 def fit(log_ratios, lengths, advantages, **changes):
@@ -96,24 +77,6 @@ def test_in_a_table_the_minimum_is_the_optimal_policy():
     found, best = logits.softmax(0).detach().numpy(), regularised(prior, rewards, beta=beta)
     assert total_variation(found, best) < 0.02 < total_variation(prior, best)
     assert np.log(found / prior) * beta == pytest.approx(rewards - value, abs=0.02)  # the log-ratio is the advantage
-
-
-def test_rows_of_the_first_stage():
-    hard = toy_group(0, 0, key="hard")
-    renamed = [t.but(problem=Problem("hard", "toy", text="b")) for t in hard.trajectories]
-    easy, more = toy_group(1, 0, key="easy"), toy_group(0, 0, key="more")
-    easy = easy.but(trajectories=tuple(t.but(completion="x") for t in easy.trajectories))
-    more = more.but(trajectories=tuple(t.but(completion="y", reward=Failed("judge") if i else 0.0) for i, t in enumerate(more.trajectories)))
-    hard = hard.but(trajectories=tuple(t.but(completion="z") for t in renamed))
-    rows = OptimalValues(0.5).rows([easy, hard, more])
-    assert [row["problem"].id for row in rows] == ["p", "hard"]
-    # rewards 1, 0, 0: the failed one does not count
-    assert [row["optimal_value"] for row in rows] == pytest.approx([0.5 * math.log((math.exp(2) + 2) / 3), 0.0])
-    assert [row["problem"].id for row in OptimalValues(0.5, solved=True).rows([easy, hard])] == ["p"]
-    long = easy.but(trajectories=tuple(t.but(ended=Ended.LENGTH) for t in easy.trajectories))
-    assert OptimalValues(0.5).rows([long])[0]["optimal_value"] == pytest.approx(0.5 * math.log((math.exp(2) + 1) / 2))  # limits cut no answer out
-    with pytest.raises(UserError, match=r"OptimalValues.beta is 0"):
-        OptimalValues(0.0)
 
 
 def test_the_two_stages(tmp_path):

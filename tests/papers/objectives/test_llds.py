@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.objectives.llds import PreserveLikelihood, llds, lost_likelihood, written_stretches
+from gradus.papers.objectives.llds import PreserveLikelihood, llds, lost_likelihood
 from gradus.recipe.core import changes
 from gradus.testing.methods import check_different_update, check_learns, check_micro_batches, check_same_update, toy_group, train_toy
 from gradus.types import Context, UserError, prompt_context
@@ -70,13 +70,6 @@ def test_a_tools_text_divides_actions_and_counts_nowhere():
     assert penalty(whole, *answers([-1.2, -0.5, -1.2], tools=[2]))[0] == 0.0
     # of the whole answer .2 and -.1 and .3 the gate is on; the second token is not raised
     assert penalty(whole, *answers([-1.2, -0.9, -1.3], tools=[1, 2]))[0] == pytest.approx(0.5 / 3)
-
-
-def test_stretches_by_hand():
-    batch, _ = answers([-1.0] * 4, [-1.0] * 4, tools=[0, 1, 1, 3])
-    assert written_stretches(batch).tolist() == [0, 1, 1, 2, 3, 4, 4, 5]
-    assert written_stretches(batch.slice([1])[0]).tolist() == [0, 1, 1, 2]
-    assert written_stretches(answers([-1.0] * 3, [-1.0])[0]).tolist() == [0, 0, 0, 1]
 
 
 def test_negative_answers_have_no_penalty_and_no_part_in_the_divisor():

@@ -16,7 +16,7 @@ from gradus.objectives.ratios import TokenRatio
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.objectives.magistral import NormalisedClip, SameLanguage, language, magistral
+from gradus.papers.objectives.magistral import NormalisedClip, magistral
 from gradus.rewards.overlong import Overlong
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
@@ -50,20 +50,6 @@ def test_the_parts_of_the_reward_by_hand():
     assert paid("<think>so seven").reward == 0  # bad format
     assert paid("<think>so seven").components["verified"] == 1  # the accuracy is still that of the verifier
     assert paid("").reward == 0
-
-
-def test_languages_are_scripts_or_given_alphabets():
-    none = Frozen()
-    assert [language(t, none) for t in ("seven", "семь", "7 + 7", "ab семь")] == ["LATIN", "CYRILLIC", "", "CYRILLIC"]
-    assert language("код: `x = value_of(it)` и $sum_k x_k$", none) == "CYRILLIC"  # code and formulas do not count
-    assert language("```python\nlong_name = 1\n``` да", none) == "CYRILLIC"
-    both = Frozen(low="abcd", high="efgh")
-    assert [language(t, both) for t in ("aef", "aab", "xyz")] == ["high", "low", ""]
-    same = SameLanguage()
-    assert same.value("how?", "<think>well</think> seven") == 1
-    assert same.value("how?", "<think>ну</think> seven") == 0
-    assert same.value("3+4", "<think>ну</think> 7") == 1  # a text without letters fits
-    assert same.value("how?", "семь") == 0
 
 
 def credited(groups, rule):

@@ -10,14 +10,14 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.preference import Preference
-from gradus.objectives.scores import LogRatio
+from gradus.objectives.scores import LengthDiscounted, LogRatio
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.objectives.offline_rl_ld_dpo import LengthDiscounted, RightWrongPair, offline_rl_ld_dpo, shared_lengths
+from gradus.papers.objectives.offline_rl_ld_dpo import offline_rl_ld_dpo
 from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.selection.filters import BestAndWorst
 from gradus.testing.methods import toy_group, train_toy, weights_after
-from gradus.types import Frozen, Key, UserError
+from gradus.types import Frozen
 from gradus.types.batch import make_batch
 from gradus.types.players import Player
 from gradus.types.signals import LogProb, LogProbs
@@ -32,21 +32,6 @@ def pairs(*lengths, rewards=(1.0, 0.0), reference=0.0):
         groups.append(group.but(key=str(n), trajectories=trajectories))
     rows = {t.id: np.full(t.actions, reference) for g in groups for t in g.trajectories}
     return make_batch(groups, {LogProbs(player="reference"): rows}, dtype=torch.float64)
-
-
-@pytest.mark.parametrize(("alpha", "due"), [(0.5, [-4, -5]), (1.0, [-4, -6]), (0.0, [-4, -4])])
-def test_scores_by_hand(alpha, due):
-    batch = pairs((4, 6))
-    assert LengthDiscounted(alpha=alpha).scores(-torch.ones(10, dtype=torch.float64), batch).tolist() == due
-
-
-def test_every_pair_has_its_own_shared_length():
-    batch = pairs((4, 6), (3, 1))
-    assert shared_lengths(batch).tolist() == [4] * 10 + [1] * 4
-    scores = LengthDiscounted(alpha=0.5).scores(-torch.ones(14, dtype=torch.float64), batch)
-    assert scores.tolist() == [-4, -5, -2, -1]  # a surplus of the right answer too
-    piece = batch.subset([2, 3])  # groups keep their numbers apart after a cut
-    assert shared_lengths(piece).tolist() == [1] * 4
 
 
 def test_the_loss_equals_a_plain_loop_and_surplus_tokens_pull_alpha_times():
@@ -72,25 +57,6 @@ def test_equal_lengths_or_alpha_1_is_dpo(lengths, alpha):
         found.append((loss, leaf.grad))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
-
-
-@pytest.mark.parametrize(("how", "due"), [("balanced", (3, 4)), ("longest", (6, 1)), ("shortest", (3, 8))])
-def test_the_choice_of_a_pair(how, due):
-    group = toy_group(1, 0, 1, 0, 0, lengths=[6, 1, 3, 4, 8])
-    ((pair,), dropped) = RightWrongPair(how).keep([group], Key())
-    assert tuple(t.actions for t in pair.trajectories) == due
-    assert [t.reward for t in pair.trajectories] == [1, 0]
-    assert dropped == []
-
-
-def test_random_pairs_are_keyed_and_all_occur():
-    group = toy_group(1, 0, 1, 0, lengths=[1, 2, 3, 4])
-    drawn = [tuple(t.actions for t in RightWrongPair().keep([group], Key(n))[0][0].trajectories) for n in range(60)]
-    assert set(drawn) == {(1, 2), (1, 4), (3, 2), (3, 4)}
-    assert drawn == [tuple(t.actions for t in RightWrongPair().keep([group], Key(n))[0][0].trajectories) for n in range(60)]
-    kept, dropped = RightWrongPair().keep([toy_group(1, 1), toy_group(0, 0)], Key())
-    assert kept == []
-    assert len(dropped) == 2
 
 
 def test_the_start_model_samples_while_the_policy_learns():
@@ -123,10 +89,3 @@ def test_without_its_differences_it_is_dpo():
     )
     ours, base = weights_after(plain, steps=2), weights_after(dpo, steps=2)
     assert torch.equal(ours["policy.logits"], base["policy.logits"])
-
-
-def test_wrong_numbers_are_refused():
-    with pytest.raises(UserError, match="alpha"):
-        LengthDiscounted(alpha=1.5)
-    with pytest.raises(UserError, match=r"RightWrongPair\.pairs"):
-        RightWrongPair("best")

@@ -14,7 +14,7 @@ from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import PolicyGradient, evaluate
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.objectives.rover import RandomValuation, next_rows, rover
+from gradus.papers.objectives.rover import RandomValuation, rover
 from gradus.testing.methods import advantages_of, loss_and_gradient, toy_batch, toy_group, train_toy, weights_after
 from gradus.types import UserError
 from gradus.types.readers import MeanOverVocabulary
@@ -86,13 +86,6 @@ def test_rho_scales_values_but_not_rewards():
 def test_every_answer_counts_alike_whatever_its_length():
     _, slopes, _ = lossy(rover.objective["policy"], [toy_group(1, 0, lengths=[1, 3])], [0.0] * 4, [0.0] * 4, [0.5, -0.5])
     assert slopes == pytest.approx([-0.5, 1 / 6, 1 / 6, 1 / 6])  # -2 A / tokens / 2 answers
-
-
-def test_the_last_action_of_a_context_has_no_next_state():
-    assert next_rows(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 0, 2, 2])).tolist() == [2.0, 0.0, 4.0, 0.0]
-    assert next_rows(torch.tensor([1.0]), torch.tensor([0])).tolist() == [0.0]
-    with pytest.raises(ValueError, match="context"):
-        next_rows(torch.zeros(2), torch.zeros(3))
 
 
 def test_at_the_start_of_an_update_it_is_twice_the_policy_gradient():

@@ -13,7 +13,7 @@ from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.objectives.copg import copg
-from gradus.papers.objectives.shiq import PathConsistency, shiq, sums_from_here
+from gradus.papers.objectives.shiq import PathConsistency, shiq
 from gradus.schedules.constant import ConstantSchedule
 from gradus.tasks.games.bandit import regularised, total_variation
 from gradus.testing.methods import REFERENCE, loss_and_gradient, toy_batch, toy_group, train_toy, weights_after
@@ -54,13 +54,6 @@ def test_two_positions_by_hand():
     assert one == pytest.approx([-0.5 * 0.85, -0.5 * 0.85 - 0.5 * 0.8])
     assert two == pytest.approx([-0.5 * 0.85, -0.5 * 0.8])
     assert metrics["fit_error"] == pytest.approx((0.85 + 0.8) / 2)
-
-
-def test_sums_go_to_the_end_of_the_trajectory():
-    values, trajectory, position = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0]), torch.tensor([1, 0, 1, 0, 1]), torch.tensor([1, 0, 0, 1, 2])
-    assert sums_from_here(values, trajectory, position).tolist() == [17.0, 10.0, 21.0, 8.0, 16.0]
-    with pytest.raises(ValueError, match="position"):
-        sums_from_here(values, trajectory, position[:2])
 
 
 def rows_of(logits, steps):

@@ -1,0 +1,123 @@
+"""Shuffled passes that leave problems out: duplicates, problems with an answer that is too frequent in the step, or problems of some tasks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.types import Key, Problem, Request, UserError
+from gradus.types.parts import Source, Task, World
+from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_drawn
+
+_TRIES = 50  # problems per requested problem that `BalancedBatch` leaves out before it gives the limit up
+_ROW = 1000  # problems per requested problem that `Without` leaves out in a row before it gives up
+
+
+def drawn_until(
+    source: Source,
+    count: int,
+    world: World,
+    first: int,
+    level: float | None,
+    keep: Callable[[list[Problem], list[Problem], int], list[Problem]],
+) -> tuple[list[Problem], int]:
+    """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` of them are kept. Returns them and the next place.
+
+    `keep(kept, new, drawn)` gives the kept problems, with those among `new`; `drawn` counts the problems that were drawn before `new`. The metric
+    `left_out` is the share of the drawn problems that were left out.
+    """
+    at, found = first, list[Problem]()
+    while len(found) < count:
+        order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
+        problems = source.draw(order, level, world.seed.fold("problems"))
+        check_drawn(source, problems, order)
+        found = keep(found, list(problems), at - first)
+        at += len(order)
+    world.note("left_out", 1 - count / (at - first))
+    return found, at
+
+
+@dataclass(frozen=True)
+class BalancedBatch:
+    """Requests the problems of `ShuffledEpochs` at `level`, without duplicates and without problems whose answer is too frequent in the step.
+
+    A request for n problems has each answer at most ceil(most * n) times. After 50 n problems that are left out, the next problems are taken in spite of
+    this limit.
+
+    Reference: Lacombe, Quesnel & Sileo, Reasoning Core, arXiv:2509.18083.
+    """
+
+    level: float | None = None  # of generated tasks; between whole levels each problem is rounded at random; None: the task's level
+    most: float = 0.5  # largest share of a batch with one answer; 1: no limit
+    unique: bool = True  # whether a batch has different prompts
+    group: int | None = None  # samples per problem; None: `group` of the setting
+
+    def __post_init__(self) -> None:
+        check_ranges(self, level="[0, inf)", most="(0, 1]", group="[1, inf)")
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task lacks the level."""
+        if self.level is not None:
+            task.source.draw([0], self.level, Key())
+
+    def start(self) -> dict[str, int]:
+        return {"drawn": 0}
+
+    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
+        """Returns `count` requests. The state is the number of problems that were drawn, with those that were left out."""
+
+        def keep(found: list[Problem], new: list[Problem], drawn: int) -> list[Problem]:
+            limited = drawn - len(found) < _TRIES * count
+            return balanced_answers([*found, *new], count, self.most, self.unique) if limited else [*found, *new]
+
+        level = world.task.level if self.level is None else self.level
+        found, at = drawn_until(source, count, world, state["drawn"], level, keep)
+        return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
+
+
+def balanced_answers(problems: Sequence[Problem], count: int, most: float, unique: bool = True) -> list[Problem]:
+    """Returns the problems in their order, without each one whose answer occurs ceil(most * count) times before it.
+
+    With `unique` a problem with the prompt of an earlier one is left out, too. A problem without an answer has no limit.
+    """
+    limit, answers, prompts, out = math.ceil(most * count), Counter[str](), set[str](), list[Problem]()
+    for problem in problems:
+        prompt = str(problem.text if problem.text is not None else problem.messages)
+        if (unique and prompt in prompts) or (problem.answer is not None and answers[str(problem.answer)] >= limit):
+            continue
+        out.append(problem)
+        prompts.add(prompt)
+        answers[str(problem.answer)] += 1
+    return out
+
+
+@dataclass(frozen=True)
+class Without:
+    """Requests the problems of `ShuffledEpochs`, without the problems of the tasks in `left_out`."""
+
+    left_out: tuple[str, ...] = ("hidden_question",)  # names of tasks
+    group: int | None = None  # samples per problem; None: `group` of the setting
+
+    def __post_init__(self) -> None:
+        check_ranges(self, group="[1, inf)")
+
+    def start(self) -> dict[str, int]:
+        return {"drawn": 0}
+
+    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
+        """Returns `count` requests. The state is the number of drawn problems. Raises UserError if the source has no other problems."""
+
+        def keep(found: list[Problem], new: list[Problem], drawn: int) -> list[Problem]:
+            if drawn > _ROW * count:
+                raise UserError(
+                    f"curriculum.left_out names {', '.join(self.left_out)}, and the last {drawn} problems all came from these tasks; add "
+                    "another task to the mixture, or replace the curriculum Without by ShuffledEpochs"
+                )
+            return [*found, *(p for p in new if p.task not in self.left_out)]
+
+        found, at = drawn_until(source, count, world, state["drawn"], world.task.level, keep)
+        return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
