@@ -39,7 +39,7 @@ def shown(recipe: str) -> str:
 
 def of_rules() -> str:
     """A table of the rules: conditions, the three recipes, the reason for the first, its figures; then the reasons for the others."""
-    return "\n\n".join([table(["rule: what the task, the settings or the probe show", "first, second, third", "why the first", "measured"], _rows()), _others()])
+    return "\n\n".join([table(["rule: conditions on task, settings and probe", "first, second, third", "why the first", "measured"], _rows()), _others()])
 
 
 def _rows() -> list[list[str]]:

@@ -21,6 +21,7 @@ from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
 from gradus.credit.uncut import Uncut
@@ -46,7 +47,6 @@ from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
-from gradus.papers.data.pcl import PromptReturns
 from gradus.papers.data.xrpo import Sharpened
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.multimodal.papo import Perception
@@ -85,13 +85,13 @@ APART = {
     "gradus.papers.agents.arpo": {"SharedPrefix"},
     "gradus.objectives.ratios": {"SpanRatio"},
     "gradus.objectives.scores": {"TurnMeans"},
-    "gradus.credit.step_values": {"ValueChanges"},
+    "gradus.credit.step_values": {"TreeChanges", "ValueChanges"},
     "gradus.papers.credit.attnrl": {"NodeAdvantage"},
     "gradus.papers.credit.direct_advantage_po": {"StepChances", "CriticAdvantage"},
     "gradus.papers.credit.hicra": {"Planning"},
     "gradus.papers.credit.aapo": {"AdvantageMomentum"},
     "gradus.papers.credit.barl": {"BayesAdaptive"},
-    "gradus.papers.credit.spo_segment": {"SegmentChanges", "TreeChanges"},
+    "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,

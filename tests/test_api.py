@@ -106,7 +106,7 @@ def test_the_best_model_is_exported_where_one_is_better(home):
     kept = home / "better" / "checkpoints" / "step-000001" / "model"
     assert (best / "model.safetensors").read_bytes() == (kept / "model.safetensors").read_bytes()
     gradus.train("rloo", run=home / "worse", **made, study=HeldOut(problems=2, reward=Later(-1.0)))
-    with pytest.raises(UserError, match="worse has no best model, because no later evaluation was better than the first"):
+    with pytest.raises(UserError, match="worse has no best model, because no evaluation after the first gave a better score"):
         gradus.export(home / "worse", home / "worse-model", "best")
     assert not (home / "worse-model").exists()
 

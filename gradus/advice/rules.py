@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
             ),
             Choice(
                 "best_of_n",
-                "Imitates the best answer of each group of the current policy. This recipe gains more than the first, but moves further from the start model.",
+                "Imitates the best answer of each group of the current policy. The policy gains more than with `rft`, but moves further from the start model.",
             ),
             Choice("grpo --objective.kl.coefficient 0.5", "A strong KL term keeps the policy close to the start model. Watch the held-out accuracy."),
         ),
@@ -57,7 +57,7 @@ RULES: tuple[Rule, ...] = (
         (At("overpaid", "at least", 0.01), At("overpaid", "at most", 0.3), At("verifier", "is", True)),
         (
             RFT,
-            Choice("best_of_n", "Imitates the best answers of the current policy. Read these answers, because they may cheat."),
+            Choice("best_of_n", "Imitates the best answers of the current policy. Read some of these answers, because they may exploit the hole."),
             Choice("grpo --objective.kl.coefficient 0.5", "A strong KL term makes the policy find the hole later. Fix the reward first."),
         ),
         ("loophole",),
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         (At("goal", "is", KEPT),),
         (
             Choice("grpo", "Moves probability only among answers that the model already gives, so the model loses less of the old skill."),
-            Choice("grpo --objective.kl.coefficient 0.2", "Uses a stronger KL term. Choose this recipe if the old skill's accuracy falls with the first one."),
+            Choice("grpo --objective.kl.coefficient 0.2", "Uses a stronger KL term. Choose this recipe if plain `grpo` still loses some of the old skill."),
             Choice("rft", "Imitates the model's own right answers, which are in its own words."),
         ),
         ("two_skills",),

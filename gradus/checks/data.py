@@ -120,8 +120,8 @@ def check_same_pictures(task: Task, folder: Any) -> None:
     due, now = folder.provenance().get("pictures", ""), pictures_of(task)
     if due and due != now:
         raise UserError(
-            f"the pictures of task {task.name} have changed since the run {folder.path} began, so its steps cannot be repeated; restore the old "
-            "files of the pictures, or start a new run"
+            f"the pictures of task {task.name} differ from the pictures at the start of the run {folder.path}, so the run cannot continue; "
+            "restore the old picture files, or start a new run"
         )
 
 

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--why is a sentence about one claim, but {len(found)} claims are named; name one claim, for example KEY or KEY:2")
     for name in ("fresh", "parallel"):
         if getattr(options, name) and not options.run:
-            raise UserError(f"--{name} has an effect only with --run; add --run, or leave this option out")
+            raise UserError(f"--{name} has an effect only with --run; add --run, or leave out --{name}")
     failed = [sentence for of in found if options.run and (sentence := _measured(of, options, chosen=bool(options.keys)))]
     if options.why is not None and not options.run:
         _explained(found[0], options.why)
@@ -55,7 +55,10 @@ def _measured(of: Known, options: argparse.Namespace, *, chosen: bool) -> str | 
 def _explained(of: Known, why: str) -> None:
     """Stores the sentence that explains the result of a claim."""
     if of.result is None or of.result.get("stale"):
-        raise UserError(f"{of.key}: {of.claim.named} has no measurement yet, so there is nothing to explain; add --run")
+        raise UserError(
+            f"{of.key}: {of.claim.named} has no measurement, or an old measurement of another text; measure the claim with --run before you "
+            "explain the result"
+        )
     measured = {name: value for name, value in of.result.items() if name not in ("claim", "says", "why")}
     keep(of.key, of.claim, measured, why)
 

@@ -79,7 +79,7 @@ def on_ground(options: argparse.Namespace) -> None:
     from gradus.comparison.starts import terms_of
 
     if options.task is not None or split_task(options.fields)[1]:
-        raise UserError(f"the ground {options.ground} has its own task; leave out --task and its options, or leave out --ground")
+        raise UserError(f"the ground {options.ground} has its own task; leave out --task and the task options, or leave out --ground")
     terms = terms_of(ground_of(options.ground), said=lambda text: print(text, file=sys.stderr, flush=True))
     given = {path for path, _ in options.fields}
     options.task = terms["task"]

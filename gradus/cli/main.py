@@ -164,7 +164,7 @@ def resume(options: argparse.Namespace) -> int:
     planned = api.plan_of(opened, trust=options.trust)
     done = opened.done()
     if options.steps is not None and options.steps < done:
-        raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
+        raise UserError(f"--steps is {options.steps}, but the run {options.folder} has {done} finished steps already; give {done} or more")
     title = title_of(planned.recipe.key, str(planned.task))
     view = Live(title, verified=isinstance(planned.recipe.reward, Verified))
     if news := changed(opened.provenance().get("versions", {}), versions()):
@@ -271,7 +271,7 @@ def leaks(options: argparse.Namespace) -> int:
     against = load_task(options.against) if options.against else None
     check = leakage.Check(words=options.words, least=options.least)
     if options.problems < 1:
-        raise UserError(f"--problems is {options.problems}; give the number of training problems, and of held-out problems, to draw from an endless task: 1 or more")
+        raise UserError(f"--problems is {options.problems}; it must be 1 or more: the number of problems of each split to draw from an endless task")
     if not 0 <= options.allow <= 1:
         raise UserError(f"--allow is {options.allow}; give a number from 0 to 1: a share of the held-out problems")
     found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
@@ -376,7 +376,7 @@ def doctor(options: argparse.Namespace) -> int:
     if options.fields or options.task or options.model or options.profile:
         from gradus.types import UserError
 
-        raise UserError("gradus doctor uses a task, a model, a profile and fields only to predict the memory of a recipe; add --recipe R, or leave them out")
+        raise UserError("gradus doctor uses a task, a model, a profile and fields only to predict the memory of a recipe; add --recipe R, or leave these out")
     found = examine()
     print(json.dumps(found, indent=1) if options.json else told_of(found))
     return 0

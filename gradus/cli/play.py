@@ -181,7 +181,7 @@ def play(
     `echo`: whether actions are shown, too. Raises UserError if the task has no verifier.
     """
     if not judges(task):
-        raise UserError(f"task {task.name} has no verifier, so it cannot judge your answers; name another task")
+        raise UserError(f"task {task.name} has no verifier, so Gradus cannot judge your answers; name another task")
     score, person, album = Score(), Person(lines, say), Album()
     rollout: Rollout = Auto() if task.environment is None else Episodes(max_turns=ENDLESS)
     sampling = Sampling(max_tokens=ENDLESS)

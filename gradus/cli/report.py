@@ -18,7 +18,10 @@ def run(options: argparse.Namespace) -> int:
     if len(options.folders) == 1:
         if options.out is not None or options.by != "steps":
             given = "--out" if options.out is not None else "--by"
-            raise UserError(f"{given} is for a page of several runs; leave it out, because the page of one run is report.html in its folder")
+            raise UserError(
+                f"{given} is only for the page of several runs; leave {given} out, because the page of one run is always report.html in the "
+                "folder of the run"
+            )
         print(write_report(options.folders[0]))
         return 0
     print(write_runs_page(options.folders, options.out or page_of(options.folders), options.by))

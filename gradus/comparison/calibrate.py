@@ -38,7 +38,10 @@ def calibrated(ground: Ground, made: Comparison) -> dict[str, Any]:
     better, worse = (arm_of(word).name for word in (ground.pair.better, ground.pair.worse))
     for name in (better, worse):
         if len(_runs(made, name)) < len(made.experiment.seeds):
-            raise UserError(f"the ground {ground.name} cannot be calibrated, because a run of {name} failed; read the reason in {made.folder}, and fix it")
+            raise UserError(
+                f"the ground {ground.name} cannot be calibrated, because a run of {name} failed; find the reason in {made.folder}, fix the "
+                "cause, and calibrate again"
+            )
     document = made.document()
     arms = {arm["name"]: arm for arm in document["arms"] if arm["seeds"]}
     found = difference(values(measure, _runs(made, better)), values(measure, _runs(made, worse)), level=LEVEL)

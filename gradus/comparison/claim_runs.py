@@ -55,7 +55,7 @@ def judged(claim: Claim, recipe: np.ndarray, against: np.ndarray) -> Verdict:
     means = recipe.mean(1), against.mean(1)
     if (lowest := min(found.min() for found in means)) <= 0:
         raise UserError(
-            f"{claim.named} is about a ratio, which needs a measure above 0, but {claim.measure} is {lowest:g} in a run; write better_by in place of {claim.bound}"
+            f"{claim.named} compares a ratio, which needs a measure above 0, but {claim.measure} is {lowest:g} in a run; write better_by in place of {claim.bound}"
         )
     d = difference(np.log(means[0])[:, None], np.log(means[1])[:, None])
     said = _said(d.mean, d.low, d.high, math.log(claim.value), -1 if claim.bound == "at_most" else 1)
@@ -126,7 +126,7 @@ def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, s
     made = compare(experiment, folder, processes=1 if claim.measure in ALONE else processes, fresh=fresh or weights, shown=shown)
     failed = [f"{name}, seed {seed}: {run['failed']}" for name, found in made.results.items() for seed, run in found.items() if "failed" in run]
     if failed:
-        raise UserError(f"{of.key}: {claim.named} has no result, because a run failed ({failed[0]}); see {folder}")
+        raise UserError(f"{of.key}: {claim.named} has no result, because a run failed ({failed[0]}); find the reason in {folder}, fix the cause, and measure again")
     figures = weight_figures(claim, made) if weights else measured_figures(claim, made)
     return {**figures, "budget": str(experiment.budget), **version()}
 

@@ -83,7 +83,7 @@ def try_of(text: str) -> tuple[str, tuple[str, ...]]:
     name, _, values = text.partition("=")
     found = tuple(part.strip() for part in values.split(","))
     if not name.strip() or not all(found) or len(set(found)) < len(found):
-        raise UserError(f'--try is "{text}"; write a field and its values, as in group=8,16')
+        raise UserError(f'--try is "{text}"; write a field and different values for this field, as in group=8,16')
     return name.strip().removeprefix("--"), found
 
 
@@ -116,12 +116,15 @@ def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], No
         contestants += own
         taken |= tried
     if lacking := next((name for name, _ in choice.tries if contestants and name not in taken), None):
-        raise UserError(f"--try names the field {lacking}, which no contestant has; list the fields with: gradus show {contestants[0].recipe}")
-    if len(contestants) < 2:
-        why = "; ".join(f"{name}: {reason}" for name, reason in misfits[:2])
         raise UserError(
-            f"a race needs two contestants, but only {len(contestants)} of {len(choice.recipes)} recipes fit; name other recipes, or more "
-            f"--rates. {why}"
+            f"--try names the field {lacking}, but no contestant accepts this field with these values; list the fields with: gradus show "
+            f"{contestants[0].recipe}"
+        )
+    if len(contestants) < 2:
+        why = "".join(f". {name}: {reason}" for name, reason in misfits[:2])
+        raise UserError(
+            f"a race needs two contestants or more, but the {len(choice.recipes)} named recipes give only {len(contestants)}; name more recipes that fit the "
+            f"task and the model{', or give more --rates' * len(contestants)}{why}"
         )
     return Entrants(tuple(contestants), tuple(misfits))
 

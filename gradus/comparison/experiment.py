@@ -130,7 +130,7 @@ def arm_of(text: str) -> Arm:
         name, equals, value = word.partition("=")
         value = value if equals else next(left, "--")
         if not name.startswith("--") or value.startswith("--"):
-            raise UserError(f"the arm '{text}' has {word} in the place of a field; write 'RECIPE --FIELD VALUE'")
+            raise UserError(f"the arm '{text}' cannot be read at {word}, because a field needs a name with -- and a value; write 'RECIPE --FIELD VALUE'")
         fields.append((name.removeprefix("--"), value))
     shown = " ".join([recipe.rpartition(":")[2], *(f"{name}={value}" for name, value in fields)])
     return Arm(named[1] if named else shown, recipe, tuple(fields))

@@ -299,7 +299,7 @@ def try_out(race: Race) -> None:
         race.document["times"]["pilot"] = {"step": clock["steps"], "start": clock["train"] - clock["steps"], "examine": clock["examine"]}
         race.save()
         return
-    raise UserError(f"the race does not begin, because its first runs fail; fix this fault: {'; '.join(reasons)}")
+    raise UserError(f"the race cannot begin, because all of its first runs failed; fix the cause, and start the race again. {'; '.join(reasons)}")
 
 
 def lay_out(race: Race) -> None:

@@ -41,7 +41,7 @@ def experiment_of(
     given = {name: value for name, value in terms.items() if value is not None}
     found = ground_of(ground) if ground is not None else None
     if found is not None and (given.get("task") is not None or task_options):
-        raise UserError(f"the ground {found.name} sets its own task; leave out --task and its options, or leave out --ground")
+        raise UserError(f"the ground {found.name} has its own task; leave out --task and the task options, or leave out --ground")
     base: dict[str, Any] = {} if found is None else terms_of(found, said)
     base |= given
     if "reward" in base:

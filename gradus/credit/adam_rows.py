@@ -55,9 +55,9 @@ class AdamRows:
         return AdamRows(every, first, second, self.steps + 1)
 
     def directions(self, rows: np.ndarray, gradients: np.ndarray, betas: tuple[float, float], eps: float) -> np.ndarray:
-        """Returns [..., d]: the step that Adam would make at rate 1 for each gradient [..., d] alone.
+        """Returns [..., d]: the step that Adam would make at learning rate 1 for each gradient [..., d] alone.
 
-        `rows` [...] names the row of each gradient. Before the model's first step, the results are the gradients themselves.
+        `rows` [...] names the row of each gradient. Before the first step of this model of Adam, the results are the gradients themselves.
         """
         if not self.steps:
             return gradients

@@ -25,7 +25,7 @@ def gae(rewards: np.ndarray, values: np.ndarray, *, gamma: float, lam: float, la
     """
     rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
     if rewards.shape != values.shape:
-        raise ValueError(f"rewards {rewards.shape} and values {values.shape} must each have one entry per action")
+        raise ValueError(f"rewards and values must have the same shape, but their shapes are {rewards.shape} and {values.shape}")
     deltas = rewards + gamma * np.append(values[1:], last_value) - values
     advantages = np.zeros_like(deltas)
     running = 0.0
@@ -113,7 +113,7 @@ class LengthAdaptiveGAE:
 
     So in a longer answer the reward reaches more of the earlier actions.
 
-    The weights of later errors sum to about alpha * actions. lam is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
+    The weights of later errors sum to about alpha * actions. The number lam is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
     """
 
     alpha: float = 0.05

@@ -25,10 +25,9 @@ Baseline = Literal["group", "others", "batch"]
 def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.ndarray:
     """A_i = (r_i - mean r) / std r over the group. With scale "none", A_i = r_i - mean r.
 
-    Args: rewards [G]. Returns: [G] float64. All advantages are 0 for a group with one trajectory. They are also 0 if the deviation is at most 1e-12 times the
-    largest |reward|. No epsilon is added to the deviation.
-    Reference: GRPO, arXiv:2402.03300, section 4.1.2; without std: Dr. GRPO, arXiv:2503.20783. The text of GRPO does not name the kind of std. The default here
-    is "population"; most trainers use "sample".
+    Args: rewards [G]. Returns: [G] float64. All advantages are 0 for a group with one trajectory. The advantages are also 0 if the deviation is at most 1e-12
+    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std is that of Dr.
+    GRPO, arXiv:2503.20783. The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
     """
     rewards = np.asarray(rewards, dtype=np.float64)
     if len(rewards) < 2 or np.all(rewards == rewards[0]):
@@ -42,7 +41,7 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
 
 
 def leave_one_out(rewards: np.ndarray) -> np.ndarray:
-    """A_i = r_i - mean of the other rewards = G/(G-1) (r_i - mean r); zeros for a group of one and for a group with equal rewards.
+    """A_i = r_i - mean of the other rewards = G/(G-1) (r_i - mean r); zeros for a group with one trajectory or with equal rewards.
 
     Reference: Ahmadian et al., Back to Basics (RLOO), arXiv:2402.14740, eq. 8.
     """
@@ -87,7 +86,7 @@ def probe_baseline(group: Group) -> np.ndarray:
 def against_pool(group: Group) -> np.ndarray:
     """Returns the rewards minus the mean reward of the group's pool, float64 [G]; zeros if all rewards of the pool are equal.
 
-    Outcomes of the pool that are no number do not count. A group without a pool is its own pool.
+    Outcomes of the pool that are not numbers do not count. A group without a pool is its own pool.
     """
     numbers = [float(r) for r in group.pool if isinstance(r, int | float) and math.isfinite(r)]
     pool = np.array(numbers) if numbers else group.rewards

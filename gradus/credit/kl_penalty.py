@@ -44,7 +44,7 @@ def charged(trajectory: Trajectory, costs: np.ndarray) -> Trajectory:
 
 @dataclass(frozen=True)
 class KLPenalty:
-    """Computes the advantages of `rule` after it subtracts coefficient * KL(policy || player) from the reward of each action.
+    """Subtracts coefficient * KL(policy || player) from the reward of each action, then computes the advantages of `rule`.
 
     If the rule values single actions (RewardToGo, GAE), the advantage of an action contains the penalties of this action and of all later actions. If the rule
     values whole trajectories (GroupRelative, LeaveOneOut, ...), the reward of a trajectory contains the sum of its penalties. Only advantages include the

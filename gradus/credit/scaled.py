@@ -16,7 +16,7 @@ from gradus.types.signals import Signal
 
 
 class Factor(Protocol):
-    """Computes a factor for every action. `needs` names the signals that it reads."""
+    """Computes a factor for every action. `needs` names the signals that the factor reads."""
 
     @property
     def needs(self) -> tuple[Signal, ...]: ...
@@ -39,7 +39,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Multiplies the advantages of `rule` by the numbers of `factor`. Returns and weights do not change."""
+    """Multiplies the advantages of `rule` by the numbers of `factor`. The returns and weights do not change."""
 
     rule: Credit = GroupRelative()
     factor: Factor = Same()

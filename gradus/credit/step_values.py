@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
+from gradus.types.spans import unsure
 
 SPAN, VALUE = "span", "value"  # the streams with the step's number (-1: no step), and the value before the step
 
@@ -82,8 +83,32 @@ class ValueChanges:
         return np.where(numbers >= 0, np.append(changes, 0.0)[numbers], 0.0), (numbers >= 0) & trajectory.trained
 
 
+@dataclass(frozen=True)
+class TreeChanges:
+    """Gives every unsure token of a tree the value of its node minus that of the parent, and all other tokens the weight 0."""
+
+    rho: float = 0.9
+    scale: Literal["none", "siblings"] = "none"  # "siblings": divided by the deviation of the siblings' values, if it is above 0
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    asks: ClassVar[Mapping[str, str]] = Frozen({"tree values": "--rollout SegmentTree"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, rho="(0, inf)")
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [[self._of(t) for t in g.trajectories] for g in groups]
+
+    def _of(self, trajectory: Trajectory) -> Credited:
+        links = trajectory.links
+        if not {"value", "base", "unit"} <= links.keys():
+            raise UserError(f"trajectory {trajectory.id} does not belong to a tree; set --rollout SegmentTree")
+        mask = np.concatenate([unsure(c, self.rho) for c in trajectory.contexts])
+        unit = links["unit"] if self.scale == "siblings" and links["unit"] > 0 else 1.0
+        return Credited(np.where(mask, (links["value"] - links["base"]) / unit, 0.0), weights=mask.astype(np.float64))
+
+
 def _whitened(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Whitens together all advantages whose mark is set. All other advantages become 0."""
+    """Shifts and scales all marked advantages together to mean 0 and deviation 1. All other advantages become 0."""
     flat = iter(whiten([row[mark] for row, mark in rows]))
     out = []
     for row, mark in rows:

@@ -22,13 +22,17 @@ class Turns:
         """Gives every action the value of its turn."""
         return np.repeat(values, self.lengths)
 
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Returns [T]: the sum over the actions of each turn of `values` [A]."""
+        return np.add.reduceat(values, np.cumsum(self.lengths) - self.lengths) if len(self.lengths) else np.zeros(0)
+
 
 def turns_of(trajectory: Trajectory) -> Turns:
     """Returns the turns of an episode. Raises UserError if an action of the trajectory has no turn or no state."""
     if any(c.actions and not {"turn", "state"} <= set(c.streams) for c in trajectory.contexts):
         raise UserError(
-            f"trajectory {trajectory.id} has no turns: credit by turns and states needs a task with an environment, "
-            "such as frozen_lake, with --rollout Episodes"
+            f"trajectory {trajectory.id} has no turns or no states, but this credit rule needs both; take a task with an environment, "
+            "such as frozen_lake, and set --rollout Episodes"
         )
     turn = trajectory.stream("turn")
     starts = np.flatnonzero(np.append(True, turn[1:] != turn[:-1])) if len(turn) else np.zeros(0, np.int64)

@@ -49,7 +49,7 @@ class Calls:
     def __post_init__(self) -> None:
         check_ranges(self, most="[1, inf)")
         if not self.tools or not all(self.tools):
-            raise UserError(f"tools of Calls are {self.tools!r}; give one name or more, none of them empty; the agent writes such a name before a colon")
+            raise UserError(f"Calls.tools is {self.tools!r}; give at least one name, and no empty name: the agent writes the name of a tool before a colon")
 
     def of(self, trajectory: Trajectory) -> int:
         count = sum(calls(tool, trajectory.completion) for tool in self.tools)
@@ -58,7 +58,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Linked:
-    """The stratum is the entry `name` of the trajectory's links, such as a role or a budget. Trajectories without the entry are one stratum."""
+    """The stratum is the entry `name` of the trajectory's links, such as a role or a budget. Trajectories without this entry form one stratum."""
 
     name: str = "role"
 
@@ -79,8 +79,8 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 class Within:
     """A = blend * (advantage of `rule` within the stratum) + (1 - blend) * (advantage of `rule` within the whole group).
 
-    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives it the advantage 0. Returns and weights are
-    those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.
+    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The returns
+    and weights are those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.
     """
 
     key: Stratum = Linked()

@@ -25,7 +25,7 @@ class Allotment(Protocol):
 
 
 def mixed_chance(rate: float, count: int) -> float:
-    """Returns the probability that `count` answers with this success rate are neither all right nor all wrong: 1 - p^n - (1 - p)^n.
+    """Returns the probability that `count` answers with this success rate include both right and wrong ones: 1 - p^n - (1 - p)^n with p = `rate`, n = `count`.
 
     >>> mixed_chance(0.5, 2)
     0.5
@@ -45,7 +45,7 @@ def gain_of_one_more(rate: float, count: int) -> float:
 def answers_needed(rate: float, confidence: float) -> float:
     """Returns ln(1 - c) / ln max(p, 1 - p), where c is the confidence and p the rate.
 
-    After this number of answers, the answers are not all right or all wrong, with probability c.
+    With a probability of about c, this number of answers includes both right and wrong answers.
     """
     return float(np.log1p(-confidence) / np.log(max(rate, 1 - rate)))
 
@@ -72,7 +72,7 @@ def knapsack(rates: np.ndarray, counts: np.ndarray, more: int, high: int) -> np.
 def levelled(counts: np.ndarray, more: int, high: int | None = None) -> np.ndarray:
     """Returns the counts after a division of `more` further answers.
 
-    Each answer goes to the problem with the fewest, up to `high` (None: no limit) per problem.
+    Each answer goes to the problem with the fewest answers, up to `high` (None: no limit) per problem.
 
     >>> levelled(np.array([2, 2, 5]), 5).tolist()
     [5, 4, 5]
@@ -103,7 +103,9 @@ def difficulty_ranks(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def by_rank(ranks: np.ndarray, total: int, low: int, high: int) -> np.ndarray:
-    """Divides `total` answers. Each problem gets `low` answers, and a part of the rest in proportion to its rank, rounded down, up to `high` in all.
+    """Divides `total` answers.
+
+    Each problem first gets `low` answers. The rest is divided in proportion to the ranks, rounded down; no problem gets more than `high`.
 
     The remainder goes to the problems with the highest ranks, up to `high` answers per problem. Returns int64 [n].
 
@@ -134,7 +136,7 @@ class ByRank:
     def __post_init__(self) -> None:
         check_ranges(self, low="[1, inf)", high="[1, inf)", step="[0, inf)")
         if self.low > self.high:
-            raise UserError(f"ByRank.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"ByRank.low is {self.low}, which is above ByRank.high ({self.high}); set low to {self.high} or less")
 
     def divide(self, counts: np.ndarray, group: int, known: np.ndarray, passes: int) -> np.ndarray:
         low = max(group - passes * self.step, min(self.low, group))
@@ -146,11 +148,11 @@ class ByRank:
 class Knapsack:
     """Gives each answer to the problem where the answer has the largest gain (see `gain_of_one_more`).
 
-    The gain is the rise of the chance of a gradient, times p (1 - p)^2, where p is the share of right answers.
+    The gain is the rise of `mixed_chance` (the probability of a gradient), times p (1 - p)^2, where p is the share of right answers.
 
     A problem without an answer gets `group` answers, and every other problem gets at least `low`. Problems with 0 < p < 1 share the rest, up to `high` answers
     per problem. A problem with 0 < p < 1 needs the number of answers that `answers_needed` returns. If the rest is larger than the sum of these numbers, the
-    surplus goes to the problems with p = 0 in equal parts. Answers that no rule gives away go to the problems with the fewest answers.
+    surplus goes to the problems with p = 0 in equal parts. Answers that are left after these rules go to the problems with the fewest answers.
     """
 
     low: int = 2
@@ -160,7 +162,7 @@ class Knapsack:
     def __post_init__(self) -> None:
         check_ranges(self, low="[1, inf)", high="[1, inf)", confidence="(0, 1)")
         if self.low > self.high:
-            raise UserError(f"Knapsack.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"Knapsack.low is {self.low}, which is above Knapsack.high ({self.high}); set low to {self.high} or less")
 
     def divide(self, counts: np.ndarray, group: int, known: np.ndarray, passes: int) -> np.ndarray:
         answers = counts.sum(1)

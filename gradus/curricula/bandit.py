@@ -52,7 +52,7 @@ def mean_magnitude(groups: Sequence[Group]) -> dict[str, float]:
 def arms_of(part: Any, source: Source) -> tuple[str, ...]:
     """Returns the arms among which the curriculum `part` chooses: those in its field `arms`, or all arms of the source.
 
-    Raises UserError if the source has no arms, or if it lacks an arm that `part` names.
+    Raises UserError if the source has no arms, or if the source lacks an arm that `part` names.
     """
     if not isinstance(source, Arms):
         raise UserError(
@@ -95,7 +95,7 @@ class Bandit:
     """For each request, draws an arm (a kind of problem) by softmax(Q / tau), and takes the arm's next problem.
 
     After a step Q(arm) <- alpha r + (1 - alpha) Q(arm), where r is the mean of |advantage| over the arm's rollouts. The Q of an arm that was not drawn does not
-    change. Groups that the selection dropped count with advantage 0, because no update used them. An arm is a kind of problem that the source names
+    change. Groups that the selection dropped count with advantage 0, because no update used these groups. An arm is a kind of problem that the source names
     (`types.parts.Arms`). Examples are a level of a generated task, and a level of one task of a mixture.
     """
 
@@ -108,7 +108,7 @@ class Bandit:
         check_ranges(self, alpha="[0, 1]", tau="[0, inf]", group="[1, inf)")
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's source has no arms, or if it lacks an arm that `arms` names."""
+        """Raises UserError if the task's source has no arms, or if the source lacks an arm that `arms` names."""
         arms_of(self, task.source)
 
     def start(self) -> dict[str, dict[str, float]]:
@@ -117,7 +117,7 @@ class Bandit:
     def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
         """Returns `count` requests. The state contains, for every arm, its value and the number of its problems that were drawn so far.
 
-        Raises UserError if the source has no arms, or if it lacks an arm that `arms` names.
+        Raises UserError if the source has no arms, or if the source lacks an arm that `arms` names.
         """
         arms = arms_of(self, source)
         chances = boltzmann([state["values"].get(arm, 0.0) for arm in arms], self.tau)
@@ -133,7 +133,7 @@ class Bandit:
 
 
 def _numbers(world: World, drawn: Mapping[str, int], count: int) -> np.ndarray:
-    """Draws `count` numbers in [0, 1). Each number depends on the number of problems that were drawn before."""
+    """Draws `count` numbers in [0, 1). A number depends only on the run's key and on how many problems were drawn before."""
     before = int(sum(drawn.values()))
     key: Key = world.seed.fold("arms")
     return np.array([float(key.fold(before + i).uniform()) for i in range(count)])

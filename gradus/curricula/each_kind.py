@@ -27,7 +27,7 @@ class EachKind:
         check_ranges(self, last="[0, inf)")
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's source has no arms, or if it lacks an arm that `arms` names."""
+        """Raises UserError if the task's source has no arms, or if the source lacks an arm that `arms` names."""
         arms_of(self, task.source)
 
     def start(self) -> dict[str, int]:

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Key, Problem, Request, UserError
 from gradus.types.parts import Source, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 _TRIES = 50  # problems per requested problem that `BalancedBatch` leaves out before it gives the limit up
 _ROW = 1000  # problems per requested problem that `Without` leaves out in a row before it gives up
@@ -25,17 +24,15 @@ def drawn_until(
     level: float | None,
     keep: Callable[[list[Problem], list[Problem], int], list[Problem]],
 ) -> tuple[list[Problem], int]:
-    """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` of them are kept. Returns them and the next place.
+    """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` problems are kept. Returns the kept problems and the next place.
 
-    `keep(kept, new, drawn)` gives the kept problems, with those among `new`; `drawn` counts the problems that were drawn before `new`. The metric
-    `left_out` is the share of the drawn problems that were left out.
+    `keep(kept, new, drawn)` returns `kept` and, after it, the problems of `new` that are also kept; `drawn` is the number of problems that were drawn before
+    `new`. The metric `left_out` is the share of the drawn problems that were left out.
     """
     at, found = first, list[Problem]()
     while len(found) < count:
         order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
-        problems = source.draw(order, level, world.seed.fold("problems"))
-        check_drawn(source, problems, order)
-        found = keep(found, list(problems), at - first)
+        found = keep(found, problems_at(source, order, world, level), at - first)
         at += len(order)
     world.note("left_out", 1 - count / (at - first))
     return found, at
@@ -68,21 +65,20 @@ class BalancedBatch:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count` requests. The state is the number of problems that were drawn, with those that were left out."""
+        """Returns `count` requests. The state is the number of problems that were drawn, including problems that were left out."""
 
         def keep(found: list[Problem], new: list[Problem], drawn: int) -> list[Problem]:
             limited = drawn - len(found) < _TRIES * count
             return balanced_answers([*found, *new], count, self.most, self.unique) if limited else [*found, *new]
 
-        level = world.task.level if self.level is None else self.level
-        found, at = drawn_until(source, count, world, state["drawn"], level, keep)
+        found, at = drawn_until(source, count, world, state["drawn"], self.level, keep)
         return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
 
 
 def balanced_answers(problems: Sequence[Problem], count: int, most: float, unique: bool = True) -> list[Problem]:
-    """Returns the problems in their order, without each one whose answer occurs ceil(most * count) times before it.
+    """Returns the problems in their order, but at most ceil(most * count) problems with the same answer.
 
-    With `unique` a problem with the prompt of an earlier one is left out, too. A problem without an answer has no limit.
+    With `unique`, a problem with the prompt of an earlier problem is left out, too. A problem without an answer has no limit.
     """
     limit, answers, prompts, out = math.ceil(most * count), Counter[str](), set[str](), list[Problem]()
     for problem in problems:
@@ -119,5 +115,5 @@ class Without:
                 )
             return [*found, *(p for p in new if p.task not in self.left_out)]
 
-        found, at = drawn_until(source, count, world, state["drawn"], world.task.level, keep)
+        found, at = drawn_until(source, count, world, state["drawn"], None, keep)
         return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}

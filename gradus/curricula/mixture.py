@@ -26,10 +26,10 @@ def best_of(trials: tuple[tuple[tuple[float, ...], float], ...], ridge: float) -
 
 @dataclass(frozen=True)
 class ByMixture:
-    """For each request, draws an arm (a kind of problem) with the chances of the mixture, and takes the arm's next problem.
+    """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the arm's next problem.
 
-    The mixture is `weights`. Without weights, it is the mixture for which `Surrogate` predicts the highest score from `trials`. Without both, it is
-    uniform.
+    The mixture is `weights`. Without weights, the mixture is that for which `Surrogate` predicts the highest score from `trials`. Without weights and trials,
+    the mixture is uniform.
     """
 
     weights: tuple[float, ...] = ()  # one per arm; only their proportions count

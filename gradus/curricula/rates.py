@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from gradus.curricula.allotment import Allotment
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Group, Key, Problem, Request, UserError
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 class Estimate(Protocol):
@@ -39,7 +38,7 @@ class Choice(Protocol):
 
 @dataclass(frozen=True)
 class Posterior:
-    """Has a Beta posterior over the success rate of each problem, and predicts by a draw from this posterior (Thompson sampling).
+    """Keeps a Beta posterior over the success rate of each problem. The prediction is a draw from this posterior (Thompson sampling).
 
     The posterior is Beta(alpha + right, beta + wrong). A problem without an answer has the prior Beta(alpha, beta).
     """
@@ -55,7 +54,7 @@ class Posterior:
         return np.asarray((self.alpha + counts[:, 0]) / (self.alpha + self.beta + counts.sum(1)))
 
     def drawn(self, counts: np.ndarray, key: Key) -> np.ndarray:
-        """Returns one draw from each posterior [N]: its quantile at a keyed uniform number."""
+        """Returns one draw from each posterior [N]: the quantile at a uniform number that a key draws."""
         from scipy.special import betaincinv
 
         return np.asarray(betaincinv(self.alpha + counts[:, 0], self.beta + counts[:, 1], key.uniform(len(counts))))
@@ -86,7 +85,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Nearest:
-    """Chooses the candidates with the predicted rates nearest to `target`. Of equally near candidates, the earlier candidates are chosen."""
+    """Chooses the candidates with the predicted rates nearest to `target`. If candidates are equally near, the earlier candidates are chosen."""
 
     target: float = 0.5
 
@@ -110,7 +109,7 @@ class InBand:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]")
         if self.low > self.high:
-            raise UserError(f"InBand.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"InBand.low is {self.low}, which is above InBand.high ({self.high}); set low to {self.high} or less")
 
     def pick(self, rates: np.ndarray, count: int, key: Key) -> np.ndarray:
         outside = np.maximum(0.0, np.maximum(self.low - rates, rates - self.high))
@@ -184,7 +183,7 @@ def rank_correlation(first: Sequence[float] | np.ndarray, second: Sequence[float
 
 
 def candidates(source: Source, count: int, world: World, *, factor: int, first: int, size: int | None) -> tuple[list[Problem], int]:
-    """Returns the candidates of a request for `count` problems, and the number of places by which the next request begins later in the passes.
+    """Returns the candidates of a request for `count` problems, and how many places of the passes the request takes.
 
     The candidates are the next `factor` * `count` problems of the passes of `ShuffledEpochs` from place `first` on. There are at most as many candidates as
     problems, and each problem occurs once. `size`: number of problems of a pass; None: every problem is new.
@@ -193,14 +192,12 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
     order = sweep_order(size, range(first, first + number), world.seed)
     once = list(dict.fromkeys(order))
     order = once if len(once) >= count else order
-    problems = source.draw(order, world.task.level, world.seed.fold("problems"))
-    check_drawn(source, problems, order)
-    return problems, number
+    return problems_at(source, order, world), number
 
 
 @dataclass(frozen=True)
 class SuccessRates:
-    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` takes.
+    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` selects.
 
     The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`. There are at most as many candidates as
     problems, and each problem occurs once. With `factor` 1 all candidates are requested. No answer is sampled for candidates that are not chosen. After a step,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradus.types import Key, Request
+from gradus.types import Key, Problem, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import check_drawn
@@ -29,9 +30,7 @@ class ShuffledEpochs:
         """Returns `count` requests. The state is the number of problems that were drawn since the run began."""
         first = state["drawn"]
         order = sweep_order(source.size, range(first, first + count), world.seed)
-        problems = source.draw(order, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, order)
-        return [Request(problem, count=self.group or world.group) for problem in problems], {"drawn": first + count}
+        return [Request(p, count=self.group or world.group) for p in problems_at(source, order, world)], {"drawn": first + count}
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,19 @@ class Once:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count * world.group` requests for one sample each. The state is the same as in `ShuffledEpochs`."""
+        """Returns `count * world.group` requests for one sample each. The state has the same form as in `ShuffledEpochs`."""
         return ShuffledEpochs(group=1).choose(source, count * world.group, world, state)
 
 
+def problems_at(source: Source, places: Sequence[int], world: World, level: float | None = None) -> list[Problem]:
+    """Returns the problems of a run at these places of the source. `level`: None is the level of the task."""
+    problems = source.draw(places, world.task.level if level is None else level, world.seed.fold("problems"))
+    check_drawn(source, problems, places)
+    return list(problems)
+
+
 def sweep_order(size: int | None, positions: range, key: Key) -> list[int]:
-    """Returns the indices at these positions of the endless sequence of passes. Every pass is a keyed permutation of 0..size-1."""
+    """Returns the indices at these positions of the endless sequence of passes. Every pass is a permutation of 0..size-1 that a key draws."""
     if size is None:
         return list(positions)
     passes = {p: key.fold("pass", p).permutation(size) for p in {i // size for i in positions}}

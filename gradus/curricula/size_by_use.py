@@ -34,7 +34,7 @@ class SizeByUse:
         return {"inner": ShuffledEpochs().start(), "size": 0, "valid": None}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns the requests, and the new state: that of the passes, the number of problems, and the samples with an advantage."""
+        """Returns the requests, and the new state: the state of the passes, the number of problems, and None until `learn` counts the samples with an advantage."""
         size = state["size"] or count
         if state["valid"] is not None:
             size = min(next_size(size, self.wanted * count, state["valid"], share=self.share), int(self.most * count))

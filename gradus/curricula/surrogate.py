@@ -31,7 +31,7 @@ class Surrogate:
 
     @classmethod
     def fit(cls, mixtures: np.ndarray, scores: np.ndarray, *, ridge: float = 0.001) -> Surrogate:
-        """Returns the least-squares fit. `mixtures`: [N, K] with rows of sum 1; `scores`: [N]. The penalty does not apply to the constant."""
+        """Returns the least-squares fit. `mixtures`: [N, K] with rows of sum 1; `scores`: [N]. The ridge penalty does not apply to the constant feature."""
         x = features(np.asarray(mixtures, dtype=np.float64))
         penalty = ridge * np.eye(x.shape[1])
         penalty[0, 0] = 0.0

@@ -47,7 +47,7 @@ class UpperBound:
         check_ranges(self, tau="[0, inf]", window="[1, inf)", exploration="[0, inf)", group="[1, inf)")
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's source has no arms, or if it lacks an arm that `arms` names."""
+        """Raises UserError if the task's source has no arms, or if the source lacks an arm that `arms` names."""
         arms_of(self, task.source)
 
     def start(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class UpperBound:
 
         The state contains, for every arm, its recent |advantages|, its number of answers, and the number of its problems that were drawn.
 
-        Raises UserError if the source has no arms, or if it lacks an arm that `arms` names.
+        Raises UserError if the source has no arms, or if the source lacks an arm that `arms` names.
         """
         arms = arms_of(self, source)
         chances = boltzmann(self.bounds(arms, state), self.tau)

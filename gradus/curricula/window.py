@@ -1,4 +1,4 @@
-"""A window that slides over sorted problems. Each epoch draws problems near the window's centre. The centre moves on when the policy has learned them."""
+"""A window that slides over sorted problems. Each epoch draws problems near the window's centre. The centre moves on when the policy has learned these problems."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Group, Key, Problem, Request, UserError
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 class Order(Protocol):
@@ -30,7 +29,7 @@ class Pace(Protocol):
     async def measure(self, groups: Sequence[Group], world: World) -> Mapping[str, float]:
         """Returns named numbers that are measured on the groups of a step.
 
-        The numbers of an epoch are averages over its steps. Each step has its number of groups as weight.
+        The numbers of an epoch are averages over its steps. Each step is weighted by its number of groups.
         """
         ...
 
@@ -47,7 +46,7 @@ class Column:
     descending: bool = False
 
     async def values(self, problems: Sequence[Problem], world: World) -> np.ndarray:
-        """Returns the numbers of the column [N]. Raises UserError if a problem has no number there."""
+        """Returns the numbers of the column [N]. Raises UserError if a problem has no number in this column."""
         found = [p.meta.get(self.name) for p in problems]
         for problem, value in zip(problems, found, strict=True):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -91,7 +90,7 @@ def drawn_places(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
 
     Returns the places in ascending order [count].
 
-    The function takes the places with the largest weight - ln(-ln u), where u are keyed uniform numbers.
+    The function takes the places with the largest weight - ln(-ln u), where u are uniform numbers that a key draws.
     """
     u = np.clip(key.uniform(len(weights)), 1e-300, 1 - 1e-16)
     return np.sort(np.argsort(-(weights - np.log(-np.log(u))), kind="stable")[:count])
@@ -176,6 +175,4 @@ class Window:
         return [i for i in order if i in taken]
 
     def _drawn(self, source: Source, indices: list[int], world: World) -> dict[int, Problem]:
-        problems = source.draw(indices, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, indices)
-        return dict(zip(indices, problems, strict=True))
+        return dict(zip(indices, problems_at(source, indices, world), strict=True))

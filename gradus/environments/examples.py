@@ -1,4 +1,4 @@
-"""Worked examples before a question. A controller draws the examples, and a language model answers the question after them."""
+"""Worked examples before a question. A controller chooses the examples, and a language model answers the question that follows them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MARK = "."  # a given action at the end of a text; the hidden state before this 
 class DrawnExamples:
     """The player draws `shots` of `candidates` worked examples, one after another, without replacement; then `worker` answers greedily.
 
-    The observation has the arrays `query` [width] and `candidates` [candidates, width], the encodings of the question and of the examples' questions.
-    The array `barred` [candidates] is 1 for an example that has been drawn or is the question itself. The encoding of a text is the last hidden state
-    of `encoder` at the text's end, scaled to length 1. The examples are training problems with a solution. A separate key draws them, so they are the
-    same in every run and at evaluation. Each text is encoded once per step. The examples are encoded together; a question is encoded when its first
-    episode begins. The last draw earns 1 if the answer is right, else -1.
+    The observation has the arrays `query` [width] and `candidates` [candidates, width], the encodings of the question and of the examples' questions. The array
+    `barred` [candidates] is 1 for an example that has been drawn or is the question itself. The encoding of a text is the last hidden state of `encoder` at the
+    text's end, scaled to length 1. The examples are training problems with a solution. A separate key determines the examples, so they are the same in every
+    run and at evaluation. Each text is encoded once per step. The examples are encoded together; a question is encoded when its first episode begins. The last
+    draw earns 1 if the answer is right, else -1.
     """
 
     candidates: int = 20
@@ -39,7 +39,7 @@ class DrawnExamples:
     def __post_init__(self) -> None:
         check_ranges(self, candidates="[2, inf)", shots="[1, inf)", width="[1, inf)")
         if self.shots >= self.candidates:
-            raise UserError(f"DrawnExamples: shots is {self.shots} and candidates is {self.candidates}, so there is no choice; set more candidates or fewer shots")
+            raise UserError(f"DrawnExamples.shots is {self.shots}, but DrawnExamples.candidates is only {self.candidates}; set more candidates than shots")
 
     @property
     def acts(self) -> Choice:
@@ -51,7 +51,7 @@ class DrawnExamples:
         return self.shots
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task has no verifier that judges one answer, no solutions, or too few problems."""
+        """Raises UserError if the task has no verifier for single answers, no solutions, or too few problems."""
         if task.verify is None or isinstance(task.verify, Together):
             raise UserError(f"environment is DrawnExamples, which judges single answers, but task {task.name} has no verifier for single answers; take another task")
         if "solution" not in task.provides:
@@ -83,7 +83,7 @@ class DrawnExamples:
             )
 
     async def start(self, problem: Problem, key: Key, world: World | None) -> Drawing:
-        """Starts an episode about the problem. Without a `world`, its arrays are zeros of the right shapes."""
+        """Starts an episode about the problem. Without a `world`, the arrays of the episode are zeros of the correct shapes."""
         if world is None:
             return Drawing(self, problem, (), np.zeros((self.candidates + 1, self.width), np.float32), None)
         examples = tuple(world.task.source.draw(range(self.candidates), world.task.level, Key().fold("examples")))
@@ -128,7 +128,7 @@ class Drawing:
         return Turn(self._shown(), 1.0 if await self._right() else -1.0, terminated=True)
 
     async def _right(self) -> bool:
-        """Returns whether the worker's answer after the drawn examples is right. Raises ValueError if it cannot be judged."""
+        """Returns whether the worker's answer after the drawn examples is right. Raises ValueError if the answer cannot be judged."""
         world, settings = self.world, self.settings
         assert world is not None
         assert world.task.verify is not None
@@ -153,7 +153,10 @@ def question_of(problem: Problem) -> str:
     """Returns the text of the problem's prompt. Raises UserError for a prompt of several messages or with media."""
     content = problem.messages[0]["content"] if len(problem.messages) == 1 else None if problem.messages else problem.text
     if not isinstance(content, str):
-        raise UserError(f"problem {problem.id} has several messages, but DrawnExamples needs one text per problem; take problems with one user message")
+        raise UserError(
+            f"problem {problem.id} has several messages or media, but DrawnExamples needs one text per problem; take problems with one user "
+            "message of text"
+        )
     return content
 
 

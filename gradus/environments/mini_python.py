@@ -1,4 +1,4 @@
-"""Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, and `print`. No sandbox is needed, because a program calls nothing else.
+"""Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, and `print`. No sandbox is needed, because a program can call nothing else.
 
 A program ends after 2,000 steps, and values are bounded, so every program ends soon.
 """
@@ -21,7 +21,7 @@ _CALLS: Mapping[str, Callable[..., Any]] = {"len": len, "range": range, "int": i
 
 
 class LimitError(Exception):
-    """A program took too many steps, or made a value that is too large."""
+    """The error for a program that takes too many steps, or makes a value that is too large."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Ran:
 
 
 def run(code: str) -> Ran:
-    """Runs a program. An error ends the program, and the name of the error is `stderr`. A program outside this part of Python ends with "SyntaxError".
+    """Runs a program. An error ends the program, and the name of the error is `stderr`. A program that uses other parts of Python ends with "SyntaxError".
 
     >>> run("a=3\\nfor i in range(2): a+=i\\nprint(a)"), run("print(1)\\nprint(2%0)")
     (Ran(stdout='4\\n', stderr=''), Ran(stdout='1\\n', stderr='ZeroDivisionError'))
@@ -105,7 +105,7 @@ class _Machine:
         if not isinstance(held, list):
             raise TypeError("append needs a list")
         if isinstance(item, list):
-            raise TypeError("a list within a list is outside of the language")
+            raise TypeError("this language has no lists inside a list")
         held.append(self.bounded(item))
         self.bounded(held)
 
@@ -116,7 +116,7 @@ class _Machine:
             case ast.Subscript(value=held, slice=place):
                 found = self.value(held)
                 if isinstance(value, list) or not isinstance(found, list):
-                    raise TypeError("only numbers and texts go into a list")
+                    raise TypeError("only an entry of a list can be set, and only to a number or a text")
                 found[self.value(place)] = value
             case _:
                 raise SyntaxError("outside of the language")

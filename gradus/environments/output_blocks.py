@@ -1,4 +1,4 @@
-"""Reads predicted outputs of a program, or a line that was left out of it, from a completion, and compares them with the output of the program."""
+"""Reads from a completion the predicted output of a program, or a line that is missing in the program. Compares the output with the true output of the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOLE = "_"
 
 @dataclass(frozen=True)
 class Scores:
-    """The share of the asked blocks that are present, the score of the output (0 or 1), and the score of the errors, from 0 to 1/2."""
+    """The share of the requested blocks that are present, the score of the output (0 or 1), and the score of the errors, from 0 to 1/2."""
 
     form: float
     stdout: float
@@ -23,7 +23,7 @@ class Scores:
 
     @property
     def accuracy(self) -> float:
-        """The mean of both scores, from 0 to 3/4."""
+        """The mean of the scores `stdout` and `stderr`, from 0 to 3/4."""
         return (self.stdout + self.stderr) / 2
 
     @property
@@ -38,10 +38,10 @@ def lines(text: str) -> list[str]:
 
 
 def blocks(completion: str, backward: bool) -> Mapping[str, str | None]:
-    """Returns the asked blocks; None for a missing one.
+    """Returns the requested blocks; a missing block is None.
 
-    Forward, the output is the text after the last "=", and the errors are the text after the next "!". Backward, the line is the text after the
-    first "#".
+    If `backward` is False, the output is the text after the last "=", and the errors are the text after the next "!". If `backward` is True, the line is the
+    text after the first "#".
 
     >>> dict(blocks("a4=4!", False)), dict(blocks("=7", False)), dict(blocks("so #b=a+1", True))
     ({'stdout': '4', 'stderr': ''}, {'stdout': '7', 'stderr': None}, {'line': 'b=a+1'})
@@ -66,7 +66,7 @@ def overlap(predicted: str, true: str) -> float:
 
 
 def compared(found: Mapping[str, str | None], true: Ran, form: float) -> Scores:
-    """Returns the scores of predicted blocks. A missing block scores 0. One line break at each end of the output has no effect."""
+    """Returns the scores of predicted blocks. A missing block scores 0. Line breaks at the ends of the output have no effect."""
     stdout, stderr = found.get("stdout"), found.get("stderr")
     same = stdout is not None and lines(stdout) == lines(true.stdout.replace("\n", "|"))
     return Scores(form, float(same), 0.0 if stderr is None else 0.5 * overlap(stderr, true.stderr))

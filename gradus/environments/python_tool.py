@@ -75,7 +75,7 @@ class Workbench:
         return made
 
     def _state(self) -> str:
-        """Returns all observations so far: the player's knowledge."""
+        """Returns all observations so far, which are the player's knowledge."""
         return "\n\x00".join(self.told)
 
     async def step(self, action: str) -> Turn:
@@ -112,7 +112,7 @@ class Workbench:
 
 
 def parse(action: str) -> tuple[str, str]:
-    """Returns the last program or answer in the action, as ('python', code) or ('answer', text). ('', '') if the action has neither."""
+    """Returns the last program or answer in the action, as ('python', code) or ('answer', text). ('', '') if the action has no program and no answer."""
     text = action[-TAIL:]
     found = [(m.start(), "python", m[1]) for m in _FENCED.finditer(text) if m[1].strip()]
     blocks = [(m.start(), m.end()) for m in _FENCED.finditer(text)]

@@ -1,1 +1,1 @@
-"""Proving grounds: one small world with one difficulty per file; `gradus grounds` lists them."""
+"""Proving grounds. Each file defines one small world with one difficulty; `gradus grounds` lists all worlds."""

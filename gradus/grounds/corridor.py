@@ -1,13 +1,12 @@
 """corridor: an episode has up to 32 turns and one reward at its end. The reward shows only that the player found the way, not which turns were
-wasted. There are four locked rooms. The key in a room fits one of four doors, and the player has to learn which. A wrong door costs only a
+wasted. There are four locked rooms. The key in a room fits one of four doors, and the player has to learn which door. A wrong door costs only a
 turn. A player who tries random doors takes about 16 turns; a player who knows the doors takes 4. With eight turns per room nearly every
 episode ends well. So the rewards of a group are nearly all equal, and a comparison of whole episodes gives no signal. But turns in the same
-room differ: after some of them the reward comes sooner. The measure is the length of an episode in tokens, with two tokens per turn: 8 at
+room differ: after some of these turns the reward comes sooner. The measure is the length of an episode in tokens, with two tokens per turn: 8 at
 best, 32 for random doors.
 
-The start model is the built-in one after ten steps on demonstrations. The start model names doors, but its doors are right only about as often as
-random ones. Each turn has its own context without history, because only the key matters. A step has 64 episodes. Eight steps at a learning rate of
-1e-4 are enough.
+The start model is the built-in model after ten steps on demonstrations. The start model names doors, but they are correct only about as often as random doors.
+Each turn has its own context without history, because only the key matters. A step has 64 episodes. Eight steps at a learning rate of 1e-4 are enough.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

@@ -1,15 +1,15 @@
 """gold_proxy: a reward model, trained on 200 pairs, judges in training; the verifier, which training does not see, gives the true accuracy.
 
-The task is arithmetic of two digits. Training starts from the built-in model. About 0.4 of its answers are right; it works in columns, or it guesses
-without them. The judge is a value head on the same model. The judge was trained once over 200 pairs of worked columns and a wrong guess; 15 % of the
-pairs are swapped. The judge has learned that columns are good, not that sums must be right. Columns are more often right than guesses, so the true
-accuracy of every method first rises, to about 0.9. A method that continues to raise the score then leaves the texts on which the judge was trained.
-The true accuracy falls while the score still rises; GRPO's KL term, 0.04, does not prevent this. Best of n from the start model has a bound: with
-eight answers it stays within log 8 nats of its start.
+The task is arithmetic of two digits. Training starts from the built-in model. About 0.4 of its answers are right; it works in columns, or it guesses without
+them. The judge is a value head on the same model. The judge was trained in one pass over 200 pairs of worked columns and a wrong guess; 15 % of the pairs are
+swapped. The judge has learned that columns are good, not that sums must be right. Columns are more often right than guesses, so the true accuracy of every
+method first rises, to about 0.9. If a method continues to raise the score, its answers then become unlike the answers on which the judge was trained. The true
+accuracy falls while the score still rises; GRPO's KL term, 0.04, does not prevent this. Best of n from the start model has a bound: with eight answers, the KL
+divergence from the start model is at most log 8 nats.
 
-The budget is 24 steps. GRPO's accuracy has its peak after about 6 steps. After 24 steps it is below its start, in most seeds near 0. The learning
-rate is 5e-4, so this takes seconds. `reward:last` is the judge's score. With RFT, it is the score of the start model, because the start model
-samples. `accuracy` is the true accuracy.
+The budget is 24 steps. GRPO's accuracy has its peak after about 6 steps. After 24 steps the accuracy is below its value at the start, and near 0 in most seeds.
+The learning rate is 5e-4, so a run takes only seconds. `reward:last` is the judge's score. With RFT, this is the score of the start model's answers, because
+the start model samples. `accuracy` is the true accuracy.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

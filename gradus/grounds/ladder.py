@@ -8,7 +8,7 @@ three times as many useful groups from the same number of rollouts.
 The measure is the share of groups that have a gradient (`informative`, the mean over the steps), because a curriculum changes this share. The
 table also shows the accuracy on the problems that compose three functions (`accuracy@middle`). Only these problems teach much, but this
 accuracy changes little in fourteen steps. With sixteen problems per step, SEC's bandit nearly always sees every kind at its first step. The
-learning rate, 3e-4, is harmless here. The bandit's temperature, 0.2, is the value in its paper for levels of puzzles.
+learning rate, 3e-4, is harmless here. The bandit's temperature, 0.2, is the value that SEC's paper uses for levels of puzzles.
 """
 
 from gradus.comparison.ground import Ground, Pair

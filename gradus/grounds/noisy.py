@@ -1,13 +1,13 @@
 """noisy: the verifier calls three in ten wrong answers right.
 
 The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and
-answer decides about every error. So the same answer gets the same error again, and other problems give no hint of it. Right answers are always called
+answer decides about every error. So the same answer gets the same error again, and other problems give no hint of this error. Right answers are always called
 right. At the start about 0.18 of all verdicts call a wrong answer right, so about a third of the answers that are called right are wrong. Held-out
 verdicts are true.
 
-A policy gradient with a baseline subtracts the rate of these errors, which is the same for all wrong answers, and still moves towards the right
-answers. A method that imitates every answer that is called right also learns wrong answers. With true verdicts RFT reaches 0.9 and more in these
-eight batches (one seed).
+A policy gradient with a baseline subtracts the rate of these errors, which is the same for all wrong answers, and still moves towards the right answers. A
+method that imitates every answer that is called right also learns wrong answers. With true verdicts, RFT reaches an accuracy of 0.9 or more in these eight
+batches (one seed).
 """
 
 from gradus.comparison.ground import Ground, Pair

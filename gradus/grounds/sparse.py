@@ -1,9 +1,9 @@
-"""sparse: about one answer in forty is right, so most groups have no signal. The task is four nested string functions; the built-in model was made
-for three (pass@1 0.03, pass@16 about 0.23). Of eight groups of 16 answers about two have both right and wrong answers; the other six give no signal.
-A method that continues to sample until every group is mixed trains on eight groups per step. The budget is a number of steps, so further sampling
-costs this method about four times the rollouts, which the table shows as tokens. The pair is DAPO, and DAPO with one round of sampling. The measure
-is the number of tokens that a step trains on, because further sampling changes this number. The table also shows accuracy and pass@16. In six steps
-at a learning rate of 1e-4 these two numbers hardly change. The examination asks for sixteen answers per problem because of pass@16.
+"""sparse: about one answer in forty is right, so most groups have no signal. The task is four nested string functions; the built-in model was trained on three
+(so pass@1 is 0.03, and pass@16 is about 0.23). Of eight groups of 16 answers, about two have both right and wrong answers; the other six give no signal. A
+method that continues to sample until every group is mixed trains on eight groups per step. The budget is a number of steps, so further sampling costs this
+method about four times the rollouts, which the table shows as tokens. The pair compares DAPO with a DAPO that has only one round of sampling. The measure is
+the number of tokens that a step trains on, because further sampling changes this number. The table also shows accuracy and pass@16. In six steps at a learning
+rate of 1e-4 these two numbers hardly change. The examination asks for sixteen answers per problem because of pass@16.
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -1,14 +1,15 @@
 """table: a bandit with known payoffs. Each machine has several best arms, and the optimal policy under a KL penalty keeps them all.
 
-There are eight machines with eight arms each. Four arms of a machine pay 1, the other four pay 0 to 0.2; an answer is one letter. All expected
+There are eight machines with eight arms each. Four arms of a machine pay 1, and the other four pay 0 to 0.2; an answer is one letter. All expected
 rewards are known. The optimum under a penalty of beta KL is known, too: pi0 exp(r / beta) / Z. This optimum keeps the proportions that the best arms
 of a machine have at the start. Without a penalty every distribution over the best arms is optimal. Then the noise of sampling decides, and the policy
 loses one arm after another.
 
-The start model is the built-in one after eight steps on random best arms. Eight steps are enough to learn the form of an answer, but not enough to
-distinguish machines. So the entropy of the start model is that of eight arms (2.5 nats per answer, 2.1 for the arm). `distinct` counts the different
-best arms among eight answers for one machine. This number is 2.6 for eight equal arms, 3.6 for the four best arms, and 1 for a policy that always
-gives one best arm. For this collapse to one arm, 30 steps at a learning rate of 3e-4 are enough.
+The start model is the built-in model after eight steps on random best arms. Eight steps are enough to learn the form of an answer, but not enough to
+distinguish machines. So the entropy of the start model is that of eight equally likely arms (2.5 nats per answer, of which 2.1 are for the arm). `distinct`
+counts the different best arms among eight answers for one machine. This number is 2.6 if all eight arms are equally likely, 3.6 if the four best arms are
+equally likely and no other arm is drawn, and 1 for a policy that always gives one best arm. For this collapse to one arm, 30 steps at a learning rate of 3e-4
+are enough.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

@@ -1,11 +1,11 @@
-"""unstable: a learning rate ten times the stable one, with one update per batch.
+"""unstable: the learning rate is ten times as high as a stable learning rate, with one update per batch.
 
 The task is arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). The learning rate is 3e-3
 after a warm-up of five batches. Samples are fresh: the ratio of new to old probability is 1, so a clip of the ratio has no effect. A step of
 Adam at this rate moves the policy so far that it learns within two batches and collapses within six. A method stays stable if it bounds the
 step itself, stops, returns to earlier weights, or slows down.
 
-There are eight batches of 64 answers; the collapse comes after about half of them.
+There are eight batches of 64 answers; the collapse comes after about half of these batches.
 """
 
 from gradus.comparison.ground import Ground, Pair

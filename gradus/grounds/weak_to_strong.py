@@ -1,7 +1,7 @@
 """weak_to_strong: a student almost never solves a problem; a teacher always does.
 
 The task is chains of keys at level 3 (eleven pairs, three hops). Training starts from the built-in model that was made for level 2. About
-0.05 of its answers are right, mostly by guessing: one of nine keys is the answer. Without a worked solution a policy learns only to guess.
+0.05 of its answers are right, mostly by guessing: the answer is one of nine keys. Without a worked solution a policy learns only to guess.
 The teacher is the task's solver: each problem contains the walk along the chain. A method that learns from a few solutions solves most
 problems within ten steps.
 

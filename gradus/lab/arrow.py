@@ -63,7 +63,7 @@ def media(groups: Sequence[Group]) -> dict[str, np.ndarray]:
 
 
 def _no_media(digest: str) -> np.ndarray:
-    raise UserError(f"the rollouts show the media {digest[:8]}, but the array with its content is missing; read the rollouts from the run's folder")
+    raise UserError(f"the rollouts contain the media {digest[:8]}, but the array of these media is missing; read the rollouts from the folder of the run")
 
 
 def decode(table: pa.Table, take: Take = _no_media) -> list[tuple[int, list[Group]]]:
@@ -112,7 +112,7 @@ def _with_parents(contexts: Iterable[Context]) -> list[Context]:
 
 
 def _lists(arrays: Sequence[np.ndarray | None], dtype: Any) -> pa.Array:
-    """Returns one list per row, null for None."""
+    """Returns one list per row, with null for None."""
     import pyarrow as pa
 
     lengths = [0 if a is None else len(a) for a in arrays]
@@ -183,7 +183,7 @@ def plain_json(value: Any) -> str:
 
 
 def _sayable(value: Any, around: tuple[int, ...] = ()) -> Any:
-    """Returns a form of the value that JSON can store: with text keys, writable integers and limited depth.
+    """Returns a form of the value that JSON can store: with text keys, integers that JSON can store, and limited depth.
 
     If a container contains itself or is nested too deep, the name of its type replaces it.
 
@@ -319,7 +319,7 @@ def _fields(structs: pa.Array, *names: str) -> Iterable[tuple[Any, ...]]:
 
 
 def _arrays(lists: pa.Array) -> list[np.ndarray | None]:
-    """Returns one read-only array per row, None for null."""
+    """Returns one read-only array per row, with None for null."""
     values = lists.values.to_numpy(zero_copy_only=False)
     values.flags.writeable = False
     offsets = lists.offsets.to_numpy().tolist()

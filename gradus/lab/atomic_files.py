@@ -53,7 +53,7 @@ def sync(path: Path) -> None:
 
 
 def write(path: Path, data: bytes, *, synced: bool = True) -> None:
-    """Writes `data` to `path` atomically. Without `synced`, the file survives if the process is killed, but not if the power fails."""
+    """Writes `data` to `path` atomically. Without `synced`, the file survives if the process is killed, but it may be lost if the power fails."""
     partial = path.with_name(PARTIAL + path.name)
     try:
         with open(partial, "wb") as file:
@@ -105,8 +105,8 @@ def room(folder: Path, what: str) -> Iterator[None]:
             raise
         what_is_wrong, remedy = REMEDIES[number]
         raise UserError(
-            f"{what_is_wrong} in {folder} while writing {what}; everything written before is intact: "
-            f"{remedy}, then resume: {command('resume', folder)}"
+            f"{what_is_wrong} in {folder} while writing {what}; everything written before is intact. To "
+            f"continue, {remedy}, then resume: {command('resume', folder)}"
         ) from error
 
 

@@ -5,7 +5,7 @@
 
 A checkpoint is planned if `save_every` requires it and the state has no NaN or infinite numbers. Other checkpoints are those of the best model, of the end and
 of a stopped run. These other checkpoints are used only to resume. They never replace a planned checkpoint. A run that gets NaN or infinite numbers never
-returns to them. So a run gives the same results with and without stops.
+returns to one of these other checkpoints. So a run gives the same results with and without stops.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def save(
     beside: Mapping[str, str] | None = None,
     origin: str | None = None,
 ) -> Path:
-    """Writes a checkpoint of the run `folder`. Then deletes other checkpoints.
+    """Writes a checkpoint of the run `folder`. Then deletes old checkpoints.
 
-    The newest `keep` planned checkpoints and those of the `protected` steps are kept.
+    Keeps the newest `keep` planned checkpoints and the checkpoints of the `protected` steps.
 
     Args: tensors, documents, copies: mappings from a path inside the checkpoint to tensors, to a JSON value, or to a file or folder to copy;
     `beside`: mapping from the name of a run's file to its current SHA-256, for the manifest; origin: see `gradus.lab.folder.origin_of`.
@@ -187,7 +187,7 @@ def planned(path: Path) -> bool:
 
 
 def beside(path: Path) -> Mapping[str, str]:
-    """Returns the SHA-256 of the run's files by name, at the time of a complete checkpoint; empty if the manifest has none."""
+    """Returns, by name, the SHA-256 that each file of the run had when the checkpoint was complete; empty if the manifest has none."""
     return dict(json.loads((path / MANIFEST).read_bytes()).get("beside", {}))
 
 
@@ -225,7 +225,7 @@ def at(path: Path) -> Checkpoint:
     match, fault = _NAME.fullmatch(path.name), broken(path)
     if match is None or fault is not None:
         raise UserError(
-            f"checkpoint {path} is broken ({fault or 'its name has no step'}): use another checkpoint, or continue from the newest checkpoint "
+            f"checkpoint {path} is broken ({fault or 'its name has no step'}); use another checkpoint, or continue from the newest checkpoint "
             "of the run with gradus resume"
         )
     return Checkpoint(int(match[1]), path)

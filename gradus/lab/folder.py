@@ -64,7 +64,7 @@ class RunFolder:
         """Opens an existing run. Raises: UserError if the folder contains no run."""
         if not is_run(Path(path)):
             none = "" if Path(path).exists() else "; if the run was stopped while its model was loading, it has no folder yet: start the run again"
-            raise UserError(f"{path} contains no run, because it has no {RECIPE}; give the folder that you named with --run{none}")
+            raise UserError(f"{path} contains no run, because the file {RECIPE} is missing; give the folder that you named with --run{none}")
         return cls(Path(path))
 
     def discard(self) -> None:
@@ -152,7 +152,7 @@ class RunFolder:
                 sync(self.path)
 
     def facts(self, step: int, restart: int = 0) -> dict[str, str]:
-        """Returns the reasons of a step's decisions by call. A decision counts only if the run had returned to a checkpoint `restart` times before it."""
+        """Returns the reasons of a step's decisions by call. A decision counts only if the run had returned to a checkpoint `restart` times before the decision."""
         here = (record for record, _ in _records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
         try:
             return {record["call"]: str(record["reason"]) for record in here}
@@ -162,7 +162,7 @@ class RunFolder:
     def cut_back(self, step: int) -> list[str]:
         """Deletes the data of `step` and of all later steps, because these steps are repeated. If a call is interrupted, it can be made again.
 
-        Broken checkpoints and broken files of earlier rollouts get new names. Returns: a sentence for each of them.
+        Broken checkpoints and broken files of earlier rollouts get new names. Returns: a sentence for each renamed item.
         """
         with room(self.path, f"the data before step {step}"):
             told = rollouts.set_aside(self.path / ROLLOUTS, step)

@@ -73,7 +73,7 @@ class Curves:
 
         A metric is left out if it has no value, or if it equals an earlier metric (see `equal`). The reward is shown even if all answers failed.
         The metrics `OF_GIVEN` belong to given answers. If all components of the reward come from given answers, these metrics are shown in place of the reward.
-        Else they are not shown.
+        Otherwise these metrics are not shown.
         """
         components = [name for name in self.values if name.startswith(COMPONENT)]
         instead = {name for component in components for name in OF_GIVEN.get(component, ())}

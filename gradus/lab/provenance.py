@@ -1,6 +1,6 @@
 """The provenance of a run: versions, hashes of the files that the run read, the machine and the command.
 
-It contains no environment variable.
+The provenance contains no environment variables.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _named(steps: set[int]) -> str:
 
 
 def rewards_by_step(found: Sequence[Outcomes]) -> str:
-    """Returns the distribution of rewards over the steps. If there are few different values, it is the share of each value, else quantiles."""
+    """Returns the distribution of rewards over the steps. If there are few different values, shows the share of each value; else shows quantiles."""
     steps = sorted({o.step for o in found})
     rewards: dict[int, list[float | None]] = {step: [] for step in steps}
     for o in found:
@@ -89,7 +89,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def _rewards(parts: Sequence[tuple[str, Sequence[Outcomes]]]) -> str:
-    """Returns the share of answers by reward. If there are few different values, each value has a bar, else each interval."""
+    """Returns the share of answers by reward. If there are few different values, each value has a bar; else each interval has a bar."""
     values = sorted({r for _, groups in parts for o in groups for r in o.rewards if r is not None})
     few = len(values) <= FEW
     low, high = (values[0], values[-1]) if values else (0.0, 0.0)
@@ -123,7 +123,7 @@ def rate_class(rate: float) -> int:
 
 
 def _least(found: Sequence[Outcomes], most: int = 10) -> tuple[str, str]:
-    """Returns the problems with the lowest solve rate as a table, and a title for it."""
+    """Returns the problems with the lowest solve rate as a table, and the title of this table."""
     tally: dict[str, list[Any]] = {}
     for o in found:
         entry = tally.setdefault(o.problem, [0, 0, o.prompt, o.step])

@@ -127,7 +127,7 @@ def set_aside(folder: Path, before: int) -> list[str]:
 
 
 def _fault(path: Path, number: int) -> str:
-    """Returns the fault of the file of a step, or of the hundred steps that begin with it; '' if the file is complete."""
+    """Returns the fault of the file of step `number`, or of the hundred steps from `number` on; '' if the file is complete."""
     try:
         one = _ONE.fullmatch(path.name) is not None
         steps = [step for step, _ in arrow.decode(_open(path), _media(path, number))] if one else _steps(path)

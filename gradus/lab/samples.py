@@ -116,7 +116,7 @@ def _said(steps: int, shown_steps: int, extent: Extent) -> str:
 def chosen(steps: Sequence[int], metrics: Sequence[Mapping[str, Any]], most: int = 5) -> dict[int, list[str]]:
     """Returns the steps to show, in rising order, each with the reasons to show it.
 
-    Reasons are: first, middle, last, highest and lowest mean reward. If these are fewer than `most` steps, evenly spaced steps without a reason are added.
+    Reasons are: first, middle, last, highest and lowest mean reward. If fewer than `most` steps have a reason, evenly spaced steps without a reason are added.
     """
     there = set(steps)
     rewards = {row["step"]: row["reward"] for row in metrics if row.get("reward") is not None and row["step"] in there}

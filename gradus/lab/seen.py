@@ -78,7 +78,10 @@ class Store:
                     found: np.ndarray = opened.get_tensor(digest)
                     return found
         except (SafetensorError, OSError) as error:
-            raise UserError(f"the media in {path} cannot be read ({error}); delete the file and its rollouts to continue without them") from error
+            raise UserError(
+                f"the media in {path} cannot be read ({error}); to continue without these media, delete this file and the rollouts of the same "
+                "steps"
+            ) from error
         named = ", ".join(map(str, self._paths)) or "none"
         raise UserError(f"the rollouts need the media {digest[:8]}, but no file of the folder contains them (files: {named}); restore the files seen-*.safetensors")
 

@@ -56,7 +56,7 @@ class TensorBoard:
 
     def __init__(self, package: ModuleType, curve: Curve) -> None:
         if curve.folder is None:
-            raise UserError("TensorBoard's files belong in the run's folder; name a folder with --run (run= in Python)")
+            raise UserError("TensorBoard writes its files into the folder of the run, but this run has no folder; name a folder with --run (run= in Python)")
         self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
         self._summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
         files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
@@ -132,7 +132,7 @@ def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """
     words = given.split(",") if isinstance(given, str) else given or ()
     if words and not any(word.strip() for word in words):
-        raise UserError(f'--log is "{given}", which is not the name of a tracker; give one or more of {", ".join(KINDS)}, or give none')
+        raise UserError(f'--log is "{given}", which names no tracker; give one or more of {", ".join(KINDS)}, or the word none')
     names = tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in ("", "none")))
     for name in names:
         if name not in KINDS:
@@ -146,7 +146,7 @@ def _package(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         missing = getattr(error, "name", None) or name
-        raise UserError(f"--log {name} needs the package {missing}, which is not installed: pip install {missing}") from None
+        raise UserError(f"--log {name} needs the package {missing}, which is not installed; install it with: pip install {missing}") from None
 
 
 class Sinks:

@@ -48,8 +48,8 @@ class Asked:
 def collect(steps: Steps, system: str | None = None, player: str = "policy", *, cut: bool = False) -> tuple[list[Asked], list[Judged]]:
     """Returns every prompt of the run with its distinct answers, and the answers that were excluded because a limit cut them off.
 
-    Equal prompts are merged. Prompts are in the order of their first appearance. Answers without a reward and empty answers are also excluded. The same is true
-    for answers of several turns or contexts, because the player then saw more than the prompt and the answer. Raises UserError if no answer remains.
+    Equal prompts are merged. Prompts are in the order of their first appearance. Answers without a reward and empty answers are also excluded. Answers
+    of several turns or contexts are excluded too, because the player then saw more than the prompt and the answer. Raises UserError if no answer remains.
 
     Args: system: the task's system message; cut: whether to include the answers that a limit cut off.
     """
@@ -91,7 +91,7 @@ def told_of_cut(left_out: Sequence[Judged], form: str, at_least: float | None = 
 
 
 def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:
-    """Returns rows for imitation. For every prompt they have the distinct right answers that share the highest reward.
+    """Returns rows for imitation. For every prompt, the rows contain the distinct right answers with the highest reward.
 
     `at_least`: the lowest reward that counts as right; None: the verifier decides. A row is {"messages": prompt and answer}, or {"prompt", "completion"} for a
     raw text. Raises UserError if no answer is good enough.
@@ -123,9 +123,9 @@ def preferences(asked: Sequence[Asked], at_least: float | None = None) -> list[R
             if high > low and (at_least is None or high >= at_least):
                 rows.append({"prompt": _plain(one.prompt), "chosen": _turn(one.prompt, better), "rejected": _turn(one.prompt, worse)})
     if not rows:
+        high, lower = ("", "") if at_least is None else (f", of which the higher one is at least {at_least:g}", ", or lower --at-least")
         raise UserError(
-            "there are no pairs, because no prompt of the run has two answers with different rewards (high enough for --at-least); train "
-            "longer, or lower --at-least"
+            f"there are no pairs, because no prompt of the run has two answers with different rewards{high}; train longer{lower}"
         )
     return rows
 
@@ -135,7 +135,7 @@ def write_rows(target: Path, rows: Sequence[Row]) -> None:
     import pyarrow as pa
 
     if len({tuple(row) for row in rows}) > 1 or len({type(next(iter(row.values()))) for row in rows}) > 1:
-        raise UserError("some prompts of the run are messages and some are raw text, which do not fit into one table; export the rollouts instead")
+        raise UserError("some prompts of the run are messages and some are raw text, but one table cannot contain both; export the rollouts instead")
     with_suffix(target, (".jsonl", ".parquet"))
     if target.suffix == ".parquet":
         write_tables(target, [pa.Table.from_pylist([_encodable(_in_parts(row) if _pictured(rows) else row) for row in rows])])
@@ -168,7 +168,7 @@ def _encodable(value: Any) -> Any:
 
 
 def write_tables(target: Path, tables: Iterable[pa.Table]) -> None:
-    """Writes tables of one schema as Parquet, one row group each, atomically. Raises UserError if the file exists or cannot be written."""
+    """Writes tables of one schema as Parquet, with one row group per table, atomically. Raises UserError if the file exists or cannot be written."""
 
     def write(partial: Path) -> None:
         import pyarrow.parquet as pq

@@ -82,7 +82,7 @@ def _row(step: int, group: Group, t: Trajectory) -> dict[str, Any]:
 
 
 def _joined(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """Returns the arrays of all contexts, concatenated; None if a context has none."""
+    """Returns the arrays of all contexts, concatenated; None if a context has no array."""
     present = [a for a in arrays if a is not None]
     return np.concatenate(present) if present and len(present) == len(arrays) else None
 

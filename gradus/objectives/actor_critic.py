@@ -28,7 +28,7 @@ def td_losses(q: Tensor, returns: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TDError:
-    """Fits every head to the target y of the credit rule: the mean over rows of sum_j 1/2 (Q_j(s, a) - y)^2."""
+    """Fits every head to the target y of the credit rule. The loss is the mean over rows of sum_j 1/2 (Q_j(s, a) - y)^2."""
 
     average: Average = TokenMean()
     coefficient: float = 1.0

@@ -35,7 +35,10 @@ def pulling(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def weight_sums(batch: Batch, source: str) -> Tensor:
-    """Returns [N], by trajectory id: the sum of the weights of the trajectory's actions in the whole mini-batch; 0 if the trajectory has another source."""
+    """Returns [N], by trajectory id: the sum of the weights of the trajectory's actions in the whole mini-batch.
+
+    A trajectory of another source than `source` gets 0.
+    """
     each = [t.weight * (t.actions if t.weights is None else float(t.weights.sum())) if t.source == source else 0.0 for t in batch.trajectories]
     return torch.tensor(each, dtype=torch.float64).to(batch.weight)
 
@@ -76,7 +79,7 @@ def _inverse(sums: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SequenceSum:
-    """Sums over the actions of each trajectory, then averages over trajectories: 1 / N, as in the policy-gradient theorem (REINFORCE)."""
+    """Sums over the actions of each trajectory, then averages over trajectories: each action has the coefficient 1 / N, as in REINFORCE."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].trajectories, 1))
@@ -101,7 +104,7 @@ class GroupMean:
 
 @dataclass(frozen=True)
 class ConstantLength:
-    """1 / (N * length) with one constant `length`, so a trajectory's own length does not affect its weight. Dr. GRPO, arXiv:2503.20783."""
+    """1 / (N * length). `length` is a constant, so the length of a trajectory does not affect its weight. Dr. GRPO, arXiv:2503.20783."""
 
     length: int = 1024  # actions; the sampling limit in the paper
 

@@ -1,4 +1,4 @@
-"""The term that fits a value head to chances. Its loss is the cross-entropy of the head's sigmoid."""
+"""The term that fits a value head to probabilities of success. The loss is the cross-entropy of the head's sigmoid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def chance_losses(logits: Tensor, chances: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ChanceLoss:
-    """Fits the sigmoid of a value head to the returns by cross-entropy. The returns are chances.
+    """Fits the sigmoid of a value head to the returns by cross-entropy. The returns are probabilities of success.
 
     By default, the average uses the weights of the actions.
     """

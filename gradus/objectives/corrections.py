@@ -19,7 +19,7 @@ def masked_importance(old: Tensor, behaviour: Tensor, *, cap: float) -> Tensor:
     """r = exp(old - behaviour) if 1 / cap <= r <= cap, else 0.
 
     Args: log-probabilities [A] in nats: `old` at the start of the update, `behaviour` as sampled. Returns: [A], without gradient.
-    Reference: the masks of IcePop (Ling team, Every Step Evolves, arXiv:2510.18855), here with one cap for both sides.
+    Reference: the masks of IcePop (Ling team, Every Step Evolves, arXiv:2510.18855), here with the bounds 1 / cap and cap.
     """
     ratio = (old - behaviour).detach().exp()
     return torch.where((ratio >= 1 / cap) & (ratio <= cap), ratio, torch.zeros_like(ratio))

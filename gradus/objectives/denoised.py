@@ -25,7 +25,7 @@ from gradus.types.tally import Tally, tally
 class DenoisedPolicy:
     """`PolicyGradient` with an estimate of log pi under `masks`. The estimate for a token is the sum of its terms over the passes.
 
-    If an update has several optimiser steps, its ratio compares with the weights at the start of the update under the same masks. So the ratio of
+    If an update has several optimiser steps, the ratio compares with the weights at the start of the update under the same masks. So the ratio of
     unchanged weights is 1.
     """
 
@@ -101,7 +101,7 @@ class DenoisedKL:
 
 
 def check_against(term: DenoisedPolicy | DenoisedKL) -> None:
-    """Raises UserError if the ratio compares with the log-probabilities as sampled.
+    """Raises UserError if the ratio compares with the log-probabilities from sampling.
 
     Those log-probabilities belong to the order of unmasking, not to the masks
     of the estimate.

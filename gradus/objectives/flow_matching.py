@@ -1,7 +1,7 @@
 """Terms on finished samples of a flow generator. The generator's flow-matching error replaces log-probabilities.
 
-Each sample x_0 is mixed with noise at `draws` keyed pairs (t, e): x_t = (1 - t) x_0 + t e, error = mean over dimensions of
-(v(x_t, t) - (e - x_0))^2. The surrogate log-probability of a pair falls as the pair's error rises. It is weighted by t.
+For each sample x_0, a key draws `draws` pairs of a time t and noise e. A pair gives the point x_t = (1 - t) x_0 + t e. The error of the pair is the
+mean over dimensions of (v(x_t, t) - (e - x_0))^2. The surrogate log-probability of a pair falls as the pair's error rises. This log-probability is weighted by t.
 """
 
 from __future__ import annotations

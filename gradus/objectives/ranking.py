@@ -21,9 +21,9 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 
 def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the pairs of trajectories in a group that have different rewards.
+    """Returns three tensors [P] about the pairs of trajectories in a group that have different rewards.
 
-    For each pair: the id of the better trajectory [P], the id of the worse trajectory [P], and the number of pairs in the group [P].
+    These are the id of the better trajectory, the id of the worse trajectory, and the number of pairs in the group.
     """
     better: list[int] = []
     worse: list[int] = []
@@ -38,7 +38,10 @@ def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ranking_losses(better: Tensor, worse: Tensor) -> Tensor:
-    """Returns max(0, worse - better) [P], not averaged. The loss is 0 for a pair in the right order. RRHF, arXiv:2304.05302, eq. 2."""
+    """Returns max(0, worse - better) [P], not averaged.
+
+    The loss of a pair is 0 if the better trajectory does not have the lower score. RRHF, arXiv:2304.05302, eq. 2.
+    """
     check_same_shape(better=better, worse=worse)
     return (worse - better).clamp(min=0)
 
@@ -69,7 +72,7 @@ class Ranking:
 def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
     """Returns a batch with the best trajectory of every group, and the indices of its rows.
 
-    Of equally good trajectories the earliest is the best. The counts of the batch are those of its trajectories.
+    If several trajectories have the highest reward, the first of them is the best. The counts of the new batch cover only the best trajectories.
     """
     best = [max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)]
     ids, held = torch.tensor(best), set(best)
@@ -83,7 +86,7 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
 
 @dataclass(frozen=True)
 class ImitationOfBest:
-    """Maximum likelihood of the best trajectory of every group. The other trajectories only decide which one is best."""
+    """Maximum likelihood of the best trajectory of every group. The other trajectories only serve to find the best one."""
 
     average: Average = SequenceMean()
     coefficient: float = 1.0

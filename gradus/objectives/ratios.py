@@ -92,7 +92,7 @@ class SpanRatio:
 
 @dataclass(frozen=True)
 class Probability:
-    """log r_t = log pi(a_t), as if the behaviour policy had probability 1 for the action. Use it for text without behaviour log-probabilities."""
+    """log r_t = log pi(a_t), as if the behaviour policy had probability 1 for the action. Use this ratio for text without behaviour log-probabilities."""
 
     separable: ClassVar[bool] = True
 

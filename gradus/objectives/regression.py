@@ -1,6 +1,6 @@
 """The regression of log-ratios: least squares between a target and beta times a log-ratio to another player.
 
-The squares are over trajectories, or over pairs of trajectories.
+There is one square per trajectory, or one per pair of trajectories.
 
 The policy that maximises E r - beta KL(pi | pi_ref) satisfies beta (log pi - log pi_ref) = r - V for every answer. The value V depends only on the problem.
 So the advantage r - V is a target for each answer, and the difference of two rewards is a target for each pair of answers.
@@ -59,7 +59,7 @@ class Units(Protocol):
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Every trajectory is a unit. Its log-ratio is the sum over its actions, and its target is the mean of their targets."""
+    """Every trajectory is a unit. Its log-ratio is the sum of its actions' log-ratios, and its target is the mean of its actions' targets."""
 
     separable: ClassVar[bool] = False  # the square depends on all actions of a trajectory together
     unit: ClassVar[str] = "trajectory"

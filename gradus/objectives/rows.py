@@ -11,7 +11,7 @@ from gradus.types.tally import check_same_shape
 
 
 def next_rows(values: Tensor, context: Tensor) -> Tensor:
-    """Returns for every action the row of the next action of its context, 0 for the last one. Args: `values`, `context` (its number) [A].
+    """Returns, for every action, the row of the next action in its context. The last action of a context gets 0. Args: `values`, `context` (its number) [A].
 
     >>> next_rows(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 0, 1])).tolist()
     [2.0, 0.0, 0.0]
@@ -23,7 +23,7 @@ def next_rows(values: Tensor, context: Tensor) -> Tensor:
 
 
 def sums_from_here(values: Tensor, trajectory: Tensor, position: Tensor) -> Tensor:
-    """Returns for every action the sum of `values` over this action and the later ones of its trajectory.
+    """Returns for every action the sum of `values` over this action and all later actions of its trajectory.
 
     Args: `values` [A], with gradient; `trajectory`, `position` [A]: the ids, and the places within the trajectories.
 
@@ -39,7 +39,7 @@ def sums_from_here(values: Tensor, trajectory: Tensor, position: Tensor) -> Tens
 
 
 def written_stretches(batch: Batch) -> Tensor:
-    """Returns int64 [A]: the number of each token's stretch, from 0. A stretch is a run of chosen tokens of one context, without other tokens between."""
+    """Returns int64 [A]: the number of each token's stretch, from 0. A stretch is a run of chosen tokens of one context, without other tokens between them."""
     present = torch.unique_consecutive(batch.context).tolist()  # a batch holds whole contexts
     begins = [np.diff(np.flatnonzero(batch.contexts[i].chosen), prepend=-2) > 1 for i in present]
     return torch.from_numpy(np.cumsum(np.concatenate([np.zeros(0, bool), *begins])) - 1)

@@ -26,7 +26,7 @@ class Score(Protocol):
 
 
 def scored(score: Score, logprobs: Tensor, batch: Batch) -> Tensor:
-    """Returns the scores [N]. Raises UserError if they have another shape or no gradient."""
+    """Returns the scores [N]. Raises UserError if the scores have another shape or no gradient."""
     scores = score.scores(logprobs, batch)
     check_rows(score, "scores", scores, (len(batch.trajectories),), "trajectory", of=logprobs)
     return scores
@@ -97,7 +97,7 @@ class TurnMeans:
 
     def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
         if any("turn" not in batch.contexts[i].streams for i in torch.unique(batch.context).tolist()):
-            raise UserError("TurnMeans averages over turns, but a trajectory has no turns; take a task with an environment, with --rollout Episodes")
+            raise UserError("TurnMeans averages over turns, but a trajectory has no turns; take a task with an environment, and set --rollout Episodes")
         ratios = logprobs - batch.signals[LogProbs(player=self.player)]
         turns = torch.unique(torch.stack([batch.trajectory, batch.stream("turn").long()]), dim=1, return_inverse=True)[1]
         counts = torch.bincount(turns).to(ratios)

@@ -45,7 +45,7 @@ def _sums(term: Term, rows: Rows, batch: Batch) -> bool:
 
 
 def _slopes(term: Term, rows: Rows, batch: Batch) -> dict[Want, Tensor]:
-    """Returns the derivative of the loss by each row that the term wants; zeros for a row that the term does not read."""
+    """Returns the derivative of the loss with respect to each row that the term wants; zeros for a row that the term does not read."""
     leaves = {w: rows[w].detach().clone().requires_grad_() for w in term.wants}
     loss, _ = evaluate({"term": term}, leaves, batch)
     if loss.requires_grad:
@@ -54,7 +54,7 @@ def _slopes(term: Term, rows: Rows, batch: Batch) -> dict[Want, Tensor]:
 
 
 def refuse_coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> None:
-    """Raises UserError for the first term that declares `separable` but is not. Its gradient would depend on the size of micro-batches."""
+    """Raises UserError for the first term that declares `separable` but is not. The gradient of such a term would depend on the size of micro-batches."""
     for name in coupled(terms, rows, batch):
         who = " or ".join(named(part) for part in own_parts(terms[name])) or named(terms[name])
         raise UserError(

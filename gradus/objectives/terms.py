@@ -1,7 +1,8 @@
 """The terms of an objective, and the objective as the sum of its terms.
 
-A term declares its inputs: `wants` (rows with gradient), `needs` (signals) and the `source` of its trajectories. Its `loss` gets only these rows. A term is
-`separable` if it is a sum over actions, once the counts of the whole mini-batch are known. A separable term can be evaluated one micro-batch at a time.
+A term declares its inputs: `wants` (rows with gradient), `needs` (signals) and the `source` of its trajectories. The method `loss` of a term gets only these
+rows. A term is `separable` if it is a sum over actions, once the counts of the whole mini-batch are known. A separable term can be evaluated one micro-batch at
+a time.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class TruncatedImportance:
 
 
 def needs_of_weight(weight: Weight | None) -> tuple[Signal, ...]:
-    """Returns the signals that a weight reads from the batch: those in its `needs`, if it has this attribute."""
+    """Returns the signals that a weight reads from the batch: the signals in the weight's `needs`, if it has this attribute."""
     return tuple(getattr(weight, "needs", ()))
 
 
@@ -95,7 +96,7 @@ def factored(weight: Weight | None, losses: Tensor, logprobs: Tensor, batch: Bat
 
 @dataclass(frozen=True)
 class PolicyGradient:
-    """The policy-gradient term. The user makes four choices: the ratio, the trust region, a weight, and the average over actions."""
+    """The policy-gradient term. Four parts can be chosen: the ratio, the trust region, a weight, and the average over actions."""
 
     ratio: Ratio = TokenRatio()
     trust: Trust = Clip()

@@ -25,7 +25,7 @@ class Trust(Protocol):
 
 
 def surrogate(log_ratio: Tensor, advantages: Tensor) -> Tensor:
-    """Returns -r A with r = exp(log_ratio). At r = 1 its gradient equals that of -A log pi."""
+    """Returns -r A with r = exp(log_ratio). At r = 1 the gradient of this loss equals the gradient of -A log pi."""
     check_same_shape(log_ratio=log_ratio, advantages=advantages)
     return -log_ratio.exp() * advantages
 
@@ -114,7 +114,7 @@ class CappedWeight:
     def __post_init__(self) -> None:
         check_ranges(self, cap="(0, inf]", floor="[0, inf)")
         if self.floor > self.cap:
-            raise UserError(f"CappedWeight.floor is {self.floor}, but its cap is {self.cap}; set floor to {self.cap} or less")
+            raise UserError(f"CappedWeight.floor is {self.floor}, which is above CappedWeight.cap ({self.cap}); set floor to {self.cap} or less")
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         ratio = log_ratio.detach().exp()

@@ -37,7 +37,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if name not in specs:
             raise unknown("player", name, specs, f"Named by the model of player {trail[-1] if trail else name}")
         if name in trail:
-            raise UserError(f"players {' -> '.join([*trail, name])} depend on each other; one of them must have its own model")
+            raise UserError(f"the players {' -> '.join([*trail, name])} take their models from each other; give one of these players its own model")
         if name not in built:
             built[name] = make(specs[name].model, name, (*trail, name))
         return built[name]
@@ -97,14 +97,14 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
     """
     form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
     if form and not hasattr(base, "vocabulary"):
-        raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which needs a language model; leave out {', '.join(form)}")
+        raise UserError(f"players.{name}.model is a Head that sets {', '.join(form)}, but such a Head needs a language model; leave out {', '.join(form)}")
     return form
 
 
 def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str, model: str | Path | None = None) -> Any:
-    """Makes a small network for the task's world. The key draws the weights, or the weights come from the folder `model`.
+    """Makes a small network for the task's environment. The key draws the weights, or the weights come from the folder `model`.
 
-    Raises UserError if the world shows text, if there is no world, or if the folder has no controller of this form.
+    Raises UserError if the environment shows text, if the task has no environment, or if the folder has no controller of this form.
     """
     from gradus.policies.controller import Controller, config_for
 
@@ -124,7 +124,7 @@ def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, 
     """Returns the policy in the run's model folder, instead of the fresh policy.
 
     If the folder contains another kind of model, and another player uses this model, returns the fresh policy. Raises UserError if the folder has no controller
-    of the same form, and no other player uses the folder's model.
+    of the same form and no other player uses the folder's model.
     """
     same = registry.of_folder(str(model)) is registry.of_recipe(fresh.config.fresh, frozenset())
     if not same and any(spec.model is None for spec in specs_of(recipe).values()):
@@ -132,8 +132,8 @@ def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, 
     loaded = load_policy(model, task, recipe, device)
     if type(loaded) is not type(fresh) or loaded.config != fresh.config:
         raise UserError(
-            f"players.policy.model is {fresh.config.fresh}, but the model in {model} has other fields; leave --model out to start with fresh "
-            "weights, or set the fields of players.policy.model to the values in the config.json of the model"
+            f"players.policy.model is {fresh.config.fresh}, but the model in {model} is another kind of model or has other fields; leave --model "
+            "out to start with fresh weights, or give a controller with the fields of players.policy.model"
         )
     return loaded
 
@@ -218,7 +218,7 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
 
 
 def _average(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], keep: float, wide: list[dict[str, Tensor]]) -> None:
-    """Computes mine <- keep mine + (1 - keep) theirs.
+    """Computes mine <- keep * mine + (1 - keep) * theirs.
 
     If weights are narrower than float32, `wide` stores their averages in float32, because small changes would otherwise be lost by rounding.
     """

@@ -83,7 +83,7 @@ class Learner:
             p.grad = None
 
     def fitting(self, contexts: Sequence[Context], work: Callable[[int], T], purpose: str = "score") -> T:
-        """Calls work(tokens per micro-batch) after it cleared the gradients. If memory runs out, calls it again with fewer tokens. See `runtime.memory`.
+        """Clears the gradients, then calls work(tokens per micro-batch). If memory runs out, does both again with fewer tokens. See `runtime.memory`.
 
         The step's record counts the actions of the contexts once, under `purpose`.
         """
@@ -139,7 +139,7 @@ class Learner:
     def _spiked(self, norm: float) -> bool:
         """Whether the norm is above `spike` times the median of the last norms.
 
-        The last norms include spikes. So if the norms stay high, they are accepted after some steps.
+        The last norms include spikes. So if the norms stay high, high norms are accepted after some steps.
         """
         guard, before = self.setting.guard, [n for n in self.norms if n > 0]  # a batch without signal has norm 0
         if guard.spike is None:

@@ -22,8 +22,8 @@ def merged(states: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, flo
     for name in weights:
         if odd := sorted(n for n in {**shapes[first], **shapes[name]} if shapes[first].get(n) != shapes[name].get(n)):
             raise UserError(
-                f"{first} and {name} cannot be merged: their networks differ in {odd[0]}"
-                f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}; merge stages that train one model"
+                f"{first} and {name} cannot be merged: their networks differ in the tensor {odd[0]}"
+                f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}; merge stages that train the same model"
             )
     out: dict[str, Tensor] = {}
     for place, tensor in states[first].items():

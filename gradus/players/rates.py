@@ -58,7 +58,7 @@ def reason(recipe: Recipe, model: str | Path | None) -> str:
 
 
 def _chosen(recipe: Recipe, model: str | Path | None) -> tuple[float, str]:
-    """Returns the rate and the reason for it."""
+    """Returns the rate and the reason for this rate."""
     relation = recipe.players["policy"].model if "policy" in recipe.players else None
     folder = None if isinstance(relation, Fresh) else relation if isinstance(relation, str) else model
     if not isinstance(folder, str | Path) or str(folder) == "tiny" or not of_folder(folder).sized:
@@ -93,7 +93,7 @@ def _sizes(file: Path) -> Iterator[tuple[str, int]]:
             (length,) = struct.unpack("<Q", opened.read(8))
             text = opened.read(min(length, 100_000_000))
         if len(text) != length:
-            raise ValueError(f"its header has {len(text)} bytes, but it must have {length} bytes")
+            raise ValueError(f"the header has {len(text)} bytes, but it must have {length} bytes")
         header: dict[str, Any] = json.loads(text)
         for name, about in header.items():
             if name != "__metadata__" and not name.endswith("rotary_emb.inv_freq"):

@@ -1,6 +1,6 @@
 """Decoding by compiled kernels, for float32 on a CPU.
 
-A prefix that several sequences share is stored once. It is read from memory once for several sequences.
+A prefix that several sequences share is stored once, and read from memory once for several sequences.
 
 A step has four matrix products per layer, in blocks of allowed sizes (see `blocks`). A kernel follows each product. `decoding.PlainCache` does the same with
 PyTorch's operations, for every other type, device and network. For narrow models, PyTorch's separate operations between the products take three times as long

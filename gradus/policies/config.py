@@ -124,7 +124,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); every model folder needs this file: make it readable, or copy the model again") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); make this file readable, or copy the model again") from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text; save the model again with save_pretrained") from None
     except json.JSONDecodeError as error:
@@ -213,7 +213,7 @@ def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[in
     named = family.windows == "named"
     if isinstance(types, list) and len(types) != layers:
         raise UserError(
-            f"config.json: layer_types has {len(types)} entries and num_hidden_layers is {layers}; the two numbers must be equal, so correct one of them"
+            f"config.json: layer_types has {len(types)} entries, but num_hidden_layers is {layers}; the two numbers must be equal, so correct one of them"
         )
     if types is not None and (not isinstance(types, list) or set(types) - {"full_attention", "sliding_attention"}):
         raise Unsupported("layer_types", types)
@@ -254,7 +254,7 @@ def _experts(fields: Mapping[str, Any], family: Family, sizes: Mapping[str, int]
     count = size(fields, name, family.missing.get("num_experts", family.missing.get("num_local_experts")))
     chosen = size(fields, "num_experts_per_tok", family.missing["num_experts_per_tok"])
     if chosen > count:
-        raise UserError(f"config.json: num_experts_per_tok is {chosen}, but there are {count} experts; set it to {count} or less")
+        raise UserError(f"config.json: num_experts_per_tok is {chosen}, but there are {count} experts; set num_experts_per_tok to {count} or less")
     layers = sizes["num_hidden_layers"]
     if "moe_intermediate_size" not in family.reads:
         return Experts(count, chosen, sizes["intermediate_size"], True, (True,) * layers)

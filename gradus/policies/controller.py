@@ -76,7 +76,7 @@ class Controller:
     def with_value_head(self, key: Key, shared: bool = False) -> Controller:
         """Returns a value network of the same form, with its own weights. Raises UserError for a shared trunk."""
         if shared:
-            raise UserError("the value of a controller has its own network; write model=Head(of=Copy(...)), or Fresh(outputs='value')")
+            raise UserError("a controller's value head cannot share layers with the policy; write model=Head(of=Copy(...)), or Fresh(outputs='value')")
         config = replace(self.config, fresh=replace(self.config.fresh, outputs="value", heads=1))
         return Controller.fresh(config, key, self._like.dtype, str(self._like.device))
 
@@ -137,7 +137,7 @@ class Controller:
                 raise UserError(f"{action!r} is not an action of this task; choose from {', '.join(acts.names)}")
             return Context(np.array([index], np.int32), np.ones(1, bool), ended=Ended.STOP)
         if not isinstance(action, np.ndarray) or action.size != self.config.actions:
-            raise UserError(f"an action of this task has {self.config.actions} numbers, but the given action is {action!r:.60}")
+            raise UserError(f"an action of this task is an array of {self.config.actions} numbers, but the given action is {action!r:.60}; give such an array")
         given = action.astype(np.float32).reshape(1, -1)
         middle, half = (t.cpu().numpy() for t in middle_and_half(self.config, self._like))
         raw = np.arctanh(np.clip((given - middle) / half, -EDGE, EDGE)).astype(np.float32)
@@ -208,7 +208,7 @@ class Controller:
         )
 
     def _open(self, ask: Any) -> Tensor | None:
-        """Returns the choices that a pointer may draw now, bool [n]; None means all choices. Raises UserError if it may draw no choice."""
+        """Returns the choices that a pointer may draw now, bool [n]; None means all choices. Raises UserError if the pointer may draw no choice."""
         names = [shown.name for shown in self.config.shown]
         if self.config.fresh.kind != "pointer" or BARRED not in names:
             return None

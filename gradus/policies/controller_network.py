@@ -45,7 +45,7 @@ class ControllerConfig:
     def __post_init__(self) -> None:
         if self.fresh.kind == "cnn" and (len(self.shown) != 1 or len(self.shown[0].shape) != 3):
             given = ", ".join(f"{s.name} {list(s.shape)}" for s in self.shown)
-            raise UserError(f"a cnn reads one array [height, width, channels], but the environment shows {given}; set kind to mlp")
+            raise UserError(f"a cnn reads one array [height, width, channels], but the environment shows {given}; set --players.policy.model.kind mlp")
         if self.fresh.kind == "pointer":
             check_pointed({s.name: s.shape for s in self.shown}, self.acts)
 

@@ -44,7 +44,7 @@ class OpenedController:
     def entropy(self) -> Tensor:
         """Returns the entropy at every action, nats. [A]
 
-        For a Box it is the entropy of the Gaussian before the squashing, because this has a closed form.
+        For a Box, the result is the entropy of the Gaussian before the squashing, because this entropy has a closed form.
         """
         if isinstance(self.config.acts, Choice):
             logprobs = self._scaled_logits.log_softmax(-1)
@@ -136,7 +136,10 @@ class OpenedController:
         Raises UserError if a context with actions lacks the stream.
         """
         if not all(name in c.streams for c in self.contexts if c.actions):
-            raise UserError(f'a controller reads the stream "{name}", but these rows do not have this stream; learn from the rows of a TransitionReplay')
+            raise UserError(
+                f'the controller reads the stream "{name}", but these transitions do not have this stream; learn from the transitions of a '
+                "TransitionReplay"
+            )
         rows = _joined([c.streams[name] for c in self.contexts if c.actions])
         flat = rows.reshape(len(rows), -1) if name in ("action", "raw") else rows
         return torch.tensor(flat, dtype=self.like.dtype, device=self.like.device)
@@ -215,7 +218,10 @@ class OpenedController:
     def _draws(self, name: str, draw: Callable[..., np.ndarray], *several: int) -> Tensor:
         """Draws numbers. The stream `key` of every context gives the keys. [A, *several, d]"""
         if not all("key" in c.streams for c in self.contexts if c.actions):
-            raise UserError("an action can be drawn only for rows with a key, and these rows have no key; learn from the rows of a TransitionReplay")
+            raise UserError(
+                "the controller draws actions with the random key of each transition, but these transitions have no key; learn from the "
+                "transitions of a TransitionReplay"
+            )
         shape = (*several, self.config.actions)
         pieces = [draw(Key(int(c.streams["key"][0])).fold(name), c.actions, *shape) for c in self.contexts if c.actions]
         return torch.tensor(_joined(pieces), dtype=self.like.dtype, device=self.like.device)

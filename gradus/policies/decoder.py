@@ -1,4 +1,4 @@
-"""The decoder, which serves both rollout and update. Its parameters have the names of `transformers`, so files load and save unchanged.
+"""The decoder, which both rollout and update use. Its parameters have the names of `transformers`, so files load and save unchanged.
 
 A layer has two halves around its attention: `attn_inputs` computes rotated queries, keys and values; `finish` computes the rest from the attention's output.
 The caller chooses how attention is computed (packed with shared prefixes, or over cached keys), so all callers share the same maths.
@@ -159,7 +159,7 @@ class Stack(nn.Module):
 class Decoder(nn.Module):
     """A decoder of one of the families in `families.FAMILIES`.
 
-    Its weights have PyTorch's initial values; on the meta device they are undefined.
+    Its weights have PyTorch's initial values; on the meta device the weights are undefined.
     """
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -179,7 +179,7 @@ class Decoder(nn.Module):
 
     @property
     def head_weight(self) -> Tensor:
-        """Returns the output weight [vocab, hidden]. If output layer and embedding are tied, it is the embedding."""
+        """Returns the output weight [vocab, hidden]. If the output layer and the embedding are tied, this is the embedding's weight."""
         return self.model.embed_tokens.weight if self.config.tie_word_embeddings else self.lm_head.weight
 
     @property

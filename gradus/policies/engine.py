@@ -1,4 +1,4 @@
-"""Samples many sequences at once. Each sequence gets the same tokens and log-probabilities as if it were sampled alone.
+"""Samples many sequences at once. Each sequence gets the same tokens and log-probabilities as when it is sampled alone.
 
 A prompt is read once for all jobs that share it. Then the sequences advance together, one token per step. Finished sequences leave, and waiting sequences take
 their slots. Draws, rounding and block sizes do not depend on the other sequences. So the results do not depend on the other sequences, either.
@@ -60,9 +60,9 @@ def generate(
 
     The result of a job does not depend in any byte on the other jobs.
 
-    A sequence ends after an end token, or after the first token that completes a stop string in its new text. It also ends after max_tokens new tokens, or when
-    prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`). `graphs`:
-    whether decoding steps are captured as CUDA graphs and replayed.
+    A sequence ends after an end token, or after the first token that completes a stop string in its new text. The sequence also ends after max_tokens new
+    tokens, or when prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`).
+    `graphs`: whether decoding steps are captured as CUDA graphs and replayed.
 
     Raises: UserError for a prefix that is empty or so long that no new token fits.
     """
@@ -232,7 +232,7 @@ class Together:
     def _free_slots(self) -> list[int]:
         """Returns the slots that waiting sequences may take.
 
-        First makes the cache larger if it is too small and there is enough memory.
+        If the cache is too small and there is enough memory, the method first makes the cache larger.
         """
         full = self.cache is not None and not self.holes and self.used == len(self.cache)
         if self.cache is None or not self._head_fits() or (full and len(self.cache) < self.limit):

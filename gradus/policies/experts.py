@@ -62,7 +62,10 @@ class Mixture(nn.Module):
 
 
 def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
-    """Chooses for every row the experts with the largest softmax of the router's scores [N, count]. Returns their shares and indices, both [N, chosen]."""
+    """Chooses for every row the experts with the largest softmax of the router's scores [N, count].
+
+    Returns the shares and indices of the chosen experts, both [N, chosen].
+    """
     wide = scores if scores.dtype == torch.float64 else scores.float()
     shares, indices = wide.softmax(-1).topk(experts.chosen, -1)
     return (shares / shares.sum(-1, keepdim=True) if experts.normalise else shares), indices

@@ -62,7 +62,7 @@ class ExpertNames:
 
 @dataclass(frozen=True)
 class Family:
-    """One family of models. Its name is the `model_type` in config.json."""
+    """One family of models. The name of a family is the `model_type` in config.json."""
 
     architecture: str  # the class of transformers
     missing: Mapping[str, Any]  # the defaults of transformers for fields missing in config.json

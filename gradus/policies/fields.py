@@ -33,7 +33,7 @@ def number(fields: Mapping[str, Any], name: str, default: float) -> float:
     """Reads a finite number. The result is the default if the field is missing. Raises UserError for any other value."""
     value = fields.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise UserError(f"config.json: {name} is {value!r}; it must be a number")
+        raise UserError(f"config.json: {name} is {value!r}; it must be a finite number")
     return float(value)
 
 

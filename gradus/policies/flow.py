@@ -80,7 +80,7 @@ class FlowModel:
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Raises UserError, because a flow generator draws one sample and takes no further turn."""
-        raise UserError("a flow generator draws one sample and plays no turns; take a task without an environment")
+        raise UserError("a flow generator draws one sample and takes no turns; take a task without an environment")
 
     def told(self, action: Action) -> Context:
         """Raises UserError, because a given sample does not contain its condition."""
@@ -146,7 +146,7 @@ class FlowModel:
         """Returns a stream of all contexts, [A, ...]. Raises UserError if a sample was kept without this stream."""
         if not all(name in c.streams for c in contexts):
             raise UserError(
-                "these samples were stored without the steps that led to them; set --rollout.keep steps and a sampler with noise"
+                "these samples were stored without the steps that led to them; set --rollout.keep steps, and choose a sampler with noise"
             )
         rows = torch.from_numpy(np.concatenate([c.streams[name] for c in contexts]))
         return rows.to(self.network.weights[0].device, self.rows)
@@ -227,7 +227,7 @@ def read_config(path: Path) -> FlowConfig:
     except ValueError:
         stored = None
     if not isinstance(stored, dict):
-        raise UserError(f"{path} is not a JSON object; write the model again")
+        raise UserError(f"{path} is not a JSON object; save or copy the model again")
     kind = stored.pop("model_type", None)
     if kind != KIND:
         raise UserError(

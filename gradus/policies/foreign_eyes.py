@@ -111,7 +111,8 @@ def load_foreign_eyes(folder: Path, *, dtype: torch.dtype, device: torch.device 
     except Exception as error:  # configurations of hundreds of models raise many types
         said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(
-            f'model folder "{folder}" cannot be read by transformers as a model of text and pictures: {said}; take another model, or install the missing package'
+            f'model folder "{folder}" cannot be read by transformers as a model of text and pictures: {said}; if a package is missing, '
+            "install it; otherwise take another model"
         ) from None
     if missing := sorted(report["missing_keys"]):
         raise UserError(f'model folder "{folder}": tensor {missing[0]} is missing from its safetensors files; copy the model again')

@@ -189,5 +189,5 @@ def load_gate(folder: Path, like: Tensor) -> Gate | None:
         gate = Gate(like.shape[-1], Key(), c=float(about["c"]), mark=str(about["mark"]), like=like)
         gate.load_state_dict(load_file(path, device=str(like.device)))
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{path} does not fit a model of width {like.shape[-1]}; remove this file to start without a gate") from None
+        raise UserError(f"{path} contains no gate for a model of width {like.shape[-1]}; remove this file to start without a gate") from None
     return gate

@@ -86,7 +86,7 @@ def _wide(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 class Critic(nn.Module):
-    """A trunk and its heads as one network, so both are trained and stored together."""
+    """A trunk and its heads as one network, so the trunk and the heads are trained and stored together."""
 
     def __init__(self, trunk: nn.Module, head: Heads) -> None:
         super().__init__()
@@ -125,5 +125,5 @@ def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.dev
         head = Heads(width, Key(), outputs, vocab=about.get("vocab"), hidden=about.get("hidden", 0), dtype=dtype, device=device)
         head.load_state_dict(load_file(path, device=str(device)))
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{path} does not fit a model of width {width}; remove this file to start without a value head") from None
+        raise UserError(f"{path} contains no value head for a model of width {width}; remove this file to start without a value head") from None
     return head

@@ -1,6 +1,6 @@
 """Input vectors in place of token embeddings: features of pictures, and latent inputs.
 
-The engine and the packed update use them in the same way.
+The engine and the packed update use these vectors in the same way.
 """
 
 from __future__ import annotations

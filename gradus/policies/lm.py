@@ -328,7 +328,7 @@ class LanguageModel:
     def with_value_head(
         self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
     ) -> LanguageModel:
-        """Returns this model with heads of these names, or with its own heads if it was loaded with such heads.
+        """Returns this model with heads of these names, or with the model's own heads if it was loaded with such heads.
 
         `shared`: the trunk still belongs to another player and gets no gradient.
         """

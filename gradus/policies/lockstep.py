@@ -120,7 +120,10 @@ def rows_of(network: Decoder | Stepwise, longest: int, heads: Heads | None = Non
     if isinstance(network, Decoder):
         return DecoderRows(network, longest, heads, name)
     if heads is not None:
-        raise UserError("a token rule reads a head, which needs the built-in decoder, but the model runs through transformers; take a model of the built-in decoder")
+        raise UserError(
+            "a token rule that reads a head needs the built-in decoder, but the model runs through transformers; take a model that the "
+            "built-in decoder supports"
+        )
     return StepwiseRows(network)
 
 

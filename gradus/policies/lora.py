@@ -90,7 +90,7 @@ def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> D
     Raises: UserError if `decoder` already has an adapter.
     """
     if any(isinstance(m, LoRALinear) for m in decoder.modules()):
-        raise UserError("this model has an adapter already; merge this adapter first")
+        raise UserError("this model already has an adapter; merge the adapter into the model first")
     with torch.device("meta"):
         adapted = decoder.empty()
     adapted.load_state_dict({name: p.detach() for name, p in decoder.named_parameters()}, assign=True)
@@ -183,7 +183,10 @@ def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
 
     config = read_json(folder / CONFIG)
     if config.get("peft_type") != "LORA":
-        raise UserError(f"{folder / CONFIG}: peft_type is {config.get('peft_type')!r}; Gradus reads only LORA adapters: take one, or take a whole model")
+        raise UserError(
+            f"{folder / CONFIG}: peft_type is {config.get('peft_type')!r}; Gradus reads only adapters with the type LORA; take such an "
+            "adapter, or a whole model"
+        )
     for field, off in _OFF.items():
         if config.get(field) not in off:
             raise UserError(
@@ -197,7 +200,7 @@ def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
     known = dict(decoder.named_modules())
     foreign = [n for n in names if not isinstance(known.get(n), nn.Linear) or n.rpartition(".")[2] not in ALL_LINEAR]
     if foreign or not names:
-        fault = f"{foreign[0]} is not a linear layer of this model" if foreign else "there are no tensors of an adapter"
+        fault = f"{foreign[0]} is not a linear layer of this model" if foreign else "the file has no tensors of an adapter"
         raise UserError(f"{folder / WEIGHTS}: {fault}; take the adapter that belongs to this model")
     root = bool(config.get("use_rslora", False))
     leaves = {name.rpartition(".")[2] for name in names}

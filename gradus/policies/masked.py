@@ -110,7 +110,7 @@ class Masked:
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Raises UserError, because the tokens of the first turn would see a second turn."""
-        raise UserError("a masked model answers once and plays no turns; take a task without an environment, or a causal language model with --model")
+        raise UserError("a masked model gives one answer and takes no further turns; take a task without an environment, or a causal language model with --model")
 
     def told(self, action: Action) -> Context:
         """Returns a given answer as a piece of a context: its text, and the end token if the model has one."""
@@ -213,7 +213,7 @@ def name(context: Context) -> int:
 
 
 def check_masks(masks: Masks, hidden: Any, factors: Any, actions: int) -> None:
-    """Raises UserError unless `masks` drew booleans and numbers, both [K, A]."""
+    """Raises UserError unless `masks` drew an array of booleans and an array of numbers, each [K, A]."""
     shapes = (getattr(hidden, "shape", None), getattr(factors, "shape", None))
     if shapes[0] is None or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][1] != actions or hidden.dtype != np.bool_:
         raise UserError(
@@ -240,7 +240,7 @@ def read_config(path: Path) -> MaskedConfig:
     except UserError as error:
         raise UserError(f"{path}, decoder: {str(error).removeprefix('config.json: ')}") from None
     if decoder.window is not None:
-        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set it to null")
+        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set sliding_window to null")
     if not 0 <= mask < decoder.vocab_size:
         raise UserError(f"{path}: mask_token_id is {mask}; it must be a token of the model, from 0 to {decoder.vocab_size - 1}")
     return MaskedConfig(replace(decoder, causal=False), mask)

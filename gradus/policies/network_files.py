@@ -26,7 +26,10 @@ def fill_network(network: nn.Module, folder: Path) -> None:
     """Loads the weights in a folder. Raises UserError if the weights are missing or damaged, or if config.json describes other weights."""
     wanted, found = network.state_dict(), _weights(folder / "model.safetensors")
     if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
-        raise UserError(f"{folder / 'model.safetensors'} does not contain the weights that {folder / 'config.json'} describes; write both files again")
+        raise UserError(
+            f"{folder / 'model.safetensors'} does not contain the weights that {folder / 'config.json'} describes; save the model again, or "
+            "copy both files again"
+        )
     network.load_state_dict(found)
 
 
@@ -35,8 +38,8 @@ def _weights(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     if not path.is_file():
-        raise UserError(f"there is no {path}; a model folder has config.json and model.safetensors: copy or write the model again")
+        raise UserError(f"there is no {path}, but a model folder needs config.json and model.safetensors; copy or save the model again")
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise UserError(f"{path} is damaged ({error}); copy or write the model again") from None
+        raise UserError(f"{path} is damaged ({error}); copy or save the model again") from None

@@ -53,7 +53,7 @@ class OneByOne:
         for job in jobs:
             check_job(job, self.max_context)
             if job.inputs is not None:
-                raise UserError("this model runs through transformers, which does not accept input vectors; take a model of the built-in decoder")
+                raise UserError("this model runs through transformers, which does not accept input vectors; take a model that the built-in decoder supports")
         numbers = list(range(self.next, self.next + len(jobs)))
         for number, job in zip(numbers, jobs, strict=True):
             size = room(job, self.max_context)
@@ -91,7 +91,10 @@ class OneByOne:
         if not job.shown:
             return self.network.begin(job.prefix)
         if not isinstance(self.network, StepwiseShown):
-            raise UserError(f"the prompt shows {job.shown[0].kind}, but this model reads text; take a model that reads pictures")
+            raise UserError(
+                f"the prompt shows media of the kind {job.shown[0].kind}, but this model reads only text; take a model that reads this kind, "
+                "or a task in text"
+            )
         return self.network.begin_shown(job.prefix, job.shown)
 
     def _advance(self, s: _Sequence) -> bool:

@@ -208,7 +208,10 @@ def residual(
 
 def _rotations(decoder: Decoder, packed: Packed) -> list[Rotation]:
     if packed.window != decoder.config.window:
-        raise ValueError(f"the contexts are packed for an attention window of {packed.window}, but the window of the decoder is {decoder.config.window}")
+        raise ValueError(
+            f"the contexts are packed for an attention window of {packed.window}, but the window of the decoder is {decoder.config.window}; "
+            "pack them again for this decoder"
+        )
     return decoder.rotation(packed.positions)
 
 

@@ -1,4 +1,4 @@
-"""Prepares pictures for a vision tower: resizes them, cuts them into tiles and normalises them.
+"""Prepares pictures for a vision tower: resizes the pictures, cuts them into tiles and normalises them.
 
 The module also makes the text that represents a picture in a prompt.
 
@@ -57,7 +57,7 @@ class Preparation:
         return np.ascontiguousarray(normed.transpose(0, 3, 1, 2)), split
 
     def split(self, height: int, width: int) -> tuple[int, int]:
-        """Returns the rows and columns into which a picture of this size is split; (0, 0) if it is not split."""
+        """Returns the rows and columns into which a picture of this size is split; (0, 0) if the picture is not split."""
         if not self.longest or not self.splits:
             return 0, 0
         height, width = multiples(bounded((height, width), self.longest), self.side)
@@ -166,7 +166,7 @@ def stands_for(tile: str, rows: int, columns: int, framed: bool) -> str:
 
 
 def resized(picture: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:
-    """Returns the picture with this (height, width). If the picture already has this size, it is returned unchanged."""
+    """Returns the picture with this (height, width). A picture that already has this size is returned unchanged."""
     if picture.shape[:2] == size:
         return picture
     try:

@@ -36,8 +36,8 @@ class DynamicScaling:
 class Llama3Scaling:
     """Rotary frequencies of Llama 3.1. The scaling of a frequency depends on its number of turns in the original context.
 
-    Below `low_freq_factor` turns the frequency is divided by `factor`. Above `high_freq_factor` turns it does not change. Between these two numbers it is a
-    blend of both values.
+    Below `low_freq_factor` turns the frequency is divided by `factor`. Above `high_freq_factor` turns the frequency does not change. Between these two
+    numbers of turns the frequency is a blend of both values.
     """
 
     factor: float
@@ -50,8 +50,8 @@ class Llama3Scaling:
 class YarnScaling:
     """The scaling of a frequency depends on its number of turns in the original context.
 
-    Above `beta_fast` turns the frequency does not change. Below `beta_slow` turns it is divided by `factor`. Between these two numbers it is a blend of both
-    values.
+    Above `beta_fast` turns the frequency does not change. Below `beta_slow` turns the frequency is divided by `factor`. Between these two
+    numbers of turns the frequency is a blend of both values.
 
     Reference: Peng et al., YaRN: Efficient Context Window Extension of Large Language Models, arXiv:2309.00071, section 3.
     """

@@ -60,7 +60,7 @@ def _shown(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], render
         raise UserError(f"the tokenizer has no token {eyes.mark}, which config.json names as the picture's placeholder; copy the model again")
     for media in pictures:
         if media.kind != "image":
-            raise UserError(f"a message shows {media.kind}, but this model reads pictures; take another task or model")
+            raise UserError(f"a message shows media of the kind {media.kind}, but this model reads only text and pictures; take another task or model")
     text = render([_parts(m, tokenizer.template) for m in messages])
     if text.count(mark) != len(pictures):
         raise UserError(

@@ -61,7 +61,7 @@ class Encoded:
         return Encoded, ()
 
     def get(self, digest: str, weights: tuple[Any, ...]) -> Tensor | None:
-        """Returns the rows of a picture under these weights; None if they are not kept."""
+        """Returns the rows of a picture under these weights; None if these rows are not kept."""
         if weights != self.of:
             self.of, self.size = weights, 0
             self.rows.clear()
@@ -124,14 +124,14 @@ class Sighted(Decoder):
         pieces: list[tuple[int, np.ndarray, Tensor, str]] = []
         for seen in shown:
             if seen.kind != "image":
-                raise UserError(f"the context shows {seen.kind} ({seen.name}), but this model reads pictures; take another task or model")
+                raise UserError(f"the context shows {seen.kind} ({seen.name}), but this model reads only text and pictures; take another task or model")
             for picture, at, length, digest in zip(seen.rows, seen.at.tolist(), seen.length.tolist(), seen.digests, strict=True):
                 if digest not in found:
                     found[digest] = self._encode(digest, picture)
                 where = at + np.flatnonzero(tokens[at : at + length] == self.sight.placeholder)
                 if len(where) != len(found[digest]):
                     raise UserError(
-                        f"a picture has {len(found[digest])} rows, but the context has {len(where)} placeholder tokens for it at token {at}; "
+                        f"a picture has {len(found[digest])} vectors, but the context has {len(where)} placeholder tokens for this picture at token {at}; "
                         "read a context only with the model for which it was made"
                     )
                 pieces.append((at, where, found[digest], digest))
@@ -175,9 +175,12 @@ def embedded_with_pictures(trunk: Decoder, packed: Packed, contexts: Sequence[Co
 
 
 def pictures(trunk: object, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
-    """Returns the vectors of the pictures in one sequence; None if it has no media. Raises UserError if the model reads text only."""
+    """Returns the vectors of the pictures in one sequence; None if the sequence has no media. Raises UserError if the model reads text only."""
     if isinstance(trunk, Sighted):
         return trunk.inputs_of(tokens, shown)
     if shown and not isinstance(trunk, ForeignEyes):
-        raise UserError(f"the context shows {shown[0].kind} ({shown[0].name}), but this model reads text; take a model that reads pictures")
+        raise UserError(
+            f"the context shows {shown[0].kind} ({shown[0].name}), but this model reads only text; take a model that reads this kind of "
+            "media, or a task in text"
+        )
     return None

@@ -45,7 +45,7 @@ def steered(decoder: Decoder, layers: Sequence[int], gate: bool) -> Decoder:
     Raises UserError for a layer that the model does not have, and for a decoder that already has vectors or an adapter.
     """
     if any(name.rpartition(".")[2] in ("vector", "lora_A") for name, _ in decoder.named_parameters()):
-        raise UserError("this model has an adapter or steering vectors already; merge or remove them first")
+        raise UserError("this model already has an adapter or steering vectors; merge or remove these weights first")
     count = len(decoder.layers)
     if missing := [layer for layer in layers if not 0 <= layer < count]:
         raise UserError(f"steering names layer {missing[0]}, but the model has the layers 0 to {count - 1}; choose from these layers")

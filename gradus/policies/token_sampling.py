@@ -1,7 +1,7 @@
 """Samples a token from logits: temperature, top-k, top-p, min-p, and one uniform number per row. Rows are independent.
 
 All row operations are kernels over the last dimension, so a row's bits depend neither on its position nor on the other rows. The operations use float64. Some
-devices have no float64, such as Apple's GPUs. For them the operations run on the CPU with a copy of the logits, and the result is the same.
+devices have no float64, such as Apple's GPUs. For such a device the operations run on the CPU with a copy of the logits, and the result is the same.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
 
     There are three steps. Each step keeps some of the tokens that are left. The first step keeps the `top_k` most likely tokens (0: all tokens). The second
     step renormalises, and keeps the smallest number of most likely tokens whose probabilities sum to at least `top_p`. The third step keeps all tokens with p
-    >= min_p * max p. If a token is as likely as the last kept token, it is kept too. So the result never depends on the order of equally likely tokens.
+    >= min_p * max p. A token that is as likely as the last kept token is kept, too. So the result never depends on the order of equally likely tokens.
     """
     vocab = p.shape[-1]
     k = torch.where(top_k == 0, vocab, top_k).clamp(max=vocab)

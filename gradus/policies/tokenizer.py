@@ -46,7 +46,7 @@ class Tokenizer:
     def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
         """Returns the int32 tokens that end the assistant's turn, contain the observation and start the next turn.
 
-        If the observation is text, it becomes a user message. Only new text is tokenised, never sampled text. If the template ends a turn with the end token,
+        An observation that is text becomes a user message. Only new text is tokenised, never sampled text. If the template ends a turn with the end token,
         the end token is the first token of the result.
         """
         messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
@@ -57,7 +57,7 @@ class Tokenizer:
         return self.decode([int(t) for t in tokens], True)
 
     def seen(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """Returns the text of tokens with special tokens, as the model sees it."""
+        """Returns the text of tokens with special tokens, as the model reads it."""
         return self.decode([int(t) for t in tokens], False)
 
     def save(self, folder: Path) -> None:
@@ -70,7 +70,7 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     """Loads the tokenizer in a model folder; None if the folder has no tokenizer.
 
     tokenizer.json is used unchanged. AutoTokenizer of transformers behaves differently: for some families it replaces the word
-    pattern in the file by the pattern of the family, which is wrong if the model has another tokenizer. Raises: UserError with the file if it is malformed.
+    pattern in the file by the pattern of the family, which is wrong if the model has another tokenizer. Raises: UserError with the name of a malformed file.
     """
     files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     config = read_json(folder / "tokenizer_config.json") if "tokenizer_config.json" in files else {}

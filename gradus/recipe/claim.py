@@ -64,7 +64,7 @@ class Claim:
         check_ranges(self, seeds="[1, inf)", problems="[1, inf)", samples="[1, inf)")
         for name in ("says", "source"):
             if not getattr(self, name).strip():
-                raise UserError(f"Claim.{name} is empty; write {'the sentence of the paper' if name == 'says' else 'paper and place'}")
+                raise UserError(f"Claim.{name} is empty; write {'the sentence of the paper' if name == 'says' else 'the paper and the place in it'}")
         self._check_bound()
         self._check_terms()
 
@@ -84,14 +84,14 @@ class Claim:
         if self.ground is not None and (self.task is not None or self.options):
             raise UserError(
                 f"{self.named} names the ground {self.ground} and also a task or task options; leave out the ground, or leave out the task and "
-                "its options"
+                "the task options"
             )
         for name in ("options", "fields", "own"):
             wrong = next((f"{key}={value!r}" for key, value in getattr(self, name).items() if not isinstance(value, str)), None)
             if wrong is not None:
                 raise UserError(f"{self.named} has {wrong} in {name}; write the value as text, in the form of the command line")
         if twice := sorted(self.own.keys() & self.fields.keys()):
-            raise UserError(f"{self.named} sets {twice[0]} both in `fields` and in `own`; leave it out of one of the two")
+            raise UserError(f"{self.named} sets {twice[0]} both in `fields` and in `own`; set {twice[0]} in only one of them")
         if self.against is not None and not self.against.strip():
             raise UserError(f"{self.named} has an empty `against`; name an arm, for example grpo, or leave `against` out")
 

@@ -38,7 +38,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     """Raises UserError for the first fault: a missing or wrong part, or parts, task and players that do not fit together."""
     for seam in NEEDED:
         if getattr(recipe, seam) is None:
-            raise UserError(f"recipe {recipe.key} has no {seam}; set a value with --{seam}, or start from a recipe that has a {seam}")
+            raise UserError(f"recipe {recipe.key} has no {seam}; set a value with --{seam}, or start from a recipe that sets {seam}")
     check_parts(recipe)
     check_task(task)
     check_plays(recipe, task)
@@ -332,7 +332,7 @@ def check_problems(task: Task) -> None:
 
 def _first(source: Source, task: Task, use: str) -> Problem:
     if missing := [name for name in ("size", "draw") if not hasattr(source, name)]:
-        raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which has no {missing[0]}; set a source of problems")
+        raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which has no {missing[0]}; set a source with `size` and `draw`")
     if isinstance(source, type):
         raise UserError(f"task {task.name}: its source of problems for {use} is the class {named(source)} itself; give an instance of it: {source.__name__}()")
     if source.size is not None and not isinstance(source.size, int):
@@ -343,7 +343,7 @@ def _first(source: Source, task: Task, use: str) -> Problem:
         found = source.draw([0], task.level, Key())
     if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
         raise UserError(
-            f"task {task.name}: for one problem of {use}, its source gave {found!r:.60}; it must give one Problem per index"
+            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; `draw` must return one Problem per index"
         )
     return found[0]
 

@@ -49,7 +49,7 @@ def check_classes(recipe: Recipe) -> None:
         if is_dataclass(value):
             cls: Any = type(value)
             if not cls.__dataclass_params__.frozen:
-                remedy = "write @dataclass(frozen=True) above it (a part keeps its memory in its state)"
+                remedy = "write @dataclass(frozen=True) above the class (a part keeps its memory in its state)"
                 raise UserError(f"{where} is {named(value)}, which can change during the run; {remedy}")
             _check_declarations(value, where)
             if of_user(value):

@@ -44,7 +44,7 @@ def _found(folder: Path, kind: str) -> dict[str, str]:
         if name.startswith("_") or (kind == "task" and not _makes_a_task(path)):
             continue
         if name in found:
-            raise UserError(f'two files have the {kind} "{name}": {found[name].partition(":")[0]} and {module}; rename one')
+            raise UserError(f'two files have the {kind} "{name}": {found[name].partition(":")[0]} and {module}; rename one of the files')
         found[name] = f"{module}:{name}"
     return found
 
@@ -58,7 +58,7 @@ def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str
     for entry in importlib.metadata.entry_points(group=group):
         if entry.name in found:
             raise UserError(
-                f'two {kind}s have the name "{entry.name}": {found[entry.name]} and {entry.value}; remove the package with one of them'
+                f'two {kind}s have the name "{entry.name}": {found[entry.name]} and {entry.value}; uninstall the package of {entry.value}, or rename its entry'
             )
         found[entry.name] = entry.value
     return found

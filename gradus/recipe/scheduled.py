@@ -79,8 +79,8 @@ def _check_same_kind(name: str, before: Player, after: Player, when: str) -> Non
     place = "" if name == "policy" else f"players.{name}."
     if (before.objective is None) != (after.objective is None):
         raise UserError(
-            f"the schedule makes {name} {'frozen' if after.objective is None else 'learn'}{when} by a change of {place}objective, but only the "
-            "start of a run decides whether a player learns; use the "
+            f"the schedule makes {name} {'frozen' if after.objective is None else 'learn'}{when} by a change of {place}objective, but a run "
+            "decides only at its start whether a player learns; use the "
             f'events Freeze("{name}") and Release("{name}")'
         )
     if type(before.optimizer) is not type(after.optimizer):
@@ -96,7 +96,7 @@ def check_events(schedule: Any, events: Iterable[Event], specs: Mapping[str, Pla
     for event in events:
         if not isinstance(event, (ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release, StopHere)):
             raise UserError(
-                f"{who} returned {_short(event)} among its events; it must be ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release or StopHere"
+                f"{who} returned {_short(event)} among its events; each event must be ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release or StopHere"
             )
         for name in players_of(event):
             if name not in specs:

@@ -101,7 +101,7 @@ def _own(found: Any, path: Any, kind: str) -> Any:
     if not fits or not at_home:
         shown = path["name"] if isinstance(path, dict) else path
         raise UserError(
-            f'the recipe names "{shown}", which is not a {kind} of that module; use the version of Gradus that wrote the file, or correct the file'
+            f'the recipe names "{shown}", but its module or file has no {kind} of this name; use the version of Gradus that wrote the recipe, or correct the recipe'
         )
     return found
 

@@ -1,4 +1,7 @@
-"""Combines rewards: `a + b`, `a * b`, `2 * a - 1`. A component that does not apply is left out. If a component failed, the whole combination failed."""
+"""Combines rewards: `a + b`, `a * b`, `2 * a - 1`.
+
+A reward that does not apply to an answer is left out. If one of the rewards failed, the whole combination failed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gradus.types.signals import Signal
 
 
 class Combines:
-    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` gives a Product. Each part is accessible by its name."""
+    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` gives a Product. `parts` maps each name to its part."""
 
     def __add__(self, other: float | Reward) -> Sum:
         return _shifted(self, float(other)) if isinstance(other, int | float) else _sum(self, other)
@@ -92,7 +95,10 @@ class Product(Combines):
 
 
 def add(judged: Mapping[str, Judgement], weights: Mapping[str, float], constant: float = 0.0) -> Judgement:
-    """Computes the judgement of a sum. Its components are not weighted, and have the names of their parts. Rewards at single actions are weighted."""
+    """Computes the judgement of a sum.
+
+    The components of this judgement are the values of the parts, without weights, under the parts' names. Rewards at single actions are weighted.
+    """
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
@@ -120,7 +126,7 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
-    """Returns the value of every part under the part's name. If a part has several components, they are returned as `name/component`."""
+    """Returns the value of every part under the part's name. If a part has several components, each has the name `name/component`."""
     named: dict[str, Outcome] = {}
     for name, judgement in judged.items():
         named[name] = judgement.reward
@@ -214,7 +220,7 @@ def _product(a: Any, b: Any) -> Product:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Returns the name if it is free, else the name with the first free number from 2 on."""
+    """Returns the name if it is not taken. Else returns the name with a number: the first number from 2 on that gives a free name."""
     number, free = 1, name
     while free in taken:
         number += 1

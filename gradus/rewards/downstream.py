@@ -133,16 +133,19 @@ class Downstream(Combines):
         return made, text
 
     def questions(self, text: str, problem: Problem) -> list[tuple[str, Any]]:
-        """Returns the test questions with their answers."""
+        """Returns the test questions with their expected answers."""
         return [(str(q), a) for q, a in problem.meta[QUESTIONS]] if QUESTIONS in problem.meta else [(text, None)]
 
     def prompt(self, problem: Problem, text: str, question: str) -> str | tuple[Message, ...]:
-        """Returns the player's prompt, in the form of the problem's prompt: raw text, or one message."""
+        """Returns the player's prompt, which is raw text if the problem's prompt is raw text, else one message."""
         said = filled(self.template, text=text, question=question)
         return said if problem.text is not None else ({"role": "user", "content": said},)
 
     def judgement(self, text: str, found: Sequence[tuple[Any, Any]], world: World) -> Judgement:
-        """Returns the judgement of a text. `found` has the contexts of each question and its expected answer. It is empty if the text cannot be read."""
+        """Returns the judgement of a text.
+
+        `found` has the player's contexts and the expected answer for each question. If the text cannot be read, `found` is empty.
+        """
         replies = [
             Reply(world.text(c.tokens[c.chosen], self.player), c.actions, expected) for contexts, expected in found for c in contexts
         ]

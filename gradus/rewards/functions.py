@@ -38,7 +38,7 @@ class Function(Combines):
     """A reward that calls a user's function with TRL's signature in worker processes.
 
     A call fails if it raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If such a call had several answers, each
-    answer is then judged alone. An answer that fails again has failed. One more call judges all other answers together. If the value for an answer is NaN, text
+    answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an answer is NaN, text
     or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes to standard error.
     """
 
@@ -142,7 +142,7 @@ async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> 
 def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
     """Raises UserError if a limit is negative or not finite, or the timeout is 0."""
     if not (timeout > 0 and math.isfinite(timeout)):
-        raise UserError(f"{who}: timeout is {timeout}; give the largest number of seconds of a call, above 0")
+        raise UserError(f"{who}: timeout is {timeout}; give the longest time of a call in seconds, above 0")
     if not (memory >= 0 and math.isfinite(memory)):
         raise UserError(f"{who}: memory is {memory}; give the largest memory of a process in GiB, or 0 for no limit")
 
@@ -223,7 +223,7 @@ def _file_of(function: Any) -> str | None:
 
 
 def _by_group(found: Sequence[Outcome], groups: Sequence[Group], name: str, world: World) -> list[list[Judgement]]:
-    """Makes judgements from the outcomes, with the columns that the function logged. The metrics that it logged become metrics of the step."""
+    """Makes judgements from the outcomes, with the columns that the function logged. The metrics that the function logged become metrics of the step."""
     log: Log = getattr(found, "log", None) or Log()
     for metric, value in log.metrics:
         world.note(f"logged/{metric}", value)

@@ -60,7 +60,7 @@ class WrittenPoints:
 
 
 def question(trajectory: Trajectory) -> str:
-    """Returns the text of the trajectory's problem, or the problem's last message."""
+    """Returns the text of the trajectory's problem. If the problem consists of messages, returns the last message."""
     problem = trajectory.problem
     return problem.text if problem.text is not None else str(problem.messages[-1]["content"])
 
@@ -83,7 +83,7 @@ Check = Callable[[Problem, str], bool]
 def checks_for(own: Mapping[str, Check] | None, task: Task, who: str) -> Mapping[str, Check]:
     """Returns a mapping from the text of a criterion to its check.
 
-    The mapping is `own` if it is given, else `checks` of the task's verifier. Raises UserError if both are missing.
+    The mapping is `own` if it is given, else `checks` of the task's verifier. Raises UserError if there is no mapping.
     """
     found: Mapping[str, Check] | None = own if own is not None else getattr(task.verify, "checks", None)
     if found is None:
@@ -93,7 +93,7 @@ def checks_for(own: Mapping[str, Check] | None, task: Task, who: str) -> Mapping
 
 @dataclass(frozen=True)
 class ScriptedPoints:
-    """A judge by script, for tests and proving grounds. An answer gets all points of a criterion if it passes the criterion's check, else 0."""
+    """A scripted judge, for tests and proving grounds. An answer gets all points of a criterion if it passes the criterion's check, else 0."""
 
     checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: the checks of the task
 

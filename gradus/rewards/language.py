@@ -18,9 +18,9 @@ _FORMAL = re.compile(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\\\(.*?\\\)|\\\[.
 
 
 def language(text: str, alphabets: Mapping[str, str]) -> str:
-    """Returns the alphabet of most letters of the text without code, formulas and tags; "" if it has no letter.
+    """Returns the alphabet to which most letters of the text belong, without code, formulas and tags; "" if there is no letter.
 
-    Without alphabets, the scripts of Unicode are taken.
+    If `alphabets` is empty, the scripts of Unicode are used.
     """
     letters = [c for c in _FORMAL.sub(" ", text) if c.isalpha()]
     if alphabets:

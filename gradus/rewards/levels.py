@@ -1,4 +1,4 @@
-"""A reward that is paid only if another reward reaches a bound, such as a verdict that counts only in the right format."""
+"""A reward that is paid only if another reward reaches a bound, such as a verdict that counts only if the answer has the required format."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Overlong(Combines):
     """The soft overlong punishment of DAPO. It is a penalty that is added to another reward: `Verified() + Overlong()`.
 
     The length is the number of all actions of a trajectory, including its end token. An episode of several turns or contexts has several limits on new tokens.
-    So it gets the penalty only if `max_tokens` is a number.
+    So such an episode gets the penalty only if `max_tokens` is a number.
 
     Reference: Yu et al., DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 13. The paper uses 20,480 new tokens and a
     cache of 4,096 tokens, which is a fifth of 20,480.

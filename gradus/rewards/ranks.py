@@ -36,9 +36,9 @@ def tail_gains(hits: np.ndarray) -> np.ndarray:
 class RankRewards(Combines):
     """The task's verdict on the list. The rewards of the ranks are the components rank_1, ..., rank_N.
 
-    With `form` "hits", the reward of a rank is 1 for a hit and 0 for any other item. With "tail", it is the discounted gain of the rank and of all later ranks.
-    The function `hits` of the task's verifier finds the hits. If a task lacks this function, its answers get only the verdict.
-    Reference: Zhu et al., Rank-GRPO, arXiv:2510.20150 ("hits" is its exp_inf, "tail" its log_decay).
+    With `form` "hits", the reward of a rank is 1 for a hit and 0 for any other item. With "tail", the reward of a rank is the discounted gain of the rank and
+    of all later ranks. The function `hits` of the task's verifier finds the hits. If a task lacks this function, its answers get only the verdict. Reference:
+    Zhu et al., Rank-GRPO, arXiv:2510.20150 ("hits" is its exp_inf, "tail" its log_decay).
     """
 
     form: Form = "hits"
@@ -70,7 +70,7 @@ class RankRewards(Combines):
 
 
 def rank_rewards(trajectory: Trajectory) -> list[float]:
-    """Returns the rewards of the ranks, from rank 1 on; an empty list if the answer has none."""
+    """Returns the rewards of the ranks, from rank 1 on; an empty list if the answer has no ranks."""
     out: list[float] = []
     while isinstance(value := trajectory.components.get(f"{RANK}{len(out) + 1}"), int | float):
         out.append(float(value))

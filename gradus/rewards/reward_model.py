@@ -19,8 +19,8 @@ class RewardModel(Combines):
     """A reward: the value of `player` before a trajectory's last action.
 
     At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
-    share of rewards of at least 1, so it means nothing here. Parts that need right answers are refused. If the task has a verifier, `--study.reward Verified`
-    measures the accuracy.
+    share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
+    `--study.reward Verified` measures the accuracy.
     """
 
     player: str = "judge"
@@ -34,7 +34,7 @@ class RewardModel(Combines):
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Returns one judgement per trajectory. A trajectory without an action has failed.
 
-        Raises UserError if the tokens have another text in the player's tokenizer.
+        Raises UserError if the player's tokenizer turns the tokens into another text.
         """
         trajectories = [t for g in groups for t in g.trajectories if t.actions]
         if trajectories:
@@ -48,7 +48,7 @@ class RewardModel(Combines):
         if read != trajectory.completion:
             raise UserError(
                 f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but the answer is {trajectory.completion[:40]!r}, '
-                "because their tokenizers differ; train the reward model from the model that writes the answers"
+                "because their tokenizers differ; start the training of the reward model from the model that writes the answers"
             )
 
 

@@ -41,7 +41,8 @@ def steps_of(task: Task) -> Callable[[Problem, str], float]:
     found: Callable[[Problem, str], float] | None = getattr(task.verify, "steps", None)
     if found is None:
         raise UserError(
-            f"SoundSteps checks the steps of an answer, but the verifier of task {task.name} has no `steps`; take the task flawed, or set the "
+            f"SoundSteps checks the steps of an answer, but the verifier of task {task.name} has no `steps`; take a task with checked steps, "
+            "such as flawed, or set the "
             "reward Verified"
         )
     return found

@@ -43,7 +43,7 @@ def two_way(completion: str, answer: str) -> float:
 
 
 def judged(problem: Problem, completion: str) -> Outcome:
-    """Returns the largest `two_way` of the problem's answers; not applicable to a problem without an answer."""
+    """Returns the largest `two_way` of the problem's answers; the reward does not apply to a problem without an answer."""
     answers = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
     known = [str(answer) for answer in answers if answer is not None and words(str(answer))]
     return max(two_way(completion, answer) for answer in known) if known else NOT_APPLICABLE

@@ -31,9 +31,9 @@ class Verified(Combines):
     If the task has `judge`, the verdict is `task.judge` of the trajectory. Else, if the task has `verify`, the verdict is `task.verify` of the completion.
     Without both, the verdict is the sum of the environment's rewards.
 
-    A verdict has failed if it raises, is not a finite number or exceeds its time limit. A verifier from a user's file (--task FILE.py:NAME,
-    also within a mixture) runs in worker processes, one answer per call. All other verifiers run in this process and are interrupted there. Such verifiers are
-    those of the package, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
+    A verdict has failed if its function raises or exceeds the time limit, or if the verdict is not a finite number. A verifier from a user's file (--task
+    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. All other verifiers run in this process and are interrupted there. Such
+    verifiers are those of the package, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
     """
 
     timeout: float = 60.0  # seconds per answer
@@ -99,7 +99,7 @@ class Verified(Combines):
 
 
 def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> list[Outcome]:
-    """Returns the task's verdict for each trajectory, as `Verified` computes it. This function is used before a run, so it records no fact of a step."""
+    """Returns the task's verdict for each trajectory, as `Verified` computes it. This function is used before a run, so it stores nothing for a repeated step."""
     found: dict[str, Outcome] = {}
     for verify, asked in _by_verifier(trajectories, task):
         if isinstance(verify, Together):  # it has its own limits
@@ -113,7 +113,7 @@ def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> 
 
 
 def verdict(task: Task, trajectory: Trajectory) -> Outcome:
-    """Returns the task's verdict for one trajectory. Every exception of its judge or verifier is a failure."""
+    """Returns the task's verdict for one trajectory. Every exception of the task's judge or verifier is a failure."""
     if isinstance(trajectory.reward, Failed):  # the rollout failed before there was an answer to judge
         return trajectory.reward
     try:
@@ -130,7 +130,7 @@ def verdict(task: Task, trajectory: Trajectory) -> Outcome:
 async def _of_many(verify: Together, asked: Sequence[Trajectory], world: World) -> list[Outcome]:
     """Returns the outcomes of a verifier that judges many answers together.
 
-    If it raises, each answer is judged alone, so that only the answers that cause the error fail. Exceptions that stop the run, and a lack of
+    If the verifier raises, each answer is judged alone. Then only the answers that cause the error fail. Exceptions that stop the run, and a lack of
     memory in this process, are raised.
     """
     try:
@@ -156,7 +156,7 @@ def _from_pool(pool: Pool, asked: Sequence[Trajectory], sent: Sequence[Any], lim
 
 
 def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[Verify | None, list[Trajectory]]]:
-    """Groups trajectories by verifier. In a mixture this is the verifier of the problem's own task.
+    """Groups trajectories by verifier. In a mixture, the verifier of a trajectory is that of its problem's task.
 
     The key None has the trajectories of tasks that have a judge or no verifier.
     """
@@ -170,7 +170,7 @@ def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[V
 class _Facts:
     """The verdicts by trajectory.
 
-    Failures because of the time or the machine are facts of the step: a repeated step reuses them.
+    Some failures are due to time or the machine. Such failures are stored with the step, so a repeated step reuses them.
     """
 
     def __init__(self, asked: Sequence[Trajectory], world: World, name: str) -> None:
@@ -191,7 +191,7 @@ def _judgement(value: Outcome) -> Judgement:
 
 
 def _sent(trajectory: Trajectory) -> dict[str, Any] | None:
-    """Returns the JSON object that is sent to the verifier's process; None if JSON cannot represent it."""
+    """Returns the trajectory as the JSON object that is sent to the verifier's process; None if JSON cannot represent the trajectory."""
     problem = packed({f.name: getattr(trajectory.problem, f.name) for f in fields(Problem)})
     sent = {"problem": problem, "completion": trajectory.completion}
     try:

@@ -80,7 +80,10 @@ class AnswerChances:
         """Returns the truth and the first distinct wrong answers of a group. Answers are distinct if their normalised forms are distinct."""
         problem = group.trajectories[0].problem
         if problem.reference is None:
-            raise UserError(f"problem {problem.id} has no reference answer, but AnswerChances reads its chance; use a task whose problems have reference answers")
+            raise UserError(
+                f"problem {problem.id} has no reference answer, but AnswerChances reads the chance of the reference answer; use a task whose "
+                "problems have reference answers"
+            )
         found: dict[object, str] = {}
         for t in group.trajectories:
             if not t.right and (form := answered(t.completion)) is not None and form != answered(problem.reference):

@@ -38,7 +38,7 @@ class Beside:
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the judged groups of `rollout`, then the groups of `other`. These are fewer if the curriculum has no more problems."""
+        """Returns the judged groups of `rollout`, then the groups of `other`. If the curriculum has no more problems, there are fewer groups of `other`."""
         groups = await rolled(self.rollout, requests, world)
         problems = beside(sum(r.count for r in requests), share=self.share, count=self.count)
         asked = await world.more(problems) if problems else []
@@ -49,5 +49,5 @@ class Beside:
 
 
 def beside(own: int, *, share: float, count: int) -> int:
-    """Returns how many problems with `count` samples each give `share` of all samples, if `own` samples are added to them. It is rounded."""
+    """Returns how many problems with `count` samples each give `share` of all samples, together with `own` other samples. It is rounded."""
     return round(own * share / (1 - share) / count)

@@ -32,7 +32,7 @@ def chance(rise: float, *, base: float, weight: float) -> float:
 
 @dataclass(frozen=True)
 class Branch:
-    """One episode of a group, which has not ended yet."""
+    """An episode in progress, which belongs to a group."""
 
     seat: Seat
     episode: Any
@@ -58,7 +58,7 @@ class Branches:
     entropy rises.
 
     A segment is one answer of the player. The entropy H of a segment is the entropy of its first `tokens` tokens, divided by log(size of the
-    vocabulary). After each answer of the environment, the episode samples a segment. It then becomes `copies` episodes with the probability
+    vocabulary). After each answer of the environment, the episode samples a segment. The episode then becomes `copies` episodes with the probability
     `chance(rise)`, where `rise` is H of this segment minus H of the episode's first segment. The new episodes continue from the same context and a
     copy of the same state, and draw this segment again. The new episodes can branch again at their later segments. If all episodes of a problem
     have ended and there are fewer than M, the missing episodes start from the problem.

@@ -105,7 +105,7 @@ def limited(request: Request, tokens: int, world: World) -> Request:
 
 
 def traced(request: Request, index: int, contexts: tuple[Context, ...], world: World) -> Trajectory:
-    """Returns the trajectory of a trace. Its completion is the text of all chunks, so that an answer may span several chunks."""
+    """Returns the trajectory of a trace. The completion of the trajectory is the text of all chunks, because an answer may span several chunks."""
     return Trajectory(
         id=trajectory_name(world.step, request, index),
         problem=request.problem,

@@ -19,7 +19,7 @@ class Demonstrations:
     """Gives one trajectory per request without sampling: the problem's worked solution, or its demonstrated episode if the task has an environment.
 
     If the problem has `errands` (demonstrated episodes of sub-agents, each with role, turn, prompt and demonstration), these become auxiliary
-    groups. Trajectories have the source "expert" and no log-probabilities. They are not judged: their reward is 1, as component
+    groups. Trajectories have the source "expert" and no log-probabilities. They are not judged: their reward is 1, in the component
     "demonstration". At test time the policy acts.
     """
 
@@ -42,7 +42,7 @@ class Demonstrations:
 class DemonstratedPairs:
     """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples.
 
-    The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, as component "preferred".
+    The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, in the component "preferred".
     """
 
     rollout: Rollout = Auto()

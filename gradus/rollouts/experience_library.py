@@ -8,9 +8,9 @@ from functools import partial
 from typing import Protocol
 
 from gradus.rollouts.auto import Auto, rolled
-from gradus.rollouts.prompts import before, prompt_of
 from gradus.types import Group, Request, Trajectory, UserError
 from gradus.types.parts import Rollout, World
+from gradus.types.prompts import before, prompt_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gradus.rollouts.prompts import after, prompt_of
 from gradus.types import Problem, Request, UserError
+from gradus.types.prompts import after, prompt_of
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Answers that are written over several steps while the weights change: the policy of the next step continues unfinished answers."""
+"""Answers that are sampled over several steps. The weights change between these steps: the policy of the next step continues unfinished answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True, eq=False)
 class Flight:
-    """A group in progress: its request, the step in which it began (`since`), its prompt and its answers so far."""
+    """A group in progress: its request, the number of the step in which it began (`since`), its prompt and its answers so far."""
 
     request: Request
     since: int
@@ -35,7 +35,7 @@ class Flight:
 class InFlight:
     """In each step, every answer grows by at most 1 / `parts` of its token limit. Finished groups are returned; the other groups stay in flight.
 
-    The next step continues the groups in flight at their last tokens, with its own weights. So the tokens of an answer may come from several versions
+    The next step continues these groups after their last tokens, with the weights of that step. So the tokens of an answer may come from several versions
     of the policy. Each token has its own version and log-probability, and no token is older than `parts` - 1 steps. Every group is returned within
     `parts` steps. A step returns on average as many groups as requested; the first steps return fewer or none. At test time the policy answers
     without interruption.
@@ -73,7 +73,7 @@ class InFlight:
     async def _advanced(self, flights: Sequence[Flight], world: World, call: str) -> list[Flight]:
         """Returns all flights with one more part of every unfinished answer. All parts are sampled together.
 
-        `call`: the name of the call. A second call in a step has another name, and so makes new draws.
+        `call`: the name of the call. A second call in a step has another name, so its draws are new.
         """
         again = () if call.endswith("/1") else ("again", call)
         jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]
@@ -107,14 +107,14 @@ def limit(flight: Flight, world: World) -> int:
 def named(flight: Flight, world: World) -> Request:
     """Returns the request with its name in this step.
 
-    If the request is from an earlier step, that step is added as a tag. So its name differs from that of a new request for the same problem.
+    If the request is from an earlier step, the number of that step is added as a tag. So the name differs from the name of a new request for the same problem.
     """
     request = flight.request
     return request if flight.since == world.step else replace(request, tags=(*request.tags, "since", flight.since))
 
 
 def stopped(answer: Context, new: int, stops: Sequence[str], world: World, player: str) -> Context:
-    """Cuts an answer at its first stop string. The sampler of the last `new` tokens does not see a stop string that began before them."""
+    """Cuts an answer at its first stop string. The sampler of the last `new` tokens misses a stop string that began before these tokens."""
     if not any(stop in world.text(answer.tokens, player) for stop in stops):
         return answer
     ends = range(len(answer.tokens) - new + 1, len(answer.tokens) + 1)
@@ -126,7 +126,7 @@ def stopped(answer: Context, new: int, stops: Sequence[str], world: World, playe
 
 
 def grouped(flight: Flight, world: World) -> Group:
-    """Returns the finished group, which is not judged yet, and notes the number of policy versions in each answer."""
+    """Returns the finished group, which is not judged yet. Also records the number of policy versions in each answer as a metric."""
     request = named(flight, world)
     for answer in flight.answers:
         if answer.versions is not None:

@@ -83,7 +83,7 @@ class Lanes:
         return await world.judge(groups), {"lanes": [*lanes, *before[len(lanes) :]]}
 
     async def _lane(self, request: Request, index: int, kept: Any, world: World) -> tuple[list[Trajectory], Any]:
-        """Plays one step of a lane. Returns the pieces, and the open episode of the lane as plain state (None: no episode is open)."""
+        """Plays one step of a lane. Returns the lane's pieces, and its open episode as plain state (None: no episode is open)."""
         running = None if not kept else await self._restored(kept, request, world)
         out: list[Trajectory] = []
         turn = 0
@@ -104,7 +104,7 @@ class Lanes:
     ) -> tuple[Trajectory, int, Running | None]:
         """Plays from turn number `turn` of the step to the end of the episode or of the step.
 
-        Returns the trajectory, the number of the next turn, and the episode if it continues (else None).
+        Returns the trajectory, the number of the next turn, and the episode if it continues, else None.
         """
         player = running.request.player
         context = begun(world.opening(running.turn.observation, player))

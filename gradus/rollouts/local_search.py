@@ -1,4 +1,4 @@
-"""A rollout that searches around the best answer to a problem: this answer is cut in the middle and completed again."""
+"""A rollout that searches around the best answer to a problem: it cuts this answer in the middle and completes the first half again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class LocalSearch:
-    """Samples `request.count` answers, cuts the best answer in the middle and completes it `tries` times. Answers with a higher reward join the group.
+    """Samples `request.count` answers, cuts the best answer in the middle and completes the first half `tries` times.
+
+    A new answer joins the group if its reward is higher.
 
     Metrics: found_better, the number of added answers per group.
     """

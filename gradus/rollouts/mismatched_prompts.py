@@ -20,7 +20,7 @@ STREAM = "mismatched"
 class MismatchedPrompts:
     """Adds the stream "mismatched" to trajectories: log pi - log pi_reference of their actions under the next group's prompt.
 
-    The sum over an answer is one sample of the log-ratio for a prompt to which the answer does not belong. The mean over a batch estimates the
+    The sum over an answer is one sample of the log-ratio under a prompt of another problem. The mean over a batch estimates the
     overall shift of the policy. The last group takes the prompt of the first group. If a prompt is too long for the model's context, its beginning is
     cut off.
     """
@@ -36,7 +36,7 @@ class MismatchedPrompts:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether the trajectories need judging; `rollout` decides."""
+        """Whether the trajectories of `rollout` need judging."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
@@ -62,7 +62,7 @@ class MismatchedPrompts:
 def borrowed(groups: Sequence[Group]) -> list[Context]:
     """Returns for every group the prompt of the next group that has an action. The first group follows the last group.
 
-    If no other group has an action, the prompt is the group's own prompt. If no group has an action, the prompt is empty.
+    If no other group has an action, a group gets its own prompt. If no group has an action, the prompt is empty.
     """
     prompts = [next((opening(c) for t in g.trajectories for c in t.contexts if c.actions), None) for g in groups]
     circle = [*prompts[1:], *prompts]

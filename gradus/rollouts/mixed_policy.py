@@ -1,4 +1,4 @@
-"""A rollout in which one answer of each group is the problem's worked solution, and the others are sampled."""
+"""A rollout in which one answer of each group is the problem's worked solution, and the other answers are sampled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MixedPolicy:
 
 
 def written(request: Request, world: World) -> Group:
-    """Returns the solution as its own group. Its number is the next number after the last sample."""
+    """Returns the solution as its own group. The trajectory gets the next number after the last sample."""
     index = request.sample + request.count
     trajectory = given(request, index, solved(request, world), world, reward=1.0, component="demonstration")
     return Group(group_name(request), (trajectory,), pool=(1.0,))

@@ -23,13 +23,13 @@ DOCUMENTS = "documents"
 
 @dataclass(frozen=True)
 class PlainText:
-    """Gives `request.count` of a problem's documents without sampling. Every token of a document is learned, except the first token.
+    """Gives `request.count` of a problem's documents without sampling. The player learns every token of a document, except the first token.
 
-    The column `documents` is a mapping of kinds to documents, or a list of documents, or one document. A document is a text or a chat. In a chat the
-    user's tokens are learned, too. If a problem lacks the column, its raw text is its only document. A keyed draw chooses the documents; no document
-    is chosen twice. The model's end token ends a document. A document of more tokens than `length` is cut into pieces. Each further piece begins with
-    the last token of the previous piece, so no other token is left out. Trajectories have the source "expert", no log-probabilities and the reward 1,
-    as component "document". At test time the policy acts.
+    The column `documents` is a mapping of kinds to documents, or a list of documents, or one document. A document is a text or a chat. In a chat the user's
+    tokens are learned, too. If a problem lacks the column, its raw text is its only document. The documents are drawn at random by the request's key; no
+    document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into pieces. Each further piece begins with
+    the last token of the previous piece, so no other token is left out. Trajectories have the source "expert", no log-probabilities and the reward 1, in the
+    component "document". At test time the policy acts.
     """
 
     kinds: tuple[str, ...] = ()  # the kinds of documents to learn; (): all
@@ -65,13 +65,16 @@ class PlainText:
 
 
 def documents_of(problem: Problem, kinds: Sequence[str] = ()) -> list[Any]:
-    """Returns the documents of a problem, at least one. Raises UserError if it has none of these kinds."""
+    """Returns the documents of a problem, at least one. Raises UserError if the problem has no document of these kinds."""
     held = problem.meta.get(DOCUMENTS)
     if held is None and problem.text is not None and not kinds:
         return [problem.text]
     if isinstance(held, Mapping):
         if kinds and (lacking := [kind for kind in kinds if kind not in held]):
-            raise UserError(f"problem {problem.id} has no document of the kind {lacking[0]}; add one (kinds of the problem: {', '.join(held) or 'none'})")
+            raise UserError(
+                f"problem {problem.id} has no document of the kind {lacking[0]}; add a document of this kind (kinds of the problem: "
+                f"{', '.join(held) or 'none'})"
+            )
         found = [held[kind] for kind in kinds or held]
     elif kinds:
         raise UserError(f'problem {problem.id} has documents without kinds, but the kind {kinds[0]} is needed; make "{DOCUMENTS}" a mapping of kinds to documents')

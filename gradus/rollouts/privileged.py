@@ -1,4 +1,4 @@
-"""Tells the answer of a problem to a reader of its trajectories, such as a critic. The player that acts does not see it."""
+"""Tells the answer of a problem to a reader of its trajectories, such as a critic. The player that acts does not see the answer."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ STREAM = "privileged"  # int32 [A, n]: in every row the tokens of the told answe
 
 @dataclass(frozen=True)
 class PrivilegedPrompt:
-    """A view in which the told answer stands before the prompt. It reads the tokens from the stream `privileged`; without it nothing changes."""
+    """A view that puts the text with the answer before the prompt. The tokens come from the stream `privileged`; a context without this stream does not change."""
 
     def of(self, context: Context, key: Key) -> Context:
-        """Returns the context with the same actions, streams and log-probabilities."""
+        """Returns the context with the answer before the prompt. Actions, streams and log-probabilities stay the same."""
         rows = context.streams.get(STREAM)
         return context if rows is None or not len(rows) or not rows.shape[1] else told_first(context, rows[0])
 
 
 def told_first(context: Context, tokens: np.ndarray) -> Context:
-    """Returns a context with `tokens` before its whole prompt."""
+    """Returns the context with `tokens` before the whole prompt."""
     first = int(context.action_positions[0])
     start, rest = context.until(first), context.sequence[first:]
     shown = tuple(s.moved(len(tokens)) for s in start.shown)
@@ -40,7 +40,10 @@ def told_first(context: Context, tokens: np.ndarray) -> Context:
 
 @dataclass(frozen=True)
 class WithAnswers:
-    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer. Empty `tell`: no token."""
+    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer.
+
+    If `tell` is empty, the stream has no tokens.
+    """
 
     rollout: Rollout = Auto()
     tell: str = "The answer is {answer}.\n"
@@ -53,7 +56,7 @@ class WithAnswers:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether the trajectories need judging; `rollout` decides."""
+        """Whether the trajectories of `rollout` need judging."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     def check_task(self, task: Task) -> None:
@@ -67,7 +70,7 @@ class WithAnswers:
 
 
 def check_tell(tell: str) -> None:
-    """Raises UserError if the text has no place for the answer, or another place."""
+    """Raises UserError unless the text has the placeholder {answer} and no other placeholder."""
     try:
         told = tell.format(answer="7")
     except (KeyError, IndexError, ValueError):
@@ -77,7 +80,7 @@ def check_tell(tell: str) -> None:
 
 
 def told_rows(context: Context, problem: Problem, tell: str, world: World) -> np.ndarray:
-    """Returns int32 [A, n], with the told answer in every row."""
+    """Returns int32 [A, n]: every row has the tokens of the text with the answer."""
     return np.repeat(told_tokens(problem, tell, world)[None], context.actions, axis=0)
 
 
@@ -86,6 +89,6 @@ def told_tokens(problem: Problem, tell: str, world: World) -> np.ndarray:
     if not tell:
         return np.zeros(0, np.int32)
     if problem.reference is None:
-        raise UserError(f"problem {problem.id} has no answer to tell; give it the column answer, or set tell to an empty text")
+        raise UserError(f"problem {problem.id} has no answer to tell; add the column `answer` to the row of the problem, or set tell to an empty text")
     tokens = world.told(tell.format(answer=problem.reference)).tokens
     return tokens[:-1] if not world.text(tokens[-1:]) else tokens  # without the end token

@@ -24,7 +24,7 @@ class ProposalValue(Protocol):
 
 @dataclass(frozen=True)
 class HardButSolved:
-    """1 - p if the share p of right answers is above 0, else 0: hard problems are worth much, unsolved ones nothing."""
+    """1 - p if the share p of right answers is above 0, else 0. Hard problems get a high value, and problems without a right answer get 0."""
 
     def value(self, accuracy: float) -> float:
         return 1.0 - accuracy if accuracy > 0 else 0.0
@@ -32,11 +32,11 @@ class HardButSolved:
 
 @dataclass(frozen=True)
 class Proposer:
-    """Lets `player` write `proposals` texts for each requested problem. The task reads a problem out of each text, and `solver` answers it.
+    """Lets `player` write `proposals` texts for each requested problem. The task reads a problem out of each text, and `solver` answers this problem.
 
-    The texts to one requested problem are a group. Their reward comes from the share of right answers to the proposed problem, as component
-    "proposal"; it is 0 if the task reads no problem out of the text. The answers to one proposed problem are an auxiliary group, judged by the
-    recipe's reward, with as many answers as the request has samples. A role that is not in `trains` is never trained on. At test time `rollout`
+    The texts to one requested problem are a group. Their reward comes from the share of right answers to the proposed problem, in the component
+    "proposal"; the reward is 0 if the task reads no problem out of the text. The answers to one proposed problem are an auxiliary group, judged by the
+    recipe's reward, with as many answers as the request has samples. The texts of a role that is not in `trains` are never trained on. At test time `rollout`
     answers the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid problems).
     """
 
@@ -52,7 +52,7 @@ class Proposer:
     def __post_init__(self) -> None:
         check_ranges(self, proposals="[1, inf)", weight="[0, inf)")
         if wrong := [role for role in self.trains if role not in ("proposer", "solver")]:
-            raise UserError(f'Proposer.trains has "{wrong[0]}"; its roles are proposer and solver')
+            raise UserError(f'Proposer.trains has "{wrong[0]}"; give only proposer, solver or both')
 
     @property
     def test(self) -> Any:
@@ -92,7 +92,7 @@ class Proposer:
 
 
 async def proposed(requests: Sequence[Request], count: int, player: str, world: World, *, trained: bool) -> list[Group]:
-    """Returns one group of `count` written texts per request, without rewards. Their tags differ from those of answers to the same problem."""
+    """Returns one group of `count` written texts per request, without rewards. The tags of these texts differ from the tags of answers to the same problem."""
     asked = [replace(r, count=count, player=player, tags=(*r.tags, "propose"), trained=r.trained and trained) for r in requests]
     samples = await world.sample(asked)
     return [
@@ -106,7 +106,7 @@ def read(text: Trajectory, world: World) -> Problem | None:
 
 
 def reader_of(task: Task) -> Callable[[Problem, str], Problem | None]:
-    """Returns the task's function that reads a problem out of a text. Raises UserError if the task has none."""
+    """Returns the task's function that reads a problem out of a text. Raises UserError if the task has no such function."""
     if task.proposed is None:
         raise UserError(f"task {task.name} cannot read a problem out of a written text; use a task with `proposed`, such as masked_text")
     return task.proposed

@@ -20,7 +20,7 @@ from gradus.types.ranges import check_ranges
 class Recorded:
     """Gives the task's recorded transitions once, in its first step, and nothing in later steps. Nothing is sampled.
 
-    The transitions are one trajectory with the source "replay" in an auxiliary group, so that no reward or accuracy counts them.
+    The transitions are one trajectory with the source "replay" in an auxiliary group, so the metrics of reward and accuracy leave out these transitions.
     """
 
     most: int = 1000  # largest number of turns of an episode at test time
@@ -46,7 +46,7 @@ class Recorded:
         transitions = world.task.transitions
         if transitions is None:
             raise UserError(
-                f'task "{world.task.name}" has no recorded transitions; add them to the task: '
+                f'task "{world.task.name}" has no recorded transitions; add transitions to the task: '
                 "dataclasses.replace(task, transitions=load_transitions(FILE))"
             )
         if state["given"]:
@@ -75,9 +75,9 @@ def rewards_to_go(rewards: np.ndarray, done: np.ndarray, ended: np.ndarray, *, g
 
 
 def trajectory_of(transitions: Transitions, gamma: float | None = None) -> Trajectory:
-    """Returns one trajectory, with one context of all rows. Its streams `reward`, `done` and `next.NAME` contain the recorded values.
+    """Returns one trajectory, with one context of all rows. The streams `reward`, `done` and `next.NAME` of this context contain the recorded values.
 
-    With the discount `gamma` it also has the stream `to_go` (see `rewards_to_go`).
+    If the rollout has a discount `gamma`, the context also has the stream `to_go` (see `rewards_to_go`).
     """
     n = len(transitions.reward)
     at, length = np.arange(0, 2 * n, 2, dtype=np.int32), np.ones(n, np.int32)

@@ -1,4 +1,4 @@
-"""A rollout for off-line learning: it gives recorded answers with their rewards and samples nothing."""
+"""A rollout for offline learning: it gives recorded answers with their rewards and samples nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ANSWERS, REWARDS = "answers", "rewards"
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """Gives one trajectory for each of the problem's recorded `answers`, with its number in `rewards`. Nothing is sampled or judged.
+    """Gives one trajectory for each of the problem's recorded `answers`. Its reward is the number at the same place in `rewards`. Nothing is sampled or judged.
 
-    The recorded answers can come from any source: another model, an older policy, people. Trajectories have the source "expert", no
-    log-probabilities, and their rewards as component "recorded". The number of samples in a request has no effect. At test time the policy acts.
+    The recorded answers can come from any source: another model, an older policy, people. Trajectories have the source "expert" and no
+    log-probabilities. Their rewards are in the component "recorded". The number of samples in a request has no effect. At test time the policy acts.
     """
 
     columns: ClassVar[frozenset[str]] = frozenset({ANSWERS, REWARDS})
@@ -36,7 +36,7 @@ class RecordedAnswers:
         return False
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one group per request. Raises UserError if a problem does not have one number in its rewards for each text in its answers."""
+        """Returns one group per request. Raises UserError if a problem's `rewards` do not have one number for each text in `answers`."""
         return [_recorded(request, world) for request in requests]
 
 
@@ -50,7 +50,7 @@ def _recorded(request: Request, world: World) -> Group:
 
 
 def recorded_answers(problem: Problem) -> list[tuple[str, float]]:
-    """Returns the problem's answers with their rewards. Raises UserError if the two columns do not fit each other."""
+    """Returns the problem's answers with their rewards. Raises UserError if `answers` and `rewards` do not fit each other."""
     texts, rewards = (_listed(problem, name) for name in (ANSWERS, REWARDS))
     if len(texts) != len(rewards):
         raise UserError(f"problem {problem.id} has {len(texts)} answers but {len(rewards)} rewards; give one reward per answer")

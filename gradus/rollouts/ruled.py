@@ -46,7 +46,7 @@ class Ruled:
         return inner if self.only_training else replace(self, rollout=inner)
 
     def judges(self, task: Task) -> bool:
-        """Whether the trajectories need judging; `rollout` decides."""
+        """Whether the trajectories of `rollout` need judging."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

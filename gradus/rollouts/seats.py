@@ -17,13 +17,13 @@ from gradus.types.parts import Environment, Joint, Task, Turn, World
 
 @dataclass(frozen=True)
 class Table:
-    """The place of one episode in a rollout, and the observations and actions of each seat so far."""
+    """One episode of a rollout, and the observations and actions of each seat so far."""
 
     place: Seat  # the place of the episode's request
     sides: Mapping[str, Played]  # seat -> its part of the episode so far, in the order in which the seats first acted
 
     def seat(self, name: str, player: str) -> Seat:
-        """Returns the place of one seat. The requests of a seat name its player, and their tags contain the name of the seat, so seats have different
+        """Returns the same episode, seen by one seat. The requests of a seat name its player, and their tags contain the name of the seat, so seats have different
         draws."""
         request = replace(self.place.request, player=player, tags=(*self.place.request.tags, "seat", name))
         return replace(self.place, request=request)
@@ -35,9 +35,9 @@ class Seats:
     time.
 
     A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. `links` has `episode` and
-    `role`, the name of the seat. `Turn.reward` is the reward of all seats: each gets it at its last action, as component "environment".
-    `Turn.rewards` has rewards of single seats, which they get as component "role". For the limit `play.max_turns`, one step of the
-    environment is one turn.
+    `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, in the component "environment".
+    `Turn.rewards` has rewards of single seats, in the component "role". The limit `play.max_turns` counts one step of the
+    environment as one turn.
     """
 
     players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
@@ -130,7 +130,7 @@ class Seats:
 
 
 def check_seats(task: Task, players: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the seats of a task's environment. Raises UserError if it names none, or if `players` names a seat that it does not have."""
+    """Returns the seats of a task's environment. Raises UserError if the environment names no seats, or if `players` names an unknown seat."""
     environment: Environment | None = task.environment
     seats = tuple(getattr(environment, "seats", ()))
     if not seats:
@@ -145,7 +145,7 @@ def check_seats(task: Task, players: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def seen(side: Played, turn: Turn) -> Played:
-    """Adds to the turns of a seat the turn in which it acts now."""
+    """Adds the turn in which a seat acts now to the turns of this seat."""
     return replace(side, turns=(*side.turns, turn))
 
 

@@ -1,4 +1,4 @@
-"""A tree of segments of equal length: every node is sampled from the end of its parent, and the leaves are complete answers."""
+"""A tree of segments of equal length: every node continues the text of its parent, and the leaves are complete answers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Node:
 
 @dataclass(frozen=True)
 class SegmentTree:
-    """Grows a tree for each problem. At level l every node gets `branching[l]` children. A child has at most `tokens` tokens; at the last level it is
-    complete.
+    """Grows a tree for each problem. At level l every node gets `branching[l]` children. A child has at most `tokens` tokens. At the last level, a child
+    instead continues to the end of the answer.
 
-    The trajectory of a node has only its segment. A leaf ends an answer; it has the reward of the whole text, and its value is this reward. The value
+    The trajectory of a node has only its segment. A leaf ends an answer; its reward is that of the whole text, and its value is this reward. The value
     of an inner node, and of the problem, is the mean value of its children; a leaf without a reward does not count. `links` has the `value` of the
     node, the `base` (value of its parent), the `unit` (deviation of the siblings' values) and the `path`. Leaves form the group of the problem. Inner
     nodes are also trained on, as an auxiliary group with their values as rewards. The number of samples of a request has no effect. Metrics: `nodes`,
@@ -69,7 +69,7 @@ class SegmentTree:
         return [self._valued(root, request, group, world) for root, request, group in zip(roots, requests, groups, strict=True)]
 
     async def _grown(self, node: Node, request: Request, world: World) -> None:
-        """Samples the children of a node, and everything below them."""
+        """Samples all nodes below a node."""
         sampling, level = request.sampling or world.sampling, len(node.path)
         left = sampling.limit - len(node.said)
         limit = left if level == len(self.branching) - 1 else min(left, self.tokens)

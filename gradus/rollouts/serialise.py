@@ -1,4 +1,4 @@
-"""Turns requests and unfinished answers into plain state, so that a rollout can continue them in a later step or after a restart."""
+"""Turns requests and unfinished answers into plain state, so a rollout can continue these in a later step or after a restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kept_request(request: Request, held: dict[str, np.ndarray] | None = None) ->
     if request.how is not None:
         raise UserError(
             f"problem {request.problem.id} is sampled by {type(request.how).__name__}, which cannot continue in a later step; take a rollout "
-            "that completes its answers within the step"
+            "that completes all answers within the step"
         )
     problem = {f.name: packed(getattr(request.problem, f.name), held) for f in fields(Problem)}
     sampling = None if request.sampling is None else packed(asdict(request.sampling))
@@ -30,7 +30,7 @@ def kept_request(request: Request, held: dict[str, np.ndarray] | None = None) ->
 
 
 def request_of(kept: Mapping[str, Any], held: Mapping[str, np.ndarray] = Frozen()) -> Request:
-    """Reads a request from plain state: the inverse of `kept_request`. Its prompt is the prompt of the problem."""
+    """Reads a request from plain state: the inverse of `kept_request`. The prompt of the request is the prompt of its problem."""
     return Request(
         **{
             **kept,
@@ -42,7 +42,7 @@ def request_of(kept: Mapping[str, Any], held: Mapping[str, np.ndarray] = Frozen(
 
 
 def kept_answer(context: Context) -> dict[str, Any]:
-    """Returns the tokens that were sampled in a context so far, as plain state."""
+    """Returns the tokens that were sampled so far in a context, as plain state."""
     arrays = {"tokens": context.tokens, "logprobs": context.logprobs, "versions": context.versions}
     return {**arrays, "temperature": context.temperature, "ended": context.ended.value}
 
@@ -62,7 +62,7 @@ def answer_of(kept: Mapping[str, Any], prompt: Context) -> Context:
 
 
 def kept_prompt(prompt: Context, held: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Returns a prompt as plain state. Puts the arrays that it shows into `held`, by digest."""
+    """Returns a prompt as plain state. Puts the arrays that the prompt shows into `held`, by digest."""
     flat = prompt.until(len(prompt.sequence))
     held.update({digest: array for digest, array in arrays_of([flat]).items() if digest not in held})
     return {"prompt": flat.tokens, **({"seen": described(flat)} if flat.seen else {})}

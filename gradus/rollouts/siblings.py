@@ -17,7 +17,7 @@ LINK = "sibling"  # the reward of the sibling answer, in `links`
 class SiblingGroups:
     """Lets `player` answer every problem as often as the policy. `links["sibling"]` of the policy's answer i is the reward of answer i of `player`.
 
-    Without a reward of the sibling the link is None. The second groups are judged like the first groups, never trained on, and stored as auxiliary
+    If answer i of `player` has no reward, the link is None. The second groups are judged like the first groups, never trained on, and stored as auxiliary
     groups. So the reward and accuracy of a step cover only the groups of `rollout`. Metric: `sibling_reward`.
     """
 
@@ -31,7 +31,7 @@ class SiblingGroups:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether the trajectories need judging; `rollout` decides."""
+        """Whether the trajectories of `rollout` need judging."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
@@ -50,7 +50,7 @@ class SiblingGroups:
 
 
 def linked(group: Group, other: Group) -> Group:
-    """Returns the group with the reward of the other group's answer i in the links of answer i; None without one."""
+    """Returns the group with new links: answer i gets the reward of the other group's answer i, or None if there is no such reward."""
 
     def of(t: Trajectory, i: int) -> Trajectory:
         sibling = other.trajectories[i] if i < len(other.trajectories) else None

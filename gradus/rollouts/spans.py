@@ -18,7 +18,7 @@ STREAM = "span"  # int32 [A], the number of the region of each action, -1 withou
 
 @dataclass(frozen=True)
 class WithSpans:
-    """Adds the stream `span` to the answers of `rollout`: the number of each action's region in its context, -1 for an action in no region.
+    """Adds the stream `span` to the answers of `rollout`: for each action, the number of its region in the context. An action in no region gets -1.
 
     Metric: `marked`, the share of actions in a region. A marking may have the method `metrics(rows) -> {name: number}`, which gets the numbers of all
     contexts of a step.
@@ -33,7 +33,7 @@ class WithSpans:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether the trajectories need judging; `rollout` decides."""
+        """Whether the trajectories of `rollout` need judging."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     def check_task(self, task: Task) -> None:
@@ -74,7 +74,7 @@ def rows_of(marking: Marking, trajectory: Trajectory, world: World) -> list[np.n
 
 
 def places(context: Context, row: np.ndarray) -> list[int]:
-    """Returns for every step, in the order of their first actions, the number of tokens before it."""
+    """Returns the number of tokens before each step. The steps are in the order of their first actions."""
     return [int(context.action_positions[np.flatnonzero(row == number)[0]]) for number in dict.fromkeys(row[row >= 0].tolist())]
 
 

@@ -22,7 +22,7 @@ STATE, LAST = "state", "last"  # the column of a problem: tokens of the answer; 
 class StepCandidates:
     """Samples next steps at the problem's `state`, by `player`. A step ends with the text `stop`, or with the end of the answer.
 
-    A last step is judged with the whole text, and its link `last` is True. Other steps are not judged; their reward is 0.
+    A last step is judged with the whole text, and has the link `last` with the value True. Other steps are not judged; their reward is 0.
     """
 
     stop: str = " "
@@ -84,10 +84,10 @@ def short(tokens: np.ndarray) -> str:
 
 
 def state_of(problem: Problem) -> np.ndarray:
-    """Returns the tokens of the problem's `state`, int32. Raises UserError if it is no list of tokens."""
+    """Returns the tokens of the problem's `state`, int32. Raises UserError if `state` is not a list of tokens."""
     found = problem.meta.get(STATE)
     if isinstance(found, str) or not isinstance(found, Sequence) or not all(isinstance(token, int) for token in found):
         raise UserError(
-            f'problem {problem.id}: "{STATE}" is {found!r}; it must be a list of tokens, such as a stage with makes=StepStates() gives'
+            f'problem {problem.id}: "{STATE}" is {found!r}; it must be a list of token numbers; a stage with makes=StepStates() writes such lists'
         )
     return np.array(found, np.int32)

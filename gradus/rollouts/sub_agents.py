@@ -1,4 +1,4 @@
-"""Sub-agents: an episode gives an errand to a player with a separate context, and gets back only the finding."""
+"""Sub-agents: an episode gives a sub-task (an errand) to a player with a separate context, and gets back only the result (the finding)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gradus.types.spaces import Observation
 
 @dataclass(frozen=True)
 class SubAgents:
-    """The settings of an episode's errands (`Turn.errand`): their players, their turns, and whether players learn from their contexts.
+    """The settings of an episode's errands (`Turn.errand`): their players, their turns, and whether the contexts of these errands are trained on.
 
-    The trajectories of one role in all episodes of a problem are an auxiliary group. This group is judged and stored with the step, but left out of
+    The trajectories of one role in all episodes of a problem are an auxiliary group. This group is judged and stored with the step, but it does not count in
     the step's reward, accuracy and evaluation. `links` has the `parent` trajectory, the `role`, and the `turn` in which the parent sent the
-    sub-agent. The tokens of contexts that are not learned from are counted as "probe".
+    sub-agent. The tokens of contexts that are not trained on are counted as "probe".
     """
 
     players: Frozen[str] = Frozen()  # role -> player; a role without an entry is played by the player that sent it
@@ -45,7 +45,7 @@ def sent(errand: Errand, request: Request, index: int, turn: int, how: SubAgents
 
 
 def handed(errand: Errand, trajectory: Trajectory, parent: str, turn: int, group: str) -> Group:
-    """Returns the sub-agent's trajectory as an auxiliary group. Groups of one role and problem have the same key, so the world joins them."""
+    """Returns the sub-agent's trajectory as an auxiliary group. Groups of one role and problem have the same key, so the world joins these groups."""
     links = Frozen({**trajectory.links, "episode": parent, "parent": parent, "role": errand.role, "turn": turn})
     return Group(f"{group}/errand/{errand.role}", (trajectory.but(links=links),))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delta:
-    """logits of `base` + scale (logits of `plus` - logits of `minus`): gives `base` the difference that `plus` learned over `minus`."""
+    """logits of `base` + scale (logits of `plus` - logits of `minus`). The rule adds the difference between `plus` and `minus` to `base`."""
 
     plus: str
     minus: str
@@ -37,7 +37,7 @@ class Delta:
 def log_mean_exp_of_chance(chance_logits: Tensor, *, eta: float) -> Tensor:
     """Computes log E[exp(z / eta)] without overflow, for z in {0, 1} with p = P(z = 1) = sigmoid(x); x is `chance_logits`.
 
-    = log(1 + p (exp(1 / eta) - 1)) = logsumexp(x + 1 / eta, 0) - logsumexp(x, 0).
+    The result is log(1 + p (exp(1 / eta) - 1)) = logsumexp(x + 1 / eta, 0) - logsumexp(x, 0).
     """
     import torch
 
@@ -46,10 +46,10 @@ def log_mean_exp_of_chance(chance_logits: Tensor, *, eta: float) -> Tensor:
 
 @dataclass(frozen=True)
 class GuidedByQ:
-    """logits of `base` + Q / eta. Q is from the head `head` of `player`, which has one number per token of the vocabulary.
+    """The rule logits of `base` + Q / eta. The head `head` of `player` gives Q, one number per token of the vocabulary.
 
-    `form` "chance": the head is the logit of the probability of reward z = 1, and Q = eta log E[exp(z / eta)]. "mean": the head is the same,
-    and Q = E[z]. "value": the head is Q itself. If `top` is not 0, only the `top` tokens that are most likely under `base` can be drawn.
+    `form` "chance": the head is the logit of the probability of reward z = 1, and Q = eta log E[exp(z / eta)]. With "mean", the head is the same,
+    and Q = E[z]. With "value", the head is Q itself. If `top` is not 0, only the `top` tokens that are most likely under `base` can be drawn.
     """
 
     player: str = "value"
@@ -86,7 +86,7 @@ class GuidedByQ:
 
 @dataclass(frozen=True)
 class MixtureOfModels:
-    """log sum_k w_k softmax(logits of player k). The weights w_k are divided by their sum."""
+    """The log-probabilities log sum_k w_k softmax(logits of player k). The weights w_k are divided by their sum."""
 
     weights: Frozen[float]  # player -> weight; a request for the first player is drawn by this rule
 
@@ -122,7 +122,10 @@ class Banned:
 
     def __post_init__(self) -> None:
         if (not self.words and not self.sequences) or not all(self.words) or not all(self.sequences):
-            raise UserError("Banned: give at least one word or token sequence, and no empty ones")
+            raise UserError(
+                f"Banned has the words {self.words} and the sequences {self.sequences}; give at least one word or sequence, and no empty word "
+                "or sequence"
+            )
 
     @property
     def players(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Adds turns to contexts, and makes prompts of observations. Tokens are only appended; text is never retokenised."""
+"""Adds turns to contexts, and makes prompts from observations. Tokens are only appended; text is never retokenised."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def state_hash(turn: Turn) -> int:
 
 
 def plain(observation: Observation) -> str:
-    """Returns an observation as text for people: messages have no roles, media are "[image 48x48 ab12cd34]", arrays are name and shape."""
+    """Returns an observation as text for people: messages have no roles, a picture becomes "[image 48x48 ab12cd34]", and an array becomes its name and shape."""
     if isinstance(observation, str):
         return observation
     if isinstance(observation, Mapping):
@@ -30,7 +30,7 @@ def plain(observation: Observation) -> str:
 
 
 def identity(observation: Observation) -> str:
-    """Returns a text that is equal for equal observations. It consists of the words and the digests of media and arrays."""
+    """Returns a text that is equal for equal observations. This text consists of the words and the digests of media and arrays."""
     if isinstance(observation, Mapping):
         return "\n".join(f"{name} {digest_of('array', np.asarray(array))}" for name, array in sorted(observation.items()))
     media = () if isinstance(observation, str) else shown(observation)
@@ -52,9 +52,9 @@ def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
 
 
 def opening(messages: tuple[Message, ...], observation: Observation) -> Sequence[Message] | Mapping[str, np.ndarray]:
-    """Returns the instruction followed by an observation, in one user message if the user is the author of both. An empty observation adds nothing.
+    """Returns the instruction followed by an observation, in one user message if both are messages of the user. An empty observation adds nothing.
 
-    Arrays are returned without the instruction, because a controller reads none. An observation that is one user message with media is
+    Arrays are returned without the instruction, because a controller reads no text. An observation that is one user message with media is
     joined to the user message before it.
     """
     if isinstance(observation, Mapping):
@@ -122,7 +122,7 @@ def beyond(sampled: Context, count: int) -> Context:
     """Returns the piece of a sampled context after the first `count` tokens of its sequence."""
     cut = count - len(sampled.prefix)
     if cut < 0:
-        raise ValueError(f"the sample begins {-cut} tokens after the context that it continues")
+        raise ValueError(f"the sampled tokens begin {-cut} tokens after the end of the context; give the context that the sample continues")
     if cut == 0:
         return sampled
     gone = int(sampled.chosen[:cut].sum())

@@ -32,9 +32,9 @@ class Start:
 class MonteCarloValues:
     """Adds the streams `span` and `value` to the answers of `rollout`. `value` is the mean reward of `count` continuations that begin before the step.
 
-    A continuation is sampled by the player of the answer, with its settings, from the tokens before the step. The token limit covers the tokens before
-    the step too. A continuation whose reward is missing does not count; the value is 0 if all are missing. Answers of a group with the same tokens
-    before a step share its continuations, so the value before the first step is one number for the group.
+    The player of the answer samples each continuation from the tokens before the step, with the sampling settings of the answer. The token limit counts the
+    tokens before the step too. A continuation whose reward is missing does not count; the value is 0 if all rewards are missing. Answers of a group with the
+    same tokens before a step share its continuations, so the value before the first step is one number for the group.
 
     With `most`, only the first steps are estimated. The value of a later step is the answer's own reward. Metrics: `value` (mean over estimated
     states), `continuations` (per answer), and `spread` (mean deviation of the rewards of a state's continuations).

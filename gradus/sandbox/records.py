@@ -57,7 +57,7 @@ class Limits:
             self, wall=positive, cpu=positive, memory=positive, output="[0, inf)", disk=positive, processes="[1, inf)", files="[8, inf)"
         )
         if self.memory < 64 * MB:
-            raise UserError(f"Limits.memory is {self.memory} bytes; an interpreter needs {64 * MB} or more")
+            raise UserError(f"Limits.memory is {self.memory} bytes, but an interpreter needs {64 * MB} bytes; set {64 * MB} or more")
 
     @property
     def cpu_seconds(self) -> int:

@@ -14,8 +14,8 @@ from gradus.types.ranges import check_ranges
 def controlled(value: float, metric: float, *, target: float, rate: float, bound: float, by: str) -> float:
     """Returns the next value of a controlled number.
 
-    With `by` "factor", the next value is value (1 + rate e) with e = clip((metric - target) / |target|, -bound, bound). With "sum", it is value + rate (metric
-    - target).
+    With `by` "factor", the next value is value (1 + rate e) with e = clip((metric - target) / |target|, -bound, bound). With "sum", the next value
+    is value + rate (metric - target).
     """
     if by == "sum":
         return value + rate * (metric - target)
@@ -43,7 +43,7 @@ class Controlled:
     def __post_init__(self) -> None:
         check_ranges(self, bound="(0, inf]")
         if not self.low <= self.high:
-            raise UserError(f"Controlled.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"Controlled.low is {self.low}, which is above Controlled.high ({self.high}); set low to {self.high} or less")
         if self.by == "factor" and self.target == 0:
             raise UserError('Controlled.target is 0, but by="factor" divides by the target; set by="sum", or set another target')
 

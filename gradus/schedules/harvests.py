@@ -166,3 +166,26 @@ def answers(groups: Iterable[Group], *, cut: bool = False) -> Iterator[Trajector
             kept = t.player == "policy" and t.source == "policy" and t.trained and t.failed is None
             if kept and whole and (cut or t.ended not in _CUT):
                 yield t
+
+
+def accuracy_curves(groups: Iterable[Group]) -> tuple[list[Problem], np.ndarray]:
+    """Returns the problems, in the order of their first visits, and the share of right answers to each problem at each visit, float64 [N, K].
+
+    K is the smallest number of visits of a problem. Answers that a limit cut off count. If a visit has no answer, the value of the next visit counts; a
+    problem that still has a gap is left out.
+    """
+    found: dict[str, tuple[Problem, list[float]]] = {}
+    for group in (g for g in groups if not g.aside and g.trajectories):
+        problem = group.trajectories[0].problem
+        verdicts = [answer.right for answer in answers([group], cut=True)]
+        found.setdefault(problem.id, (problem, []))[1].append(float(np.mean(verdicts)) if verdicts else float("nan"))
+    count = min((len(curve) for _, curve in found.values()), default=0)
+    whole = [(p, curve) for p, visits in found.values() if not np.isnan(curve := filled(visits[:count])).any()]
+    return [p for p, _ in whole], np.array([curve for _, curve in whole], np.float64).reshape(len(whole), count)
+
+
+def filled(curve: Sequence[float]) -> np.ndarray:
+    """Returns the curve with each gap (NaN) replaced by the next value, [K]. A gap at the end, or before another gap, stays."""
+    values = np.array(curve, dtype=np.float64)
+    after = np.append(values[1:], np.nan)
+    return np.where(np.isnan(values), after, values)

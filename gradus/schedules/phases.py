@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Phase:
-    """A number of steps in which the fields in `values` have these values. All other fields have the values of the recipe."""
+    """A number of steps, and the values that some fields of the recipe have during these steps. All other fields have the values of the recipe."""
 
     steps: int = 100  # length of the phase; not used for the last phase, unless the phases are repeated
     values: Frozen[Any] = Frozen()  # dotted path -> value; a value is a number or a part

@@ -19,7 +19,7 @@ def ramp(position: float, points: tuple[tuple[float, float], ...], shapes: tuple
     """Returns the value at a position on the curve through `points`. The points are pairs (position, value), in rising order of positions.
 
     Between (p, a) and (q, b), let x be (position - p) / (q - p). The shape "linear" gives a + (b - a) x. The shape "cosine" gives a + (b - a) (1 - cos(pi x)) /
-    2. The shape "step" gives a. Before the first point, the result is the value of the first point. After the last point, it is the value of the last point.
+    2. The shape "step" gives a. Before the first point, the result is the value of the first point. After the last point, the result is the value of the last point.
     """
     after = bisect_right([p for p, _ in points], position)
     if after in (0, len(points)):
@@ -34,7 +34,7 @@ def ramp(position: float, points: tuple[tuple[float, float], ...], shapes: tuple
 class Ramp:
     """Changes the number at `path` along `points`, which are pairs of a step and a value. A step is the number of finished steps, so the first step is 0.
 
-    If the field takes only whole numbers, it gets the nearest whole number.
+    A field that takes only whole numbers gets the nearest whole number.
     """
 
     path: str  # such as objective.kl.coefficient

@@ -38,7 +38,7 @@ class Harvest(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """Trains one recipe of several. At its end the policy is evaluated and saved, and `makes` reads the trajectories of the stage.
+    """One recipe of several that run in turn. At the end of the stage, the policy is evaluated and saved, and `makes` reads the trajectories of the stage.
 
     A stage begins with new optimisers, and its parts begin with empty states. Only a curriculum continues from the stage before, if both curricula have the
     same class and draw from the same source. Copies of the policy (such as a KL reference) are copies of the policy at the start of the stage.
@@ -101,7 +101,7 @@ class Stages:
         return self.repeat * sum(map(most_steps, self.stages.values()))
 
     def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
-        """Returns the recipe itself, because a run with stages replaces the whole recipe by the recipe of the current stage."""
+        """Returns the recipe unchanged, because a run with stages replaces the whole recipe by the recipe of the current stage."""
         return recipe, ()
 
 

@@ -25,7 +25,7 @@ def steered(temperature: float, entropy: float, target: float, vocabulary: int) 
 
 
 def annealed(progress: float, factor: float) -> float:
-    """Returns (1 - f) (1 + cos(pi t)) / 2 + f: 1 at the progress t = 0, and `factor` at t = 1.
+    """Returns (1 - f) (1 + cos(pi t)) / 2 + f: f is `factor`. The result is 1 at the progress t = 0, and f at t = 1.
 
     >>> annealed(0.0, 0.9), annealed(1.0, 0.9)
     (1.0, 0.9)
@@ -51,7 +51,7 @@ class SteadyEntropy:
     def __post_init__(self) -> None:
         check_ranges(self, vocabulary="[3, inf)", end="[0, 1]", factor="(0, 1]", low="(0, inf)", high="(0, inf)")
         if self.low > self.high:
-            raise UserError(f"SteadyEntropy.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"SteadyEntropy.low is {self.low}, which is above SteadyEntropy.high ({self.high}); set low to {self.high} or less")
 
     def start(self) -> dict[str, Any]:
         return {"temperature": None, "first": None}

@@ -59,7 +59,7 @@ class Together:
 
 
 def _refuse_common(paths: dict[str, Any]) -> None:
-    """Raises UserError if two names have a common path, or if a path of one lies within a path of the other."""
+    """Raises UserError if two names have a common path, or if a path of one name lies within a path of the other name."""
     for (one, mine), (other, theirs) in combinations(paths.items(), 2):
         if common := next((p for p in mine if _meets(p, theirs)), None):
             raise UserError(f"Together.parts: {one} and {other} both set {common}; leave one of them out, or write the points of both in one Ramp")

@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 class Warmup:
     """Uses `update` in place of the recipe's own update for the first `steps` steps, then the unchanged recipe.
 
-    If `update` is a wrapper without an inner update, such as `OnlyPlayers(update=None)`, it wraps the recipe's own update.
+    If `update` is a wrapper without an inner update, such as `OnlyPlayers(update=None)`, `update` wraps the recipe's own update.
     """
 
     steps: int = 50  # number of steps with `update`; 0: none

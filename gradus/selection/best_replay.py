@@ -18,9 +18,9 @@ from gradus.types.ranges import check_ranges
 class BestReplay:
     """Keeps the `size` best different answers to each problem.
 
-    With probability `share`, a problem trains on answers from the buffer instead of its new answers.
+    With probability `share`, answers from the buffer replace the new answers to a problem in the training.
 
-    The number of answers from the buffer is the number of new answers in the group. They are drawn without replacement.
+    As many answers are drawn from the buffer as the group has new answers, without replacement.
     """
 
     share: float = 0.5

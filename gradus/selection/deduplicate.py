@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class RightAndDistinct:
-    """Keeps the right trajectories of each group without duplicates. Of equal trajectories, the earliest stays. Drops groups without a right trajectory."""
+    """Keeps the right trajectories of each group without duplicates. If trajectories are equal, the first one stays. Drops groups without a right trajectory."""
 
     pattern: str | None = None  # regular expression: answers with equal matches are duplicates. If it is None or has no match, the tokens are compared
     count: int | None = None  # keeps at most this number of answers per group, the earliest first; None: all

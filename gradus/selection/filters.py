@@ -65,7 +65,7 @@ class Mixed:
 
 @dataclass(frozen=True)
 class BestAndWorst:
-    """Keeps the best and the worst trajectory of each group, in that order. Of equal trajectories it takes the earliest.
+    """Keeps the best and the worst trajectory of each group, in that order. If trajectories have equal rewards, the earliest is taken.
 
     Drops groups with equal rewards.
     """
@@ -84,7 +84,7 @@ class BestAndWorst:
 
 @dataclass(frozen=True)
 class Best:
-    """Keeps the `count` best trajectories of each group, if their reward is above `above`. Of equal trajectories it takes the earlier one."""
+    """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier one is taken."""
 
     count: int = 1
     above: float | None = None  # None: no lower bound on the reward
@@ -103,7 +103,7 @@ class Best:
 
 @dataclass(frozen=True)
 class KeptByRank:
-    """Ranks the answers of each group by reward, and keeps the ranks that `rule` names. Of equal rewards the earlier answer has the better rank.
+    """Ranks the answers of each group by reward, and keeps the ranks that `rule` names. If rewards are equal, the earlier answer has the better rank.
 
     Reference: Shen and Zhang, Policy Filtration in RLHF, arXiv:2409.06957, section 4.
     """
@@ -120,7 +120,7 @@ class KeptByRank:
 
 
 def of_rank(ranked: Sequence[Trajectory], rule: Ranks, key: Key) -> tuple[Trajectory, ...]:
-    """Returns the answers that a rule keeps. `ranked`: at least one answer, best first. An answer is kept once, also if it is the best and the worst."""
+    """Returns the answers that a rule keeps. `ranked`: at least one answer, best first. An answer that is both the best and the worst is kept once."""
     if len(ranked) == 1 or rule == "best":
         return (ranked[0],)
     other = ranked[-1] if rule == "best_and_worst" else key.choice(ranked[1:])
@@ -128,9 +128,9 @@ def of_rank(ranked: Sequence[Trajectory], rule: Ranks, key: Key) -> tuple[Trajec
 
 
 def balanced(right: Sequence[bool], count: int) -> list[int]:
-    """Returns the indices of `count` answers, in order: the first right and the first wrong ones, half of each kind.
+    """Returns the indices of `count` answers, in order: the first right answers and the first wrong answers, half of each kind.
 
-    If there are too few of one kind, the other kind fills the rest. With fewer than `count` answers all are chosen.
+    If there are too few of one kind, the other kind fills the rest. If there are fewer than `count` answers, all are chosen.
 
     >>> balanced([False, False, False, True], 2)
     [0, 3]

@@ -24,7 +24,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Draws every unit with equal probability. If `again` is False, it draws min(count, n) different units."""
+    """Draws every unit with equal probability. If `again` is False, the law draws min(count, n) different units."""
 
     again: bool = False  # whether one draw may contain a unit several times
 

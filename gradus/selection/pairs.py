@@ -40,7 +40,7 @@ class Criterion(Protocol):
     def decides(self, better: Trajectory, other: Trajectory) -> bool | None:
         """Whether `better` is preferred. The level of `better` is at least that of `other`.
 
-        If the result is False, the next criterion decides. If it is None, the two trajectories do not form a pair.
+        If the result is False, the next criterion decides. If the result is None, the two trajectories do not form a pair.
         """
         ...
 
@@ -166,8 +166,8 @@ def copied(trajectory: Trajectory, pair: int, preferred: bool) -> Trajectory:
 class RightWrongPair:
     """Makes one pair of a right and a wrong trajectory per group, with the right one first. Drops groups that lack right or wrong trajectories.
 
-    `pairs`: "random"; "balanced": the least difference of lengths; "longest": the longest right and the shortest wrong one; "shortest": the reverse. Of
-    equal pairs the first is taken.
+    `pairs` is the rule. "random" draws a pair. "balanced" takes the pair with the least difference of lengths. "longest" takes the longest right and the shortest
+    wrong trajectory, and "shortest" the shortest right and the longest wrong trajectory. If pairs are equal by this rule, the first is taken.
     """
 
     pairs: Literal["random", "balanced", "longest", "shortest"] = "random"

@@ -1,4 +1,4 @@
-"""Replay of transitions: trains again on single steps of earlier or recorded episodes, in many rounds per step."""
+"""Replay of transitions: trains again on single transitions of earlier or recorded episodes, in many rounds per training step."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TransitionReplay:
     A round is a trajectory of `batch` rows, which are drawn with repetition.
 
     Rows are numbered from 0 in the order in which they were collected; recorded rows (source "replay") are numbered from -1 down. A round has the streams
-    `reward`, `done`, `next.NAME`, `row` and `key`. `done` is 1 if the episode terminated; a truncated episode is not done. `key` is the key of the draws in the
-    round. If the action space is a Box, there is also `action`. Recorded rows may also have `to_go`.
+    `reward`, `done`, `next.NAME`, `row` and `key`. `done` is 1 if the episode terminated; a truncated episode is not done. `key` is the key of the random draws
+    in the round. If the action space is a Box, there is also `action`. Recorded rows may also have `to_go`.
     """
 
     size: int = 1_000_000  # rows that are kept
@@ -41,7 +41,7 @@ class TransitionReplay:
         check_ranges(self, size="[1, inf)", batch="[1, inf)", per_row="[0, inf)", idle="[0, inf)", warmup="[0, inf)")
 
     def check_task(self, task: Any) -> None:
-        """Raises UserError if the task's world shows text."""
+        """Raises UserError if the task's environment shows text."""
         check_arrays(self, task)
 
     def start(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def rows_of(trajectory: Trajectory) -> Rows:
 
 
 def _rows_in(context: Context, name: str, last: bool) -> Rows:
-    """Returns the transitions of a context. `last`: whether its last action terminated the episode."""
+    """Returns the transitions of a context. `last`: whether the last action of the context terminated the episode."""
     places = context.action_positions
     rows: Rows = {}
     for seen in context.shown:

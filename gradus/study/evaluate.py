@@ -147,7 +147,7 @@ def _voted(group: Group) -> float:
 def vote(trajectory: Trajectory, ok: bool) -> Hashable | None:
     """Returns the vote of a completion. All right completions have the same vote.
 
-    A wrong completion votes for its final answer. If it has no final answer, its vote is None.
+    A wrong completion votes for its final answer. A wrong completion without a final answer has the vote None.
     """
     if ok:
         return True

@@ -37,11 +37,10 @@ class HeldOut:
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
         """Returns the metrics of an evaluation, such as "held_out/accuracy", "held_out/reward" and "held_out/length".
 
-        "held_out/greedy" is present if `greedy` is set. "held_out/failed" is present if any answer failed, which means that it has no reward.
-        "held_out/problems" is the number of problems. "held_out/low" and "held_out/high" are the bounds of the 95 % interval of the accuracy over these
-        problems. With `by`: "held_out/COLUMN/VALUE" is the accuracy on the problems with that value.
-        If no sampled answer has a reward and `max_failed` is below 1, raises UserError before greedy answers are sampled, because an accuracy of 0 would be
-        false.
+        "held_out/greedy" is present if `greedy` is set. "held_out/failed" is present if at least one answer has no reward. "held_out/problems" is the number of
+        problems. "held_out/low" and "held_out/high" are the bounds of the 95 % interval of the accuracy over these problems. With `by`, "held_out/COLUMN/VALUE"
+        is the accuracy on the problems with that value. If no sampled answer has a reward and `max_failed` is below 1, raises UserError before greedy answers
+        are sampled. In this case, an accuracy of 0 would be false.
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         groups = without_aside(await run.memory.answer(recipe, requests, world))

@@ -1,9 +1,9 @@
 """Intervals of means over few problems. Each problem gives one value, which is the mean over the problem's answers.
 
 A percentile bootstrap of n equal values has width 0, even for n = 1. So other intervals are used:
-- right or wrong, one answer per problem: Clopper and Pearson's exact interval. Its coverage is at least the level for every n.
+- right or wrong, one answer per problem: Clopper and Pearson's exact interval. Its coverage is at least the required level for every n.
 - shares in [0, 1], several answers per problem: two problems with share 0 and two with share 1 are added (Agresti and Coull's "plus four"
-  for proportions). The added problems keep the width above 0, and their weight goes to 0 if n grows.
+  for proportions). The added problems keep the width above 0, and their weight goes to 0 as n grows.
 - numbers without bounds (rewards, lengths): Student's t interval. A single problem has no interval.
 """
 
@@ -24,9 +24,9 @@ _HALVINGS = 60  # number of halvings of [0, 1], enough for the precision of floa
 
 
 def of_shares(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
-    """Returns the mean of the values, one in [0, 1] per problem, and its interval.
+    """Returns the mean of the values and its interval. `values` has one number in [0, 1] per problem.
 
-    The interval is exact if all values are 0 or 1; else it uses four added problems.
+    The interval is exact if all values are 0 or 1; else the interval uses four added problems.
     """
     values = np.asarray(values, dtype=np.float64)
     if np.isin(values, (0.0, 1.0)).all():

@@ -1,11 +1,11 @@
 """Leakage: held-out problems in the training set.
 
-A held-out problem leaks if a training prompt is the same apart from case, spacing and punctuation, or if one training prompt contains most
-of its n-grams.
+A held-out problem leaks if a training prompt is the same apart from case, spacing and punctuation, or if one training prompt contains most n-grams of the
+held-out prompt.
 
 Many prompts of a task share words such as "How many ... in all?". Such words are no evidence of a leak. So if there are at least 20 prompts, n-grams that occur
-in more than a tenth of all prompts do not count. A short prompt counts as nearly the same as a training prompt only if the training prompt contains all its
-numbers. For example, 2 + 47 is not 2 + 48.
+in more than a tenth of all prompts do not count. A short prompt counts as nearly the same as a training prompt only if the training prompt contains all numbers
+of the short prompt. For example, 2 + 47 is not 2 + 48.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def numbers(found: Sequence[str]) -> Counter[str]:
 
 
 def digest(found: Sequence[str], media: Sequence[Media] = ()) -> str:
-    """Returns a hash of a prompt's tokens and media. Equal text with different pictures has different hashes."""
+    """Returns a hash of a prompt's tokens and media. Equal texts with different pictures have different hashes."""
     return hashlib.blake2b("\x1f".join([*found, *(f"\x1e{m.digest}" for m in media)]).encode(errors="replace"), digest_size=16).hexdigest()
 
 
@@ -187,7 +187,7 @@ def _best(
 def problems_of(source: Source, level: float | None, most: int, key: Key) -> list[Problem]:
     """Returns all problems of a finite source, or the first `most` problems of an endless source.
 
-    If an endless source cannot draw this number, the number is halved until it can.
+    If an endless source cannot draw so many problems, the number is halved until the source can.
     """
     count = most if source.size is None else source.size
     while True:

@@ -74,7 +74,7 @@ def last_rows(group: Group, rows: Mapping[str, np.ndarray]) -> np.ndarray:
 def pair_accuracy(scores: Sequence[float] | np.ndarray, rewards: Sequence[float] | np.ndarray) -> float | None:
     """Returns the share of pairs whose scores have the same order as their rewards.
 
-    Only pairs with different rewards count. A pair with equal scores counts as one half. Returns None if there is no such pair.
+    Only pairs with different rewards count. A pair with equal scores counts as one half. Returns None if no pair has different rewards.
 
     >>> pair_accuracy([3.0, 1.0, 1.0], [1.0, 1.0, 0.0])  # of the two pairs one is right and one undecided
     0.75

@@ -33,9 +33,8 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
     The estimate is unbiased. The estimate uses n samples, of which c are right.
 
-    Raises: ValueError unless 0 <= c <= n and 1 <= k <= n.
-    Reference: Chen et al., Evaluating Large Language Models Trained on Code, arXiv:2107.03374, eq. 1; computed as a product of k factors
-    to avoid large binomials.
+    Raises: ValueError unless 0 <= c <= n and 1 <= k <= n. Reference: Chen et al., Evaluating Large Language Models Trained on Code, arXiv:2107.03374, eq. 1.
+    The function computes a product of k factors, to avoid large binomials.
 
     >>> pass_at_k(samples=4, right=1, k=2)  # 1 - C(3, 2) / C(4, 2) = 1 - 3 / 6
     0.5
@@ -53,7 +52,7 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float:
-    """Returns 1 if the most frequent answer is right, 0 if it is wrong.
+    """Returns 1 if the most frequent answer is right, and 0 if this answer is wrong.
 
     If several answers are equally frequent, returns the share of right samples among them.
 

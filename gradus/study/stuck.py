@@ -1,6 +1,6 @@
-"""Finds from its metrics whether a run learns nothing.
+"""Finds from the metrics of a run whether the run learns nothing.
 
-The reasons are: no reward, no group with two different rewards, or weights that hardly change.
+The possible reasons are: no reward, no group with two different rewards, or weights that hardly change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stuck(metrics: Sequence[Row], recipe: Recipe) -> str | None:
 
 
 def without_signal(rows: Sequence[Row], recipe: Recipe) -> str | None:
-    """Returns a sentence if in at least `FEW` steps no group had two different rewards. In addition, all rewards are 0 or no gradient is above `NO_PUSH`.
+    """Returns a sentence if there are at least `FEW` steps, no group had two different rewards, and either all rewards are 0 or no gradient is above `NO_PUSH`.
 
     Returns None if all answers are right, or if the recipe has no advantages and only shows its rewards.
     """

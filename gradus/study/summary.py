@@ -20,7 +20,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
 
     All numbers except rollouts leave out trajectories that are not trained on. If the policy sampled any trajectory itself, reward, accuracy, length
     and truncated also leave out given trajectories. Auxiliary groups (`Group.aside`) count in rollouts and in their own numbers (aside/reward,
-    ...), but in no other number. If no trajectory of an auxiliary group is trained on, as for a sub-agent, all its trajectories count there.
+    ...), but in no other number. If no trajectory of an auxiliary group is trained on, as for a sub-agent, all its trajectories count in its own numbers.
     """
     rollouts = sum(len(g.trajectories) for g in groups)
     learned = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]

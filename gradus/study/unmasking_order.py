@@ -19,7 +19,7 @@ def places(order: np.ndarray) -> np.ndarray:
 def local_at(order: np.ndarray, k: int) -> float:
     """Returns local@k, over the steps after the first k.
 
-    It is the share of these steps in which the last k + 1 filled places are neighbours, from left to right.
+    local@k is the share of these steps in which the last k + 1 filled places are neighbours, from left to right.
 
     >>> local_at(np.array([0, 1, 2, 3]), 1), local_at(np.array([3, 2, 1, 0]), 1)
     (1.0, 0.0)

@@ -236,7 +236,7 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
     if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two may share one core, as in a test
         raise UserError(f"--processes is {processes}, but this machine has {os.cpu_count()} cores; give at most {most} processes")
     if launched and processes not in (1, launched[1]):
-        raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]}; leave --processes out under torchrun")
+        raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]} processes; leave --processes out under torchrun")
     if not launched and processes == 1:
         yield run
         return

@@ -25,7 +25,7 @@ def demonstrated(episode: Playable, actions: Sequence[str]) -> list[tuple[str, s
     pairs, turn = [], episode.first
     for action in actions:
         if turn.terminated or turn.truncated:
-            raise ValueError(f"the episode ended before {action}")
+            raise ValueError(f"the episode ended before the action {action} of the demonstration")
         pairs.append((str(turn.observation), action))
         turn = episode.play(action)
     if not turn.terminated or turn.reward <= 0:
@@ -38,9 +38,8 @@ def rehearsed(
 ) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
     """Plays an episode with sub-agents: the main agent with `actions`, and each errand with its actions in `helpers`, in order.
 
-    Returns: (observation, action) of the main agent's turns, in which the finding of an errand is the observation. Also returns for each errand a
-    mapping with its `role`, `turn`, `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode does not end with a
-    reward above 0.
+    Returns (observation, action) for each turn of the main agent; after an errand, the observation is its finding. Also returns, for each errand, a mapping
+    with its `role`, `turn`, `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode does not end with a reward above 0.
     """
     pairs, errands, turn, left = [], list[dict[str, Any]](), episode.first, iter(helpers)
     for number, action in enumerate(actions):
@@ -54,7 +53,7 @@ def rehearsed(
             theirs.append((str(seen.observation), words))
             seen = inner.play(words)
         if not seen.terminated:
-            raise ValueError(f"the errand of {action} does not end")
+            raise ValueError(f"the errand that {action} starts does not end; give it more actions")
         errands.append({"role": turn.errand.role, "turn": number, "prompt": turn.errand.prompt, "demonstration": theirs})
         turn = replace(turn, observation=seen.observation)
     if not turn.terminated or turn.reward <= 0:

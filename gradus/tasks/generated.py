@@ -21,7 +21,7 @@ _TRIES = 2000  # draws in a row without a new problem of the right split, after 
 
 @dataclass(frozen=True)
 class Draft:
-    """The output of a generator. `content` decides the split. Two forms of one puzzle, such as 47+85 and 85+47, have the same `content`."""
+    """The output of a generator. `content` decides whether the problem is held out. Two forms of one puzzle, such as 47+85 and 85+47, have the same `content`."""
 
     question: str
     answer: Any
@@ -75,8 +75,8 @@ class Generated:
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """Draws the problems at these indices. A training level between two levels, such as 2.3, gives level 3 with chance 0.3, else level 2.
 
-        Key and index decide which of the two it is. Raises UserError for an unknown level, for a held-out level that is not whole, and for more
-        held-out problems than _MOST or than the level has.
+        Key and index determine which of the two levels the problem has. Raises UserError for an unknown level, for a held-out level that is not whole, and for
+        more held-out problems than _MOST, or than exist at the level.
         """
         level = self.default if level is None else level
         if level is not None:
@@ -88,7 +88,7 @@ class Generated:
             raise UserError(f"task {self.task}: level {level:g} was given for the evaluation; give a whole number, because only whole levels have held-out problems")
         level = None if level is None else int(level)
         if max(indices, default=0) >= _MOST:
-            raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems are needed, but the most is {_MOST}; set a smaller number of problems")
+            raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems are needed, but at most {_MOST} are possible; set a smaller number of problems")
         drafts = _held_out(self, level, key).first(max(indices, default=-1) + 1)
         if max(indices, default=-1) >= len(drafts):
             raise UserError(
@@ -143,7 +143,7 @@ def _at(level: int | None) -> str:
 
 
 def _larger(level: int | None) -> str:
-    return "choose options of the task that allow more problems" if level is None else "take a higher level"
+    return "choose options of the task that allow more problems" if level is None else "take a higher level or other options of the task"
 
 
 def _tries(source: Generated, level: int | None, key: Key) -> Iterator[Draft]:
@@ -204,8 +204,8 @@ def generated_task(
 ) -> Task:
     """Makes a task whose training source and held-out source use the same generator, but have no content in common.
 
-    `max_tokens`: the limit of a completion, which is the number of characters of a worked solution and some more. `chance`: the accuracy of a guess
-    at the level.
+    `max_tokens`: the limit on the tokens of a completion. It is a little larger than the number of characters of a worked solution. `chance`: the accuracy of a
+    guess at the level.
     """
     check_level(name, level, levels)
     source = Generated(name, make, level, levels)

@@ -1,4 +1,4 @@
-"""A source of several kinds of problems in turn, each with its own generator."""
+"""A source that gives several kinds of problems in turn. Each kind has its own generator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SeveralKinds:
         return tuple(self.sources)
 
     def draw_arm(self, arm: str, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        """Draws the problems of one kind at these indices, with its name in `meta`. Raises UserError for an unknown kind."""
+        """Draws the problems of one kind at these indices, with the kind's name in `meta`. Raises UserError for an unknown kind."""
         if arm not in self.arms:
             raise unknown("arm", arm, self.arms, "This task has several kinds")
         source = self.sources[arm]

@@ -68,8 +68,8 @@ class Subject:
         return range(self.effort.problems if source.size is None else min(self.effort.problems, source.size))
 
     def draw(self, level: float | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
-        """Draws problems of a level. Each call draws them again. Without `indices`, these are the first problems; without `key`, the seed gives the
-        key."""
+        """Draws problems of a level. Each call draws them again. Without `indices`, draws the first problems. Without `key`, the seed
+        determines the key."""
         source = self.task.source
         return source.draw(self.indices(source) if indices is None else indices, level, self.key if key is None else key)
 
@@ -90,7 +90,7 @@ class Subject:
     def references(self, problem: Problem) -> list[tuple[str, ...]]:
         """Returns the right answers to a problem; the list is empty if no answer is known.
 
-        Each answer is a tuple of forms; the verifier must accept at least one of them. A worked solution has one form. A bare answer gets
+        Each answer is a tuple of forms; the verifier must accept at least one form. A worked solution has one form. A bare answer gets
         all usual forms, because the required form depends on the verifier.
         """
         if self.right is not None:

@@ -39,7 +39,7 @@ def check_task(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Tests a task against its contract. If the task has an environment, it also tests the environment against the environment's contract.
+    """Tests a task against its contract. If the task has an environment, also tests the environment against the contract of environments.
 
     Args: `task`: a Task or its name (with a name, the task is also made in another process, which has other hashes). `right`: a function that returns
     answers to a problem that must be judged 1.0 (None: the worked solution, else the answer). `wrong`: a function that returns answers that must not
@@ -204,7 +204,7 @@ def kept_apart(subject: Subject) -> Checked:
 
 
 def right_answers(subject: Subject) -> Checked:
-    """The verifier accepts every reference answer, also if it judges the answer a second time."""
+    """The verifier accepts every reference answer, both at the first and at the second judgement."""
     return _references("reference answers", subject, subject.problems)
 
 

@@ -58,7 +58,7 @@ class Limits:
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", frozenset(self.allow))
         if not 0 < self.seconds < 86400:
-            raise UserError(f"limits: seconds is {self.seconds}; give the processor time of a call in seconds, above 0 and less than a day")
+            raise UserError(f"limits: seconds is {self.seconds}; give the largest processor time of a call in seconds, above 0 and less than a day")
         if self.memory < 0:
             raise UserError(f"limits: memory is {self.memory}; give a number of MiB, or 0 for no limit")
         for name in self.allow:
@@ -67,12 +67,12 @@ class Limits:
 
     @property
     def clock(self) -> float:
-        """The limit of a call by the clock, in seconds."""
+        """The limit of a call in seconds of wall-clock time."""
         least = 60.0 if "process" in self.allow else 2.0  # other processes have their own limits
         return self.wall or max(least, PATIENCE * self.seconds)
 
     def freely(self, seconds: float) -> Limits:
-        """Returns limits for calls with plain input: all resources, at least `seconds` of processor time, and at least twice as long by the clock."""
+        """Returns limits for calls with plain input: all resources, at least `seconds` of processor time, and at least twice as many seconds of wall-clock time."""
         return replace(self, seconds=max(seconds, self.seconds), allow=frozenset(REACHES), wall=max(self.clock, 2 * seconds))
 
 
@@ -98,7 +98,7 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
     """Makes `call(prepare(i))` for every i from `start` to `count` - 1, and yields one Call for each, in order.
 
     Args: `call`: returns a value that JSON can store. `prepare`: makes the argument, without watch and time limit; for equal i it returns equal
-    values. If a call ends its process or takes too long, its Call has an error. If the limit that it exceeded is below DOUBTED seconds, the call is
+    values. If a call ends its process or takes too long, its Call has an error. If the exceeded limit is below DOUBTED seconds, the call is
     made a second time before it counts as too long. After LOST calls with such an error, or after WASTED seconds for calls that took too long, the
     remaining calls are not made, and the last Call is marked as `final`.
     Raises: UserError if the system cannot fork.
@@ -195,7 +195,7 @@ def _serve(
 
 
 def _alone(limits: Limits) -> None:
-    """Separates a fork from its parent: it gets no input and no output, default signal handlers, one thread and bounded memory."""
+    """Separates a fork from its parent: the fork gets no input and no output, default signal handlers, one thread and bounded memory."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)

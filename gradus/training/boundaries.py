@@ -58,12 +58,12 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
 
 
 def over(run: Run, done: int) -> bool:
-    """Whether the run, or its stage, has done all its steps. With a budget, whether the budget is spent."""
+    """Returns whether the run, or its stage, has done all its steps. With a budget, returns whether the budget is spent."""
     return done >= run.length if run.budget is None else run.progress >= 1
 
 
 def paused(run: Run) -> bool:
-    """Whether the run has reached the amount of its pause. A paused run is saved and returned."""
+    """Returns whether the run has done the steps, or spent the budget, after which it must pause. A paused run is saved and returned."""
     if run.pause is None:
         return False
     return (run.step if run.pause.unit == "steps" else run.spent()[-1]) >= run.pause.amount

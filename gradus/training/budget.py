@@ -23,9 +23,9 @@ UNCOUNTED = ("evaluate", "agreement")  # a budget does not count tokens with the
 class Budget:
     """An amount of one unit, and the number of evaluations (`points`) at equal shares of the amount.
 
-    `steps`: training steps. `tokens`: all tokens that are sampled, scored or trained on, for every player. A token that is used again counts again. Evaluations
-    and the check of the rollout mismatch do not count. `rollouts`: all trajectories, including those that are not trained on. `seconds`: the time of rollouts
-    and updates, without evaluations.
+    `steps`: training steps. `tokens`: all tokens that are sampled, scored or trained on, for every player. A token that is used again counts again. Tokens
+    of evaluations and of the check of the rollout mismatch do not count. `rollouts`: all trajectories, including those that are not trained on. `seconds`: the
+    time of rollouts and updates, without evaluations.
     """
 
     unit: str

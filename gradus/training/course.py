@@ -56,7 +56,7 @@ def staged(recipe: Recipe) -> bool:
 def course(recipe: Recipe, task: Task, load: Callable[[str], Task]) -> tuple[Leg, ...]:
     """Returns all legs of the run in order. If a stage is impossible, raises UserError with a remedy.
 
-    Args: task: the run's task; load: a function that returns the task with a name, for stages that name a task.
+    Args: task: the run's task; load: a function that returns the task of a given name, for stages that name a task.
     """
     stages = recipe.schedule
     _check_read(recipe, stages)
@@ -229,7 +229,7 @@ def refuse_processes(recipe: Recipe, processes: int) -> None:
 
 
 def _check_read(recipe: Recipe, stages: Stages) -> None:
-    """Raises UserError if no stage reads a part of the run's recipe, or if the first stage is a Merge."""
+    """Raises UserError if the run's recipe has a part that no stage reads, or if the first stage is a Merge."""
     first = next(iter(stages.stages))
     if isinstance(stages.stages[first], Merge):
         raise UserError(f"stage {first} is a Merge and comes first, so there are no models to merge; move the stages that {first} names before it")
@@ -266,7 +266,7 @@ def check_ends(leg: Leg) -> None:
         return
     if leg.recipe.study is None:
         raise UserError(
-            f"the metric {metric} ends stage {leg.name}, but no part measures it, because its recipe has no study or task {leg.task.name} has "
+            f"the metric {metric} ends stage {leg.name}, but no evaluation measures it, because the recipe of the stage has no study, or task {leg.task.name} has "
             "no answers; set study=HeldOut() with a reward, or until=Steps(n)"
         )
     if not leg.recipe.setting.eval_every:
@@ -278,8 +278,8 @@ def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
         raise UserError(f"stage {name}: makes is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: makes is {named(makes)}, which has no {lacking}; add it: a harvest needs a method rows(groups) and a field provides "
-            "(a set of columns)"
+            f"stage {name}: makes is {named(makes)}, which has no {lacking}; a harvest needs a method rows(groups), and a field provides with the set "
+            "of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(

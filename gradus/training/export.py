@@ -118,7 +118,7 @@ def _export_card(run: Path | str, target: Path | str, which: str, *, replace: bo
 def _model(run: Path | str, which: str) -> Path:
     """Returns the folder of a run's "final" or "best" model. Raises UserError if the run has no such model."""
     if which == "best" and is_run(Path(run)) and RunFolder.open(run).model("best") is None:
-        raise UserError(f"{run} has no best model, because no later evaluation was better than the first; leave --best out to export the last model")
+        raise UserError(f"{run} has no best model, because no evaluation after the first gave a better score; leave --best out to export the last model")
     source = model_of(run, which)
     if source is None or not is_run(Path(run)):
         raise UserError(f"{run} contains no run; give the folder that you named with --run")

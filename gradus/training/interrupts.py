@@ -1,7 +1,7 @@
-"""Ends a run early because of a signal or the time limit. The run saves before it ends; a second signal ends it at once.
+"""Ends a run early because of a signal or the time limit. The run saves before it ends; a second signal ends the run at once.
 
-A run has a complete state only at step boundaries. If a stop comes when a step samples or judges, this work is discarded, and the run saves the state from the
-start of the step. If a stop comes when weights change or a checkpoint is written, the stop waits for the end of this work. The resumed run repeats the
+A run has a complete state only at step boundaries. If a stop comes during sampling or judging, this work is discarded, and the run saves the state from the
+start of the step. If a stop comes while weights change or a checkpoint is written, the stop waits for the end of this work. The resumed run repeats the
 discarded step, so a stop does not change the result in any byte.
 """
 
@@ -49,7 +49,7 @@ def seconds_of(text: str) -> float:
 
 
 def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles the errors of an event loop that no code awaits. The function ignores errors that end a run, because other code reports these errors."""
+    """Handles those errors of an event loop that no code awaits. Ignores errors that end a run, because other code reports them."""
     if not isinstance(context.get("exception"), (KeyboardInterrupt, asyncio.CancelledError)):
         loop.default_exception_handler(context)
 
@@ -127,7 +127,7 @@ class Stop:
     def saving(self) -> Iterator[None]:
         """A context manager in which no stop can interrupt the writing of a checkpoint.
 
-        The context manager measures the time that saving takes. If a stop was requested in the meantime, it raises Cut at its end.
+        The context manager measures the time that saving takes. If a stop was requested in the meantime, the context manager raises Cut at its end.
         """
         self._holds += 1
         began = self.clock()

@@ -32,7 +32,7 @@ ROOTS = ("curriculum", "rollout", "selection", "credit", "reward", "schedule", "
 def roots(recipe: Any) -> Iterator[tuple[str, Any]]:
     """Gives (path, part) for every part of a recipe that may have a state or may contain parts with a state.
 
-    The part at `credit` is the policy's credit rule.
+    The path `credit` belongs to the policy's credit rule, even if the player `policy` has its own rule.
     """
     players = getattr(recipe, "players", {})
     own = getattr(players.get("policy"), "credit", None)

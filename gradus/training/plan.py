@@ -124,7 +124,7 @@ TASKS = _Makers()
 def form_of_prompts(planned: Plan, task: str) -> dict[str, str]:
     """Returns the run's option `prompt` if `task` is data; {} for other tasks, or if the run has no such option.
 
-    The model has learned this form of prompts, so problems of another file should have it too.
+    The model has learned this form of prompts, so problems of another file should have the same form.
     """
     from gradus.tasks.data.loaders import is_data
 
@@ -137,7 +137,7 @@ def load_task(spec: str | Any, options: Mapping[str, str] | None = None) -> Task
 
     Args: spec: a name, a file of problems, FILE.py:NAME, a data set, a mixture such as "arithmetic:3,countdown:1", or rows (a list of dictionaries or
     a `datasets.Dataset`); options: arguments of the task's maker, or values of dotted fields of the task.
-    Raises: UserError for an unknown task or option; the message names similar names.
+    Raises: UserError for an unknown task or option; the message lists similar names.
 
     >>> load_task("arithmetic", {"level": "2"}).name
     'arithmetic'
@@ -185,7 +185,8 @@ def rows_or_name(task: Any) -> str | InMemory:
 def task_of(planned: Plan) -> Task:
     """Loads the task of a plan.
 
-    A run of an older version keeps its split of files. If its text prompts have no form, they remain user messages.
+    A run of an older version keeps its split into training and held-out rows. If the plan of such a run has no form of text prompts, its text prompts remain
+    user messages.
     """
     from gradus.tasks.data.loaders import prompted
 
@@ -209,10 +210,10 @@ def plan(
     log: str | Sequence[str] | None = None,
     budget: str | Budget | None = None,
 ) -> Plan:
-    """Makes a plan from names of the recipe, the task and the model. The task may also be rows in memory.
+    """Makes a plan from the names of the recipe, the task and the model. The task may also be rows in memory.
 
     If `task` is None, the plan has the default task for the kind of policy that the recipe trains. If `profile` is None, the plan has the recipe's setting. But
-    if this setting is `tiny` and the model is not built-in, it has the profile `small`.
+    if this setting is `tiny` and the model is not built-in, the plan has the profile `small`.
     """
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
@@ -241,14 +242,14 @@ def _within(recipe: Recipe, budget: Budget, steps: int | None) -> tuple[Recipe, 
     another unit.
     """
     if steps is not None:
-        raise UserError(f"--steps {steps} and --budget {budget} both end the run; give only one of them")
+        raise UserError(f"--steps {steps} and --budget {budget} both set the length of the run; give only one of them")
     if budget.unit == "steps":
         count = max(1, round(budget.amount))
         if staged(recipe):
             return recipe.but(schedule=within(recipe.schedule, count), setting__steps=count), None  # the number counts if the schedule is replaced
         return recipe.but(setting__steps=count, setting__eval_every=max(1, count // budget.points)), None
     if staged(recipe):
-        raise UserError(f"{recipe.key} has stages, whose lengths are in steps, so the budget must be in steps, but it is {budget}; give --budget steps=N")
+        raise UserError(f"the stages of {recipe.key} are measured in steps, but the budget is {budget}; give --budget steps=N")
     return recipe, budget
 
 
@@ -295,14 +296,14 @@ def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{folder.path / RECIPE} does not fit this version of gradus ({type(error).__name__}: {error}); restore the old file, "
-            "or use the version named in provenance.json"
+            "or use the version of gradus that provenance.json names"
         ) from error
 
 
 def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
     """Returns the folder of a model.
 
-    `model_or_run` is this folder, or a run. For a run, the result is the model `which`. If the run does not have it, the result is the final, else the best,
+    `model_or_run` is this folder, or a run. For a run, the result is the model `which`. If the run lacks this model, the result is the final, else the best,
     else the newest model. Returns None for the built-in model.
     """
     if model_or_run in (None, "tiny"):
@@ -327,7 +328,7 @@ def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
 
     Rewards in a list are added; `gradus.rewards.several.terms_of` describes names and weights. A reward can also be given by the name of its class,
     such as Verified. A reward model becomes the frozen player `judge` (`judge_2`, ... for further models), and its value head gives the score. If the folder is
-    a run, its best model is used, else its final or newest model. Raises UserError if a folder has no reward model.
+    a run, its best model is used; a run without a best model gives its final or newest model. Raises UserError if a folder has no reward model.
     """
     from gradus.rewards.several import terms_of, total
 

@@ -22,7 +22,7 @@ def with_its_rate(planned: Plan, run: Run) -> Plan:
 def chosen_rate(planned: Plan) -> str | None:
     """Returns a line about the learning rates that a rule chose. If the run has stages, the line contains their names.
 
-    Returns None if the recipe sets the rate, or if the policy has another rate or does not learn.
+    Returns None if the recipe or the optimiser of the policy sets the rate, or if the policy does not learn.
     """
     recipe = planned.recipe
     if not staged(recipe):

@@ -108,7 +108,7 @@ def gradients(player: Any, contexts: Sequence[Context], project: int | None, key
     Returns the norms [n] or random projections [n, project] of the gradients, float64.
 
     The gradient is with respect to the trained parameters. A projection adds every number of the gradient, times 1 or -1, to one of `project` sums.
-    The key draws the sign and the sum, so the projection preserves inner products in expectation. Each context needs one backward pass. Raises
+    The key determines the sign and the sum, so the projection preserves inner products in expectation. Each context needs one backward pass. Raises
     UserError if the player has no trained parameters.
     """
     import torch

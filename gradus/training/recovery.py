@@ -1,8 +1,8 @@
 """Recovers a run from non-finite numbers.
 
 First the run skips the update and stores the diagnosis. If this does not help, the run returns to a good checkpoint. If this does not help either, the run
-stops. Recovery depends only on the run's state and on facts that are stored before they take effect. So a run that is killed during a recovery has the same
-result.
+stops. Recovery depends only on the run's state and on facts that are stored before they take effect. So a run that is killed during a recovery and then resumed
+has the same result as a run without a stop.
 """
 
 from __future__ import annotations
@@ -143,7 +143,10 @@ def _begin_again(run: Run) -> None:
         run.step = 0
         run.stages.again(run)
     elif run.anew is None:
-        raise UserError("the training produced non-finite numbers before the first checkpoint, and `prepare` did not make this run; start the run again")
+        raise UserError(
+            "the training produced non-finite numbers before the first checkpoint; start the run again (only a run from `prepare` can "
+            "return to its start)"
+        )
     for name, player in ({} if run.anew is None else run.anew()).items():
         run.players[name].load(player.tensors(), 0)
     run.step, run.best, run.history, run.memory, run.saved = 0, {}, {}, Memory(), None

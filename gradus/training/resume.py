@@ -70,7 +70,7 @@ def _refuse_fixed(recipe: Recipe, given: Mapping[str, Any]) -> None:
 def _refused(path: str) -> UserError:
     """Returns the error for a field or an option that cannot change."""
     return UserError(
-        f"--{path.removeprefix('setting.')} cannot change within a run: gradus resume accepts only "
+        f"--{path.removeprefix('setting.')} cannot change within a run; gradus resume accepts only "
         f"{', '.join(f'--{name}' for name in (*OPTIONS, *MAY_CHANGE))}; for any other change, export the model of the run (gradus export RUN DIR) "
         "and start another run with --model DIR"
     )
@@ -90,8 +90,8 @@ def put_back(run: Run, folder: RunFolder) -> list[str]:
                 raise
             what = " ".join(str(error).split())[:200]
             raise UserError(
-                f"{checkpoint.path} does not fit {folder.path / 'recipe.json'} ({type(error).__name__}: {what}): restore the old file, "
-                "or use the version of gradus named in provenance.json"
+                f"{checkpoint.path} does not fit {folder.path / 'recipe.json'} ({type(error).__name__}: {what}); restore the old file, "
+                "or use the version of gradus that provenance.json names"
             ) from error
     aside = folder.cut_back(run.step)
     run.metrics = folder.metrics()

@@ -119,7 +119,7 @@ class Run:
     def planned(self) -> Recipe:
         """Returns the recipe.
 
-        With a budget, its number of steps is an expectation: every later step costs as much as the steps so far.
+        With a budget, the number of steps in the recipe is an estimate, which assumes that later steps cost as much as the steps so far.
         """
         if self.budget is None:
             return self.recipe
@@ -144,7 +144,7 @@ class Run:
 
     @time.setter
     def time(self, state: Mapping[str, Any]) -> None:
-        """Restores this part of the state. If the state lacks a value, this value is set as at the start of a run."""
+        """Restores the part of the state that the schedule reads or changes. A missing value is set as at the start of a run."""
         self.last, self.evaluated = dict(state.get("last", {})), dict(state.get("evaluated", {}))
         self.evaluations, self.frozen = state.get("evaluations", 0), list(state.get("frozen", ()))
 
@@ -166,7 +166,7 @@ class Run:
                 self.stop.fault = error
 
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
-        """Returns the recipe of this step, which comes from the schedule, and the step's world. The events before the step are already carried out."""
+        """Returns the recipe of this step, which comes from the schedule, and the step's world. The events before the step have already been carried out."""
         turn = self.turned if self.turned is not None and self.turned.step == step else take_turn(self)
         self.moved = {name: player.updates for name, player in self.players.items()}
         world = self.world(turn.recipe, "train")

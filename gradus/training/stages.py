@@ -1,6 +1,7 @@
 """Takes a run through its stages.
 
-At the end of a stage, the run evaluates, saves and harvests. At the start of the next stage, it gets new weights, players and problems.
+At the end of a stage, the run evaluates, saves, and makes rows of data from its answers (the harvest). At the start of the next stage, it gets new weights,
+players and problems.
 
 A run has a complete state only at step boundaries. The checkpoint at the boundary between two stages contains the end of the earlier stage. All later work
 depends only on this checkpoint, on earlier checkpoints and on facts. The later work is the harvest, the transfer of weights and the screening. If a run is
@@ -89,7 +90,7 @@ class Course:
         return Path(self.shelf.name)
 
     def over(self, step: int, measured: Mapping[str, float | None]) -> bool:
-        """Whether this evaluation ends the leg. Raises UserError if the evaluation lacks the metric that decides it."""
+        """Whether this evaluation ends the leg. Raises UserError if the evaluation lacks the metric that decides the end."""
         if self.leg.merges or (metric := metric_of(self.leg.stage.until)) is None:
             return False
         if (score := measured.get(metric)) is None:
@@ -100,7 +101,7 @@ class Course:
 
 
 async def follows(run: Run, course: Course) -> bool:
-    """Ends the leg of the run after its last evaluation. Returns whether another leg has begun."""
+    """Ends the current leg after the last evaluation of the leg. Returns whether another leg has begun."""
     leave(run, course)
     if not course.leg.merges and course.leg.stage.makes is not None:
         run.measured = {**run.measured, **harvested(run, course)}
@@ -114,7 +115,7 @@ async def follows(run: Run, course: Course) -> bool:
 
 
 def leave(run: Run, course: Course) -> None:
-    """Saves the end of a leg. The saved state is that from before the last evaluation, so that a resumed run evaluates again."""
+    """Saves the end of a leg. The saved state is the state before the last evaluation, so that a resumed run evaluates again."""
     if run.begun is not None:
         run.best, run.time = run.begun["best"], run.begun["time"]
     leg = course.leg.name
@@ -200,7 +201,7 @@ def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
     mine = player.policy.network.state_dict()
     if odd := sorted(n for n in {**mine, **theirs} if n not in mine or n not in theirs or mine[n].shape != theirs[n].shape):
         raise UserError(
-            f"player {player.name} cannot take the weights of {source}: their networks differ in {odd[0]}; give both the same kind of model"
+            f"player {player.name} cannot take the weights of {source}, because the two networks differ in {odd[0]}; give both players the same kind of model"
         )
     player.policy.network.load_state_dict(theirs)
     with torch.no_grad():
@@ -210,7 +211,7 @@ def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
 
 
 def harvested(run: Run, course: Course) -> dict[str, float]:
-    """Makes the rows of the leg and stores them. Returns their number as a metric.
+    """Makes the rows of the leg and stores them. Returns the number of rows as a metric.
 
     If rows of this boundary are already stored, they are kept.
     """

@@ -111,7 +111,7 @@ def cause(run: Any, events: Sequence[Event]) -> None:
 
 
 def _keep(run: Any, name: str) -> None:
-    """Copies a player to the processor's memory.
+    """Copies a player to the memory of the CPU.
 
     Does nothing if there is already a copy, or if the run has no folder in which the player can be saved.
     """

@@ -38,7 +38,7 @@ OLDER = {
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A sample that continues the first `at` tokens of `parent`. `key` determines its draws. `version`: number of weight updates so far."""
+    """A sample that continues the first `at` tokens of `parent`. `key` determines the draws of the sample. `version`: number of weight updates so far."""
 
     parent: Context
     at: int
@@ -141,10 +141,10 @@ class RunWorld:
         return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about, abandon)
 
     def refused(self) -> str:
-        """Returns the end of the error message if too many rewards failed: a text that names the file of failed answers.
+        """Returns the last part of the error message about too many failed rewards. This part names the file of failed answers.
 
-        Must be called if the run ends for this reason. The method also deletes the stored failures that depend on the clock or the machine. Otherwise a
-        resumed run would repeat these failures, although the user has removed their cause.
+        Must be called if the run ends because too many rewards failed. The method also deletes the stored failures that depend on the clock or the machine.
+        Otherwise a resumed run would repeat these failures, although the user has removed their cause.
         """
         for call, reason in list(self._facts.items()):
             if Failed.read(reason).kind.chance:
@@ -188,8 +188,8 @@ class RunWorld:
             at = len(parent.sequence) if request.at is None else request.at
             if at < (first := first_choice(parent)):
                 raise UserError(
-                    f"problem {request.problem.id} must be continued after {at} tokens, but its prompt alone has {first} tokens; count from the start of "
-                    "the prompt: context.parent[1] + k keeps k tokens of a sampled answer"
+                    f"a request for problem {request.problem.id} has at={at}, but the prompt alone has {first} tokens; count from the start of the prompt "
+                    "(context.parent[1] + k keeps k tokens of a sampled answer)"
                 )
             version = self.players[request.player].updates
             for i in range(request.sample, request.sample + request.count):
@@ -338,8 +338,8 @@ class RunWorld:
     def also(self, groups: Sequence[Group]) -> None:
         """Adds auxiliary groups that an environment, a reward or a rollout made (for example for a sub-agent or a probe).
 
-        Auxiliary groups are judged, credited and stored with the step's groups. The mark `aside` excludes them from the step's reward, accuracy and evaluation.
-        Groups whose trajectories are not `trained` are only stored. An evaluation drops auxiliary groups. Groups with the same key are joined.
+        Auxiliary groups are judged, credited and stored with the step's groups. The mark `aside` excludes these groups from the step's reward, accuracy and
+        evaluation. Groups whose trajectories are not `trained` are only stored. An evaluation drops auxiliary groups. Groups with the same key are joined.
         """
         if self.purpose == "train":
             self._beside += groups

@@ -83,9 +83,9 @@ def answer_classes(completions: Sequence[str]) -> list[int]:
 
 
 def semantic_entropy(counts: Sequence[int], *, form: EntropyForm = "clusters") -> float:
-    """Returns the entropy in nats of classes with these numbers of answers: the mean of -ln p over classes, or over answers ("shannon").
+    """Returns the entropy, in nats, of classes that have these numbers of answers: the mean of -ln p over the classes ("clusters") or over the answers ("shannon").
 
-    A class with the number 0 does not count. Without an answer the entropy is 0.
+    A class without answers does not count. If no class has answers, the entropy is 0.
 
     >>> [round(semantic_entropy([4, 2, 2], form=form), 4) for form in ("clusters", "shannon")]
     [1.1552, 1.0397]

@@ -177,7 +177,7 @@ class Context:
                 )
 
     def until(self, count: int) -> Context:
-        """The first `count` tokens of the sequence, with their media, as a prompt. Raises ValueError if a picture is cut."""
+        """The first `count` tokens of the sequence, with their media, as a prompt. Raises ValueError if the cut goes through a picture."""
         self.check_cut(count)
         return prompt_context(self.sequence[:count], self.shown_in(count))
 

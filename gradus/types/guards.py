@@ -17,7 +17,7 @@ def bytes_of(text: str) -> int:
 
     The units are kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024).
 
-    Raises UserError if the text is no such size.
+    Raises UserError if the text does not have this form.
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
     unit = UNITS.get(found[2].lower()) if found else None

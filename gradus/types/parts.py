@@ -40,7 +40,7 @@ class Rollout(Protocol):
     """A procedure that makes trajectories. If evaluation uses another rollout, the property `test` gives it."""
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Makes judged groups. A stateful rollout takes its state last and returns (groups, state)."""
+        """Makes judged groups. A stateful rollout takes its state as the last argument, and returns (groups, state)."""
         ...
 
 
@@ -80,7 +80,7 @@ class Selection(Protocol):
 class Credited:
     """The advantages, returns and weights of one trajectory: float64 [A], over the actions of all its contexts in order.
 
-    `returns` is None if the recipe fits no value; it is [A, n] if a target has n numbers. `weights` (None: all 1) are multiplied by the trajectory's
+    `returns` is None if the recipe fits no value; its shape is [A, n] if a target has n numbers. `weights` (None: all 1) are multiplied by the trajectory's
     weight. Every term of an objective uses the products.
     """
 
@@ -94,12 +94,12 @@ class Rounds(Protocol):
     """A selection that trains in rounds. In each round the run computes credit for the groups of this round and updates on them."""
 
     def rounds(self, kept: Sequence[Group], key: Key) -> Iterator[list[Group]]:
-        """Gives the groups of each round in turn. A stateful selection takes its state last and returns (rounds, state)."""
+        """Gives the groups of each round in turn. A stateful selection takes its state as the last argument, and returns (rounds, state)."""
         ...
 
 
 class Search(Protocol):
-    """A procedure that answers problems with a trained policy at test time. Because it has the method `run`, a recipe can use it as a rollout."""
+    """A procedure that answers problems with a trained policy at test time. Because a search has the method `run`, a recipe can use a search as a rollout."""
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """One judged answer to one problem."""
@@ -128,12 +128,12 @@ class Update(Protocol):
 
 
 class Schedule(Protocol):
-    """Gives the recipe of each step. It may declare its changes of fields (`sets`) and its events (`causes`); see `gradus.recipe.scheduled`."""
+    """Gives the recipe of each step. A schedule may declare its changes of fields (`sets`) and its events (`causes`); see `gradus.recipe.scheduled`."""
 
     def at(self, now: Moment, recipe: Any) -> Any:
         """Returns (the recipe of a step, the events before the step), or only the recipe if there are no events.
 
-        `recipe`: the recipe of the run. A stateful schedule takes its state last and returns (recipe, events, state).
+        `recipe`: the recipe of the run. A stateful schedule takes its state as the last argument, and returns (recipe, events, state).
         """
         ...
 

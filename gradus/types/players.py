@@ -108,7 +108,7 @@ class Lagged:
 class MovingAverage:
     """An exponential moving average of another player's weights: after every `every` updates, w <- decay w + (1 - decay) w_of.
 
-    Weights are read only at the end of a step. If a step has several updates, each of them uses as w_of the weights at the end of the step.
+    Weights are read only at the end of a step. If a step has several updates, each update uses as w_of the weights at the end of the step.
     """
 
     of: str = "policy"
@@ -178,7 +178,7 @@ class VLLM:
 
 @dataclass(frozen=True)
 class VLLMServer:
-    """Samples with a vLLM server. If the player learns, start the server with VLLM_SERVER_DEV_MODE=1; else it does not accept new weights.
+    """Samples with a vLLM server. If the player learns, start the server with VLLM_SERVER_DEV_MODE=1; else the server does not accept new weights.
 
     The environment variable VLLM_API_KEY gives the API key.
     """
@@ -226,4 +226,4 @@ class Player:
                     f"""Player: rates has the prefix "{prefix}"; write "{slashed}", because in a recipe's paths a dot separates the names of fields"""
                 )
             if not 0 <= factor < float("inf"):
-                raise UserError(f"Player: the rate of {prefix!r} is {factor}; it must be at least 0, because the learning rate is multiplied by it")
+                raise UserError(f"Player: the rate of {prefix!r} is {factor}; it must be finite and at least 0, because it multiplies the learning rate")

@@ -78,7 +78,7 @@ class Policy(Protocol):
         ...
 
     def said(self, context: Context, since: int) -> Action:
-        """Reads the action from the tokens at index `since` and later. Returns it in the form that an environment takes."""
+        """Reads the action from the tokens at index `since` and later. Returns the action in the form that an environment takes."""
         ...
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:

@@ -115,7 +115,7 @@ class After:
     """A view that moves every action one token later, so the row of an action is read after the action. `Viewed(Value("q"), After())` is the value of a state
     and the action taken in it.
 
-    The token after the last action may be any token, because the model does not read it. Streams and log-probabilities stay with their actions.
+    The token after the last action may be any token, because the model does not read this token. Streams and log-probabilities stay with their actions.
     """
 
     later: ClassVar[bool] = True
@@ -175,7 +175,7 @@ class LookBack:
 class AttentionStat(Want):
     """A statistic of attention weights, without gradient.
 
-    It reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
+    This want reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
     """
 
     layers: tuple[int, ...] = (-1,)  # numbers of layers, counted from 0; -1: the last layer
@@ -215,3 +215,37 @@ class LastLayer(Want):
 
         probabilities = opened.reduced(largest)
         return torch.cat([opened.hidden().to(probabilities.dtype), probabilities], -1)
+
+
+@dataclass(frozen=True)
+class HeadGradient(Want):
+    """The gradient of log pi(y) with respect to the head, as its two factors, without gradient. [A, 1 + 2 n + d]
+
+    A row is n, then n entries of g = e_y - pi, then their tokens, then h. n is `top`, or the size of a smaller vocabulary. The entries are those of
+    the sampled token y and of the most likely other tokens.
+    """
+
+    top: int = 64
+    opens: ClassVar[frozenset[str]] = frozenset({"hidden", "logits"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, top="[1, inf)")
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        said = torch.from_numpy(np.concatenate([c.sequence[c.action_positions] for c in opened.contexts if c.actions]).astype(np.int64))
+        entries = opened.reduced(lambda part, logits: self.of(logits.detach(), said[part].to(logits.device)))
+        return torch.cat([entries, opened.hidden().detach().to(entries.dtype)], -1)
+
+    def of(self, logits: Tensor, said: Tensor) -> Tensor:
+        """Returns n, the entries of g and their tokens, [a, 1 + 2 n], from logits [a, V] and the sampled tokens [a]."""
+        probabilities, count = logits.softmax(-1), min(self.top, logits.shape[-1])
+        ranks = probabilities.scatter(-1, said[:, None], 2.0)  # the sampled token is always the first
+        tokens = ranks.topk(count, -1).indices
+        g = (tokens == said[:, None]).to(logits) - probabilities.gather(-1, tokens)
+        return torch.cat([torch.full_like(g[:, :1], count), g, tokens.to(logits.dtype)], -1)
+
+
+def head_gradients(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the entries of g [A, n], their tokens [A, n] and h [A, d] from rows [A, 1 + 2 n + d] of `HeadGradient`."""
+    n = int(rows[0, 0])
+    return rows[:, 1 : 1 + n], rows[:, 1 + n : 1 + 2 * n], rows[:, 1 + 2 * n :]

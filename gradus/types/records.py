@@ -23,7 +23,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class NotApplicable(enum.Enum):
-    """The value of a reward component that does not apply to a trajectory. The combined reward ignores it and never counts it as zero."""
+    """The value of a reward component that does not apply to a trajectory. The combined reward ignores this component, and never counts it as zero."""
 
     NOT_APPLICABLE = "not applicable"
 

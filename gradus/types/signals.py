@@ -88,7 +88,7 @@ class Opened(Protocol):
 class View(Protocol):
     """Changes the tokens or media that a model reads before the same actions: other media, masked patches, or a privileged prompt. Equal views give equal contexts.
 
-    If a view has the class attribute `later` = True, it moves each action to a later token, so that the row of the action is read after the action.
+    If a view has the class attribute `later` = True, the view moves each action to a later token, so that the row of the action is read after the action.
     """
 
     def of(self, context: Context, key: Key) -> Context:
@@ -110,8 +110,8 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
         if given != due and not (len(given) == len(due) and getattr(view, "later", False)):
             raise UserError(
-                f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions, {len(given)} after it); "
-                "it must keep the actions, and may change the tokens before and between them"
+                f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions before, {len(given)} actions after); "
+                "this method must keep the actions, and may change the tokens before and between the actions"
             )
         out.append(seen)
     return out

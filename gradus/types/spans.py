@@ -86,7 +86,7 @@ def compiled(pattern: str, owner: str) -> re.Pattern[str]:
         found = re.compile(pattern)
     except re.error as error:
         raise UserError(
-            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct it, or write \\ before a special sign that is meant literally"
+            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct the expression, or write \\ before a special sign that is meant literally"
         ) from None
     if not pattern:
         raise UserError(f"{owner} is empty; give a regular expression")
@@ -139,8 +139,29 @@ class Separated:
         return [(a, b) for a, b in pairwise(bounds) if b > a]
 
 
+def unsure(context: Context, rho: float) -> np.ndarray:
+    """Returns bool [A]: whether each action was sampled with a probability below `rho`. Raises UserError if the probabilities are not known."""
+    if context.logprobs is None:
+        raise UserError("segments end at tokens with a low probability, but the policy gives no probabilities of sampled tokens; choose another policy or recipe")
+    return np.asarray(np.exp(context.logprobs.astype(np.float64)) < rho)
+
+
+@dataclass(frozen=True)
+class CutPoints:
+    """Marks segments of `every` unsure tokens. A segment begins with an unsure token; the tokens before the first unsure token have no segment."""
+
+    rho: float = 0.9  # a token is unsure if its probability at sampling is below this number
+    every: int = 5
+
+    def __post_init__(self) -> None:
+        check_ranges(self, rho="(0, inf)", every="[1, inf)")
+
+    def of(self, context: Context, text: Reads) -> np.ndarray:
+        return ((np.cumsum(unsure(context, self.rho)) + self.every - 1) // self.every - 1).astype(np.int32)
+
+
 def _filled(row: np.ndarray, first: int) -> np.ndarray:
-    """Puts an action without a step into the step before it. At the start of the turn, it puts the action into the step `first`."""
+    """Puts an action without a step into the step of the action before it. At the start of the turn, the action goes into the step `first`."""
     out = row.copy()
     for i in range(len(out)):
         if out[i] < 0:

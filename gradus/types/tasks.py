@@ -142,7 +142,7 @@ class Task:
             if source.form == "raw":
                 article, thing = ("a", "system message") if self.system else ("an", "environment")
                 raise UserError(
-                    f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave out --task.prompt raw, or leave out the {thing}"
+                    f"task {self.name} has {article} {thing}, which does not work with raw prompts; leave out --task.prompt raw, or leave out the {thing}"
                 )
             object.__setattr__(self, name, source.in_form("chat"))
 
@@ -262,7 +262,7 @@ class World(Protocol):
         ...
 
     def also(self, groups: Sequence[Group]) -> None:
-        """Adds auxiliary groups (of a sub-agent, of a probe), which may be trained or not. Reward, accuracy and evaluation ignore them."""
+        """Adds auxiliary groups (of a sub-agent, of a probe), which may be trained or not. Reward, accuracy and evaluation ignore these groups."""
         ...
 
     def opening(self, prompt: Observation, player: str = "policy") -> Context:
@@ -278,7 +278,7 @@ class World(Protocol):
         ...
 
     def said(self, context: Context, since: int, player: str = "policy") -> Action:
-        """Reads the action from the sequence's tokens at index `since` and later. Returns it in the form that an environment takes."""
+        """Reads the action from the sequence's tokens at index `since` and later. Returns the action in the form that an environment takes."""
         ...
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:

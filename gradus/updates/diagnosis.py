@@ -143,7 +143,7 @@ def of_update(
 ) -> Diagnosis:
     """Finds why the loss or the gradient of a mini-batch is not finite. Repeats the mini-batch's passes with the current weights.
 
-    The order of the checks is: the inputs, the rows of the forward pass, the derivative of the loss by the rows, the loss of every term, the
+    The order of the checks is: the inputs, the rows of the forward pass, the derivative of the loss with respect to the rows, the loss of every term, the
     gradient of the parameters. If the gradient is not finite, the function shortens the context to find the first action that causes it. If every
     repeated pass is finite, the diagnosis names `spoilt`: the losses, or the gradients of parameters, that were not finite in the first pass.
     """
@@ -182,7 +182,7 @@ def broken_losses(tallies: Mapping[str, Tally]) -> list[str]:
 
 
 def _forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
-    """Returns the wanted rows of every action, in the order of the batch."""
+    """Returns, for each want, a row per action, in the order of the batch."""
     pieces = [(batch.slice(chosen)[1], found) for chosen, found in passes(policy, batch.contexts, wants, micro_tokens, key)]
     place = torch.argsort(torch.cat([index for index, _ in pieces]))
     return {w: torch.cat([found[w].cpu() for _, found in pieces]).index_select(0, place).to(batch.weight) for w in wants}
@@ -253,7 +253,7 @@ def _bad(values: Tensor) -> int:
 
 
 def _shown(rows: np.ndarray, action: int) -> tuple[str, ...]:
-    """Returns as text the values from AROUND actions before `action` to AROUND actions after it."""
+    """Returns the values of `action`, and of AROUND actions before and after it, as text."""
     part = rows[max(0, action - AROUND) : action + AROUND + 1]
     return tuple(np.array2string(v, precision=6, threshold=8) if np.ndim(v) else f"{float(v):.6g}" for v in part)
 

@@ -16,13 +16,13 @@ from gradus.types.signals import Want, seen_through
 
 Rows = Mapping[Want, Tensor]
 Slopes = Callable[[list[int], Rows], "Rows | None"]
-"""A function of the indices of a micro-batch's contexts and of its detached rows. It returns the derivative of the loss by each row, or None."""
+"""A function of the indices of a micro-batch's contexts and of its detached rows. It returns the derivative of the loss with respect to each row, or None."""
 
 
 def passes(
     policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key
 ) -> Iterator[tuple[list[int], Rows]]:
-    """Yields, for every micro-batch in order, the indices of its contexts, and their wanted rows without gradient."""
+    """Yields, for every micro-batch in order, the indices of its contexts, and the rows of all wants without gradient."""
     own = getattr(policy, "passes", None)
     if own is not None:
         yield from own(contexts, wants, micro_tokens, key)
@@ -36,7 +36,7 @@ def passes(
 def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key, slopes: Slopes) -> None:
     """Adds the gradients of all micro-batches to the network's gradients, in order.
 
-    `slopes` returns the derivative of the loss by each row of a micro-batch; the backward pass starts from these derivatives.
+    `slopes` returns the derivative of the loss with respect to each row of a micro-batch; the backward pass starts from these derivatives.
     """
     own = getattr(policy, "carry", None)
     if own is not None:
@@ -48,7 +48,7 @@ def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro
 
 
 def evaluated(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key) -> Rows:
-    """Returns the wanted rows of every action. For each view, makes one pass over the contexts in the form that this view gives them."""
+    """Returns, for each want, a row per action. For each view, makes one pass over the contexts in the form that this view gives them."""
     views = dict.fromkeys(want.view for want in wants)
     out: dict[Want, Tensor] = {}
     for view in views:

@@ -1,8 +1,8 @@
 """The default update: epochs of mini-batches, with one optimiser step per mini-batch.
 
-The objective is evaluated on the whole mini-batch, and the rows that it wants are the leaves of the graph. The gradient by these rows is then backpropagated
-through the model, one micro-batch at a time. So the result does not depend on the size of micro-batches. If the objective is separable (a sum over actions),
-the separate forward pass that computes the leaves is skipped.
+The objective is evaluated on the whole mini-batch, and the rows that it wants are the leaves of the graph. The gradient with respect to these rows is then
+backpropagated through the model, one micro-batch at a time. So the result does not depend on the size of micro-batches. If the objective is separable (a sum
+over actions), the separate forward pass that computes the leaves is skipped.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Minibatches:
     def update(self, player: Any, batch: Batch, step: int, key: Key, reading: Key | None = None) -> dict[str, float]:
         """Updates one player and returns its metrics.
 
-        `key` orders the mini-batches. `reading` draws for views and wants, as it does for signals; None: `key` draws. If the batch already has rows of the
-        start of the update (`Batch.old`), these rows are kept. Else the rows are read before the first of several optimiser steps.
+        `key` orders the mini-batches. Views and wants draw their random numbers from `reading`, as signals do (None: from `key`). If the batch already has rows
+        of the start of the update (`Batch.old`), these rows are kept. Else the rows are read before the first of several optimiser steps.
         """
         terms, reading = player.spec.objective, reading or key
         check_separable(player, batch, reading)
@@ -144,7 +144,7 @@ def check_separable(player: Any, batch: Batch, key: Key) -> None:
 
 
 def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
-    """Returns the wanted rows of the whole batch, without gradient."""
+    """Returns the rows of all wants for the whole batch, without gradient."""
     pieces, order = [], []
     for chosen, found in passes(policy, batch.contexts, wants, micro_tokens, key):
         pieces.append(found)
@@ -183,7 +183,7 @@ def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens:
 
 
 def derivatives(loss: Tensor, leaves: Mapping[Want, Tensor]) -> dict[Want, Tensor] | None:
-    """Returns the derivative of the loss by each leaf that the loss uses; None if no term uses any of these trajectories."""
+    """Returns the derivative of the loss with respect to each leaf that the loss uses; None if no term uses any of these trajectories."""
     if not loss.requires_grad:
         return None
     loss.backward()

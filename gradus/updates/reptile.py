@@ -62,11 +62,11 @@ class EqualWeights:
 class Reptile:
     """Updates the policy by theta' = theta + eta sum_i w_i (theta_i - theta). The sum is over all kinds of a batch except the last, which is the target.
 
-    The weights theta_i come from theta by `inner_steps` plain gradient steps. Each of these steps uses another part of the batch's problems of kind i.
-    `weights` gives the w_i. Afterwards it receives R_i = L(theta') - L(theta_i), where L is the objective on the problems of the target. A problem's `arm`
-    names its kind. The optimiser of the policy and the learning rate of the setting are not used. `others` updates every other player.
-    Metrics: `weight/KIND`, `gain/KIND` (R_i), `target_loss` (L(theta')), `grad_norm` (length of the step divided by eta).
-    Reference: Nichol et al., On First-Order Meta-Learning Algorithms, arXiv:1803.02999 (Reptile, with equal weights).
+    The weights theta_i come from theta by `inner_steps` plain gradient steps. Each of these steps uses a different part of the batch's problems of kind i. The
+    part `weights` gives the w_i. After the update, this part receives R_i = L(theta') - L(theta_i), where L is the objective on the problems of the target. A
+    problem's `arm` names its kind. The optimiser of the policy and the learning rate of the setting are not used. `others` updates every other player. Metrics:
+    `weight/KIND`, `gain/KIND` (R_i), `target_loss` (L(theta')), `grad_norm` (length of the step divided by eta). Reference: Nichol et al., On First-Order
+    Meta-Learning Algorithms, arXiv:1803.02999 (Reptile, with equal weights).
     """
 
     inner_steps: int = 4
@@ -88,7 +88,7 @@ class Reptile:
         if len(kinds) < 2:
             raise UserError(
                 f"Reptile needs problems of at least two kinds in a batch (the last kind is the target), but this batch has {len(kinds)}; take a task "
-                "with several kinds, --curriculum EachKind and enough --prompts"
+                "with several kinds, and set --curriculum EachKind and a larger --prompts"
             )
         check_separable(player, batch, key)
         start = flat(player.parameters)

@@ -122,7 +122,7 @@ class Surface:
         return probe * min(max(eps ** (1 / 3) / max(typical, 1e-30), 0.01), 100.0)
 
     def taken_gradient(self) -> Tensor:
-        """Returns the player's current gradient as one vector, and clears it."""
+        """Returns the player's current gradient as one vector, and clears the gradient."""
         grads = flat([torch.zeros_like(p) if p.grad is None else p.grad for p in self.player.parameters])
         self.player.zero_grad()
         return grads
@@ -143,8 +143,8 @@ class TrustRegion:
 
     The step is s sqrt(2 max_kl / s'(F + damping I) s) with s = (F + damping I)^-1 g. The vector g is the negative gradient of the loss, and F is the Fisher
     matrix. A step is accepted if the objective improves and the mean KL per action is at most `max_kl`. If no length is accepted, the player does not
-    change. This player's learning rate and optimiser are not used. F and the KL are averages over the actions that the policy sampled. F determines only the
-    direction and length of the first step, but a dozen products with F are needed. So F uses only a share of the answers.
+    change. This player's learning rate and optimiser are not used. F and the KL are averages over the actions that the policy sampled. F affects only the
+    direction of the step and the first length that is tried. A dozen products with F are needed, so F uses only a share of the answers.
     """
 
     max_kl: float = 0.01  # largest KL from the policy at the start of the update, in nats per action

@@ -84,7 +84,7 @@ def as_function_sees(media: Media) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise UserError('reward functions get pictures as images of the package Pillow; install it: pip install "gradus[pictures]"') from None
+        raise UserError('reward functions get pictures as images of the package Pillow; install the package with: pip install "gradus[pictures]"') from None
     return Image.fromarray(media.array)
 
 

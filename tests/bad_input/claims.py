@@ -31,7 +31,7 @@ CLAIMS: list[Row] = [
     ("train p.py:mine --run run", "names the ground stale and also a task|leave out the ground, or", claim('against="grpo", better_by=0.1, ground="stale"')),
     (
         "train p.py:mine --run run",
-        "sets group both in `fields` and in `own`; leave it out of one of the two",
+        "sets group both in `fields` and in `own`; set group in only one of them",
         claim('against="grpo", better_by=0.1, fields={"group": "4"}, own={"group": "8"}'),
     ),
 ]

@@ -13,7 +13,7 @@ COMPARISONS: list[Row] = [
     ("compare", "RECIPE|gradus compare --help"),
     ("compare grpo rlo", 'unknown recipe "rlo" (did you mean rloo'),
     ("compare grpo grpo", "the arm grpo is given twice; give each arm once"),
-    ("compare grpo 'rloo --group'", "the arm 'rloo --group' has --group in the place of a field; write 'RECIPE --FIELD VALUE'"),
+    ("compare grpo 'rloo --group'", "the arm 'rloo --group' cannot be read at --group, because a field needs a name with -- and a value"),
     ("compare grpo rloo --objective.policy.trust.high 0.3", "rloo: |objective.policy.trust|remove"),
     ("compare grpo papo --prompts 2", "papo: |task"),
     ("compare grpo rloo --seeds three", '--seeds is "three"; write a number of seeds, such as 3'),
@@ -29,5 +29,5 @@ COMPARISONS: list[Row] = [
     ("compare grpo rloo --run run", "run contains another comparison (different: arms, seeds)", {"run/experiment.json": OTHER}),
     ("compare grpo rloo --run run", "run/experiment.json cannot be read", {"run/experiment.json": "{}"}),
     ("compare grpo rloo --ground stael", 'unknown ground "stael"|gradus grounds'),
-    ("compare grpo rloo --ground stale --task arithmetic", "the ground stale sets its own task; leave out --task"),
+    ("compare grpo rloo --ground stale --task arithmetic", "the ground stale has its own task; leave out --task"),
 ]

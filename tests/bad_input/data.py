@@ -38,7 +38,7 @@ DATA: list[Row] = [
     ),
     (
         "{train} --task d.jsonl",
-        'd.jsonl, line 3: "prompt" has 2 places for pictures (<image>), but the row has 1 pictures; give one per picture',
+        'd.jsonl, line 3: "prompt" has 2 places for pictures (<image>), but the row has 1 pictures; write a place for each',
         {"d.jsonl": ROWS + '{"prompt": "<image> or <image>?", "images": ["x.ppm"]}\n', "x.ppm": "P3 1 1 9 9 0 0\n"},
     ),
     (
@@ -78,7 +78,7 @@ DATA: list[Row] = [
     ),
     (
         "{train} --task d.jsonl --task.bad_rows 0.1",
-        "d.jsonl: 1 of 3 rows are bad, but --task.bad_rows is 0.1; the first bad row is line 3: contains a list|write",
+        "d.jsonl: 1 of 3 rows are bad, but --task.bad_rows allows a share of 0.1; the first bad row is line 3: contains a list|write",
         {"d.jsonl": ROWS + "[1]\n"},
     ),
     (
@@ -93,7 +93,7 @@ DATA: list[Row] = [
     ("{train} --task d.jsonl --task.format medqua", 'unknown format "medqua" (did you mean medqa|--task.format', {"d.jsonl": ROWS}),
     (
         "{train} --task d.jsonl --task.format math --task.prompt_column q",
-        "--task.format math decides the columns; leave out --task.prompt_column",
+        "--task.format math chooses the columns; leave out --task.prompt_column",
         {"d.jsonl": ROWS},
     ),
     ("{train} --task d.jsonl --task.format math", 'd.jsonl, line 1: "solution" is missing; name another format', {"d.jsonl": ROWS}),
@@ -137,10 +137,10 @@ DATA: list[Row] = [
     ("{train} --task.prompt rav", 'unknown value "rav" (did you mean raw?)'),
     ("{train} --task arithmetic --task.prompt raw", "--task.prompt is only for"),
     ("{train} --task d.jsonl --task.prompt raw", "d.jsonl: the prompts are lists of chat messages", {"d.jsonl": CHATS}),
-    ("{train} --task.prompt raw --task.system Hi", "task problems has a system message, which raw prompts cannot have"),
+    ("{train} --task.prompt raw --task.system Hi", "task problems has a system message, which does not work with raw prompts"),
     ("{train} --task squad", "unknown task \"squad\".|Save a data set of the Hugging Face Hub first: python -c"),
     ("{train} --task gsm8k", "gsm8k needs a file; give"),
-    ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K must have the texts "question"', {"d.jsonl": ROWS}),
+    ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K must have text in the fields "question"', {"d.jsonl": ROWS}),
     ("{train} --task arithmetic:0,countdown:1", "the weight of arithmetic is 0; it must be above 0"),
     ("{train} --task arithmetic:nan,countdown:1", "the weight of arithmetic is nan"),
     ("{train} --task arithmetic:1,countdwn:2", 'unknown task "countdwn" (did you mean countdown'),

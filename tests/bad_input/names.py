@@ -44,7 +44,7 @@ NAMES: list[Row] = [
     ("{train} --task {home}/problems.jsonl --task.level 3", 'unknown option "--task.level"|known: --task.'),
     ("{train} --device cpu:0", '--device is "cpu:0"; write cpu'),
     ("{train} --log tensorbord", 'unknown tracker "tensorbord" (did you mean tensorboard?)|--log'),
-    ("{train} --log ,", '--log is ",", which is not the name of a tracker; give one or more of tensorboard'),
+    ("{train} --log ,", '--log is ",", which names no tracker; give one or more of tensorboard'),
     ("explain objective.polcy.trust", 'unknown field "polcy" (did you mean policy?)|In "objective"'),
     ("explain task.levl --task string_ops", 'unknown option "--task.levl" (did you mean --task.level'),
     ("check --samples -1", "--samples is -1; give the number of problems"),

@@ -53,5 +53,5 @@ NUMBERS: list[Row] = [
     ("eval {home}/run --samples 2 --pass-at 4", "pass@4 needs at least 4 samples|raise --samples"),
     ("eval {home}/run --problems 0", "--problems is 0; give at least one"),
     ("eval {home}/run --seed -1", "--seed is -1"),
-    ("resume {home}/run --steps 1", "--steps is 1, but|has done 2 steps already; give 2 or more"),
+    ("resume {home}/run --steps 1", "--steps is 1, but the run|has 2 finished steps already; give 2 or more"),
 ]

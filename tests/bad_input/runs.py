@@ -13,7 +13,7 @@ RUNS: list[Row] = [
     ("{train} --run a/run", "cannot make the run folder a/run: Not a directory; name another", {"a": "a file"}),
     ("resume run --until never", '--until is "never"; write a duration', {"run": broken.run()}),
     ("check --task d.jsonl --quarantine q.txt", '--quarantine is "q.txt"; name a file that ends in .jsonl', {"d.jsonl": ROWS + "[1]\n"}),
-    ("resume gone", "gone contains no run, because it has no recipe.json; give the folder"),
+    ("resume gone", "gone contains no run, because the file recipe.json is missing; give the folder"),
     ("resume a", "a contains no run, because", {"a/notes.txt": "mine"}),
     ("resume run", "run/recipe.json cannot be read as JSON|restore the old file", {"run": broken.run(recipe__json=broken.cut)}),
     ("resume run", "run/recipe.json does not fit this version|'task_options'", {"run": broken.run(recipe__json="{}")}),

@@ -69,7 +69,7 @@ def test_help_and_listings_import_nothing_heavy(words: list[str]) -> None:
         (["train", "grpo", "--task", "arithmetics"], 'unknown task "arithmetics" (did you mean arithmetic?)'),
         (["train", "grpo", "--task", "gone.jsonl"], "gone.jsonl"),
         (["train", "grpo", "--model", "gone"], "gone"),
-        (["resume", "gone"], "gone contains no run, because it has no recipe.json"),
+        (["resume", "gone"], "gone contains no run, because the file recipe.json is missing"),
         (["eval", "gone", "--task", "arithmetic"], "gone"),
         (["eval", "tiny", "--task", "arithmetic", "--pass-at", "1,x"], '--pass-at is "1,x"; write whole numbers'),
         (["eval", "gone"], 'there is no folder "gone"; give the folder of a model, or of a run'),

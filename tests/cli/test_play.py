@@ -195,7 +195,7 @@ def test_what_fails_is_said_with_its_line() -> None:
     line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text == "class Broken:")
     assert "not judged: the environment gave 'no turn' in place of a Turn" in out[-2]
     assert f"(test_play.py, line {line - 1})" in out[-2]  # from its decorator on
-    with pytest.raises(UserError, match="has no verifier, so it cannot judge your answers"):
+    with pytest.raises(UserError, match="has no verifier, so Gradus cannot judge your answers"):
         typed(replace(arithmetic(), verify=None), "1")
 
 

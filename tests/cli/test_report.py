@@ -34,8 +34,8 @@ def test_pages_of_one_and_of_two_runs(home: Path, capsys: pytest.CaptureFixture[
     ("words", "said"),
     [
         (["gone"], "gone contains no run, because"),
-        (["a", "--by", "tokens"], "--by is for a page of several runs"),
-        (["a", "--out", "x.html"], "--out is for a page of several runs"),
+        (["a", "--by", "tokens"], "--by is only for the page of several runs"),
+        (["a", "--out", "x.html"], "--out is only for the page of several runs"),
         (["a", "b", "--by", "token"], 'unknown axis "token" (did you mean tokens'),
     ],
 )

@@ -91,9 +91,9 @@ def test_what_the_model_lacks_is_found_too():
 
 
 def test_wrong_races_are_refused(quick):
-    with pytest.raises(UserError, match=r"needs two contestants, but only 1 of 2 recipes fit.*papo: recipe papo needs problems with images"):
+    with pytest.raises(UserError, match=r"needs two contestants or more, but the 2 named recipes give only 1; .*papo: recipe papo needs problems with images"):
         entrants_of(experiment("grpo", "papo"), choice_of(["grpo", "papo"], rates="1"))
-    with pytest.raises(UserError, match="--try names the field grouping, which no contestant has"):
+    with pytest.raises(UserError, match="--try names the field grouping, but no contestant accepts this field"):
         entrants_of(experiment("grpo"), choice_of(["grpo"], tries=["grouping=3"]))
     with pytest.raises(UserError, match="unknown recipe"):
         entrants_of(experiment("grop"), choice_of(["grop", "grpo"]))

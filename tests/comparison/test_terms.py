@@ -55,7 +55,7 @@ def test_words_win_over_the_ground():
 
 def test_a_ground_has_its_own_task():
     for more in ({"task": "arithmetic"}, {"task_options": {"level": "4"}}):
-        with pytest.raises(UserError, match="sets its own task"):
+        with pytest.raises(UserError, match="has its own task"):
             experiment_of(["grpo"], ground="g", **more)
 
 

@@ -28,7 +28,7 @@ def assigned(rule, trajectory, signals):
 def test_a_done_row_has_no_future_and_a_truncated_one_has():
     found = bootstrapped(np.array([1.0, 1.0]), np.array([False, True]), np.array([10.0, 10.0]), gamma=0.9)
     assert found.tolist() == [10.0, 1.0]  # 1 + .9 x 10, 1
-    with pytest.raises(ValueError, match="one entry per row"):
+    with pytest.raises(ValueError, match="must have the same shape"):
         bootstrapped(np.zeros(2), np.zeros(2, bool), np.zeros(3), gamma=0.9)
 
 

@@ -54,7 +54,7 @@ def test_discounted_by_hand():
 
 
 def test_rows_that_do_not_match_are_refused():
-    with pytest.raises(ValueError, match="one entry per action"):
+    with pytest.raises(ValueError, match="must have the same shape"):
         gae(np.zeros(2), np.zeros(3), gamma=1, lam=1)
 
 

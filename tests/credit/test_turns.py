@@ -37,6 +37,7 @@ def test_by_hand(made):
     assert turns.states.tolist() == [7, 8, 7]
     assert turns.rewards.tolist() == [0.5, 0.0, 1.0]
     assert turns.spread(np.array([1.0, 2.0, 3.0])).tolist() == [1, 1, 2, 3, 3, 3]
+    assert turns.sums(np.arange(6.0)).tolist() == [1, 2, 12]
 
 
 def test_several_rewards_in_a_turn_add_up_and_the_rest_is_in_the_last():

@@ -119,7 +119,7 @@ def test_an_encoder_is_asked_for_its_width_before_anything_runs():
 
 
 def test_refusals():
-    with pytest.raises(UserError, match="4 and candidates is 4, so there is no choice"):
+    with pytest.raises(UserError, match=r"shots is 4, but DrawnExamples\.candidates is only 4"):
         DrawnExamples(candidates=4, shots=4)
     with pytest.raises(UserError, match="has no verifier"):
         SETTINGS.check_task(replace(TASK, verify=None))

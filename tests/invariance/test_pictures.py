@@ -23,7 +23,6 @@ from gradus.rollouts.demonstrations import answer_text
 from gradus.rollouts.episodes import Episodes, Played, Seat
 from gradus.rollouts.in_flight import Flight, flight_of, kept_flight
 from gradus.rollouts.mismatched_prompts import exchanged, opening
-from gradus.rollouts.prompts import after, before
 from gradus.rollouts.serialise import begun_answer, flat_prompt
 from gradus.rollouts.turns import opening as opened
 from gradus.rollouts.turns import plain, recalled, state_hash
@@ -38,6 +37,7 @@ from gradus.training.state_format import join, split
 from gradus.types import Group, Key, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.kept import group_of, kept_group
 from gradus.types.parts import Turn
+from gradus.types.prompts import after, before
 from gradus.workers.trl_signature import arguments_of, own, received
 from gradus.workers.trl_signature import plain as sent_plain
 from tests.pictures import answered, media, message, shown

@@ -30,7 +30,7 @@ def test_what_a_disk_refuses_becomes_a_sentence_with_a_remedy(tmp_path: Path) ->
     for code, (wrong, remedy) in REMEDIES.items():
         with pytest.raises(UserError) as told, room(tmp_path, "it"):
             raise OSError(code, "no")
-        sentence = f"{wrong} in {tmp_path} while writing it; everything written before is intact: {remedy}, then resume: gradus resume"
+        sentence = f"{wrong} in {tmp_path} while writing it; everything written before is intact. To continue, {remedy}, then resume: gradus resume"
         assert str(told.value) == f"{sentence} {tmp_path}"
 
 

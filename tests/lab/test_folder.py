@@ -56,7 +56,7 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
         new(tmp_path)
     with pytest.raises(UserError, match=r"cannot make the run folder .*notes.txt"):
         new(tmp_path / "notes.txt")
-    with pytest.raises(UserError, match=r"contains no run, because it has no recipe\.json"):
+    with pytest.raises(UserError, match=r"contains no run, because the file recipe\.json is missing"):
         RunFolder.open(tmp_path)
     assert not is_run(tmp_path)
     (tmp_path / "empty").mkdir()

@@ -128,7 +128,7 @@ def test_missing_media_are_named(tmp_path: Path) -> None:
     (tmp_path / "seen-000000.safetensors").unlink()
     with pytest.raises(UserError, match=r"need the media .*restore the files seen-"):
         rollouts.read(tmp_path)
-    with pytest.raises(UserError, match="read the rollouts from the run's folder"):
+    with pytest.raises(UserError, match="read the rollouts from the folder of the run"):
         decode(encode(0, groups_of(0)))
 
 

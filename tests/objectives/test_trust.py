@@ -89,7 +89,7 @@ def test_a_weight_without_bounds_has_the_gradient_of_the_surrogate():
 
 
 def test_a_floor_above_the_cap_is_refused():
-    with pytest.raises(UserError, match=r"floor is 3.0, but its cap is 2.0"):
+    with pytest.raises(UserError, match=r"floor is 3.0, which is above CappedWeight.cap \(2.0\)"):
         CappedWeight(cap=2.0, floor=3.0)
 
 

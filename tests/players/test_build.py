@@ -47,7 +47,7 @@ def test_a_fresh_policy_begins_with_the_weights_of_a_controllers_folder(tmp_path
     assert not torch.equal(*(next(of["policy"].policy.network.parameters()) for of in (after, fresh)))
     for players, model in ((lambda: controllers(tmp_path / "model", policy=(9,)), "model"), (lambda: controllers(tmp_path / "critic"), "critic")):
         before["critic"].policy.save(tmp_path / "critic")
-        with pytest.raises(UserError, match=rf"{model} has other fields; leave --model out"):
+        with pytest.raises(UserError, match=rf"{model} is another kind of model or has other fields; leave --model out"):
             players()
 
 
@@ -223,9 +223,9 @@ def test_the_average_of_a_narrow_network_does_not_round_away():
     ("players", "sentence"),
     [
         ({"reference": Player(Copy("polcy"))}, r'unknown player "polcy" \(did you mean policy\?\)'),
-        ({"policy": Player(Copy("reference"))}, "policy -> reference -> policy depend on each other"),
-        ({"policy": Player(Adapter("policy"))}, "policy -> policy depend on each other"),
-        ({"second": Player(Adapter("first")), "first": Player(Adapter("policy"))}, "has an adapter already"),
+        ({"policy": Player(Copy("reference"))}, "policy -> reference -> policy take their models from each other"),
+        ({"policy": Player(Adapter("policy"))}, "policy -> policy take their models from each other"),
+        ({"second": Player(Adapter("first")), "first": Player(Adapter("policy"))}, "already has an adapter"),
     ],
 )
 def test_relations_that_lead_nowhere_are_told(folder, players, sentence):

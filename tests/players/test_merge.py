@@ -30,5 +30,5 @@ def test_a_model_with_itself_is_the_model() -> None:
 
 
 def test_other_networks_are_told() -> None:
-    with pytest.raises(UserError, match="a and b cannot be merged: their networks differ in v and 1 more; merge stages that train one model"):
+    with pytest.raises(UserError, match="a and b cannot be merged: their networks differ in the tensor v and 1 more; merge stages that train the same model"):
         merged({"a": {"w": torch.zeros(2)}, "b": {"w": torch.zeros(3), "v": torch.zeros(1)}}, {"a": 0.5, "b": 0.5})

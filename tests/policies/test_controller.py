@@ -259,10 +259,10 @@ def test_refusals(tmp_path):
         Controller.load(tmp_path)
     with pytest.raises(UserError, match="not an action of this task; choose from left, right"):
         made(PUSH).told("up")
-    with pytest.raises(UserError, match="has 2 numbers"):
+    with pytest.raises(UserError, match="is an array of 2 numbers"):
         policy.told(np.zeros(3))
     keyless = replace(rows(2), streams=Frozen(action=rows(2).streams["action"]))
-    with pytest.raises(UserError, match="key, and these rows have no key"):
+    with pytest.raises(UserError, match="of each transition, but these transitions have no key"):
         policy.evaluate([keyless], (Drawn(),))
     for wrong, text in (({"hidden": ()}, "one or more widths"), ({"heads": 2}, "only outputs q"), ({"kind": "gru", "outputs": "q"}, "no past")):
         with pytest.raises(UserError, match=text):

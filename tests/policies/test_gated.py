@@ -158,7 +158,7 @@ def test_round_trip(folder, tmp_path):
     assert [c.tokens.tolist() for c in sampled(read)] == [c.tokens.tolist() for c in sampled(model)]
     assert sorted(n for n, _ in read.network.named_parameters() if n.startswith("gate.")) == sorted(f"gate.{n}" for n, _ in model.gate.named_parameters())
     (tmp_path / FILE).write_bytes(b"x")
-    with pytest.raises(UserError, match="does not fit a model of width 32"):
+    with pytest.raises(UserError, match="contains no gate for a model of width 32"):
         LanguageModel.load(tmp_path)
 
 

@@ -27,10 +27,10 @@ def test_round_trip(tmp_path):
     save_head(head, tmp_path)
     read = load_head(tmp_path, 4, dtype=torch.float32, device="cpu")
     assert torch.equal(read.weight, head.weight)
-    with pytest.raises(UserError, match=f"{FILE} does not fit a model of width 5"):
+    with pytest.raises(UserError, match=f"{FILE} contains no value head for a model of width 5"):
         load_head(tmp_path, 5, dtype=torch.float32, device="cpu")
     (tmp_path / FILE).write_bytes(b"x")
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="contains no value head"):
         load_head(tmp_path, 4, dtype=torch.float32, device="cpu")
 
 
@@ -79,7 +79,7 @@ def test_several_heads_round_trip(tmp_path, outputs, vocab, hidden):
     read = load_head(tmp_path, 4, dtype=torch.float32, device="cpu")
     assert (read.outputs, read.vocab, read.layer) == (outputs, vocab, hidden)
     assert all(torch.equal(a, b) for a, b in zip(read.state_dict().values(), heads.state_dict().values(), strict=True))
-    with pytest.raises(UserError, match=f"{SEVERAL} does not fit a model of width 5"):
+    with pytest.raises(UserError, match=f"{SEVERAL} contains no value head for a model of width 5"):
         load_head(tmp_path, 5, dtype=torch.float32, device="cpu")
 
 

@@ -155,5 +155,5 @@ def test_bad_shapes_of_adapters():
 
 
 def test_no_adapter_on_an_adapter(saved):
-    with pytest.raises(UserError, match="merge this adapter first"):
+    with pytest.raises(UserError, match="merge the adapter into the model first"):
         adapt(moved(saved("llama")), LoRA(), Key())

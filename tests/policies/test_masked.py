@@ -172,7 +172,7 @@ def test_what_it_refuses():
     model, contexts = answers(1)
     with pytest.raises(UserError, match="a masked model does not offer LogProb"):
         model.evaluate(contexts, (LogProb(),))
-    with pytest.raises(UserError, match="answers once"):
+    with pytest.raises(UserError, match="gives one answer"):
         model.follow("again", contexts[0])
     ask = masked_ask("p", 0)
     with pytest.raises(UserError, match=r"sampling\.stops"):

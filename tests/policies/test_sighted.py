@@ -199,9 +199,9 @@ def test_a_text_model_is_shown_nothing(tmp_path):
 
     plain, seeing = LanguageModel.load(tiny("base")), LanguageModel.load(folder("llava-siglip", tmp_path))
     context = answered(seeing.opening([says("what is here", picture(1))]), [20])
-    with pytest.raises(UserError, match="this model reads text"):
+    with pytest.raises(UserError, match="this model reads only text"):
         plain.evaluate([context], [LogProb()])
-    with pytest.raises(UserError, match="this model reads text"):
+    with pytest.raises(UserError, match="this model reads only text"):
         plain.act([Ask(context.parent[0], 5, Sampling(), Key())])
 
 

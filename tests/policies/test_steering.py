@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused(folder):
     model = LanguageModel.load(folder)
     with pytest.raises(UserError, match="names layer 2, but the model has the layers 0 to 1"):
         model.with_steering((2,), False)
-    with pytest.raises(UserError, match="has an adapter or steering vectors already"):
+    with pytest.raises(UserError, match="already has an adapter or steering vectors"):
         model.with_steering((), False).with_steering((), False)
-    with pytest.raises(UserError, match="has an adapter or steering vectors already"):
+    with pytest.raises(UserError, match="already has an adapter or steering vectors"):
         model.with_adapter(2, 4.0, Key()).with_steering((), False)

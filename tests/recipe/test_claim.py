@@ -24,7 +24,7 @@ def test_a_claim_is_frozen_and_its_mappings_too():
     ("changes", "said"),
     [
         ({"says": " "}, r"Claim\.says is empty; write the sentence"),
-        ({"source": ""}, r"Claim\.source is empty; write paper and place"),
+        ({"source": ""}, r"Claim\.source is empty; write the paper and the place in it"),
         ({"better_by": None}, r"has no bound; give exactly one of better_by"),
         ({"at_most": 2.0}, r"has better_by and at_most; give exactly one"),
         ({"better_by": float("nan")}, r"Claim\.better_by is nan"),
@@ -37,7 +37,7 @@ def test_a_claim_is_frozen_and_its_mappings_too():
         ({"seeds": 0}, r"Claim\.seeds is 0"),
         ({"ground": "stale"}, r"names the ground stale and also a task"),
         ({"fields": {"group": 4}}, r"has group=4 in fields; write the value as text"),
-        ({"fields": {"group": "4"}, "own": {"group": "8"}}, r"sets group both in `fields` and in `own`; leave"),
+        ({"fields": {"group": "4"}, "own": {"group": "8"}}, r"sets group both in `fields` and in `own`; set group in only"),
         ({"against": " "}, r"has an empty `against`; name an arm"),
     ],
 )

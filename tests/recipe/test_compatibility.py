@@ -159,10 +159,10 @@ class Source:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        (None, "task toy: its source of problems for evaluation is None, which has no size; set a source of problems"),
+        (None, "task toy: its source of problems for evaluation is None, which has no size; set a source with `size` and `draw`"),
         (Source([], size=0), "task toy has no problems for evaluation; its source must give at least one"),
-        (Source([]), "task toy: for one problem of evaluation, its source gave []"),
-        (Source("ab"), "task toy: for one problem of evaluation, its source gave 'ab'"),
+        (Source([]), "task toy: its source was asked for one problem for evaluation, and gave []"),
+        (Source("ab"), "task toy: its source was asked for one problem for evaluation, and gave 'ab'"),
         (Source([Problem("p", "toy")]), "task toy: problem p has neither text nor messages"),
     ],
 )

@@ -60,7 +60,7 @@ def test_what_it_may_set_is_tried(path: str, value: Any, said: str) -> None:
         (Freeze("reference"), "but reference does not learn"),
         (CopyWeights("policy", "policy"), "but both players are the same"),
         (AverageWeights("policy", "nobody"), "nobody"),
-        ("stop", "'stop' among its events; it must be ResetOptimizer"),
+        ("stop", "'stop' among its events; each event must be ResetOptimizer"),
     ],
 )
 def test_what_it_may_cause_is_tried(event: Any, said: str) -> None:

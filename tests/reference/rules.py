@@ -12,6 +12,7 @@ from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
 from gradus.credit.uncut import Uncut
@@ -20,7 +21,6 @@ from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
-from gradus.papers.data.pcl import PromptReturns
 from gradus.papers.data.xrpo import Sharpened
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.flow_of_reasoning import LogReward

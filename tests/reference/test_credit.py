@@ -13,7 +13,7 @@ from gradus.credit.bellman import NStep
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import PoolBaseline
 from gradus.credit.kl_penalty import kl_costs
-from gradus.papers.data.pcl import PromptReturns
+from gradus.credit.prompt_returns import PromptReturns
 from gradus.papers.objectives.apo import Divergence
 from tests.parts import CREDITS, ESTIMATORS, name_of, parts, untried
 from tests.reference import pieces

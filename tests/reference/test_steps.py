@@ -14,7 +14,7 @@ import torch
 from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
-from gradus.credit.step_values import ValueChanges
+from gradus.credit.step_values import TreeChanges, ValueChanges
 from gradus.objectives.ratios import SpanRatio
 from gradus.objectives.scores import TurnMeans
 from gradus.papers.credit.aapo import AdvantageMomentum
@@ -23,7 +23,7 @@ from gradus.papers.credit.barl import BayesAdaptive
 from gradus.papers.credit.direct_advantage_po import CriticAdvantage, StepChances
 from gradus.papers.credit.hicra import Planning
 from gradus.papers.credit.rank_grpo import RankRelative
-from gradus.papers.credit.spo_segment import SegmentChanges, TreeChanges
+from gradus.papers.credit.spo_segment import SegmentChanges
 from gradus.testing.methods import toy_trajectory
 from gradus.types import Ended, Frozen, Group, Trajectory
 from tests.parts import name_of

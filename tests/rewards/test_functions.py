@@ -221,7 +221,7 @@ def test_a_missing_file_and_a_missing_column_are_sentences(file, tmp_path):
         Function(f"{file}:contents").check(task(Problem("p/0", "p", answer=1)))
     Function(f"{file}:contents").check(task(Problem("p/0", "p", meta={"topic": "x"})))
     for timeout in (0.0, -1.0, float("nan")):
-        with pytest.raises(UserError, match="give the largest number of seconds of a call, above"):
+        with pytest.raises(UserError, match="give the longest time of a call in seconds, above"):
             Function(f"{file}:length", timeout)
     with pytest.raises(UserError, match="give the largest memory of a process in GiB, or 0 for no limit"):
         Function(f"{file}:length", memory=-1.0)

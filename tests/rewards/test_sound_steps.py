@@ -34,6 +34,6 @@ def test_a_verdict_that_is_no_number_stays(verdict):
 
 
 def test_a_verifier_without_steps_is_refused():
-    with pytest.raises(UserError, match="take the task flawed"):
+    with pytest.raises(UserError, match="take a task with checked steps, such as flawed"):
         SoundSteps().check(task(verify=lambda problem, completion: 1.0))
     SoundSteps().check(task(verify=Checker(1.0)))

@@ -93,7 +93,7 @@ def test_the_length_of_a_piece_changes_which_tokens_are_seen_not_which_are_learn
         (3, (), "has no document"),
         ([3], (), "has the document 3"),
         ([(CHAT[0],)], (), "a chat of two messages or more"),
-        (Frozen(proof="p"), ("state",), "no document of the kind state; add one .kinds of the problem: proof"),
+        (Frozen(proof="p"), ("state",), "no document of the kind state; add a document of this kind .kinds of the problem: proof"),
         ("p", ("state",), "documents without kinds"),
     ],
 )

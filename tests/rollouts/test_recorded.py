@@ -62,5 +62,5 @@ def test_rows_have_rewards_to_go_if_a_discount_is_given():
 
 
 def test_a_task_without_transitions_is_refused():
-    with pytest.raises(UserError, match="has no recorded transitions; add them to the task"):
+    with pytest.raises(UserError, match="has no recorded transitions; add transitions to the task"):
         asyncio.run(Recorded().run([], world(None), Recorded().start()))

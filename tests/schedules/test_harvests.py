@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradus.schedules.harvests import AnswersAndRewards, OptimalValues, PassRates, RightAndWrong, RightAnswers, optimal_value
+from gradus.schedules.harvests import (
+    AnswersAndRewards,
+    OptimalValues,
+    PassRates,
+    RightAndWrong,
+    RightAnswers,
+    accuracy_curves,
+    filled,
+    optimal_value,
+)
 from gradus.testing.methods import toy_group
 from gradus.types import Ended, Failed, Group, Problem, UserError
 
@@ -87,6 +96,31 @@ def test_answers_are_kept_with_their_rewards():
     cut = cut.but(trajectories=tuple(t.but(ended=Ended.LENGTH if t.completion == "half" else Ended.STOP) for t in cut.trajectories))
     assert rows(AnswersAndRewards(least=1), [cut]) == [("r", ["whole"], [1.0])]
     assert rows(AnswersAndRewards(), [cut]) == []
+
+
+NAN = float("nan")
+
+
+def test_a_gap_takes_the_next_value() -> None:
+    assert filled([0.1, NAN, 0.9]).tolist() == [0.1, 0.9, 0.9]
+    assert np.isnan(filled([0.1, NAN, NAN, 0.9])).tolist() == [False, True, False, False]
+    assert np.isnan(filled([0.1, NAN])).tolist() == [False, True]
+
+
+def test_the_curves_by_hand() -> None:
+    failed = group("r", ("a", 1.0)).but(trajectories=())
+    wrong = (
+        group("p", ("a", 1.0), ("b", 0.0)),
+        group("q", ("a", 0.0)),
+        failed,
+        group("q", ("a", 1.0)),
+        group("p", ("b", 0.0)),
+        group("q", ("a", 1.0)),
+    )
+    problems, curves = accuracy_curves(iter(wrong))
+    assert [p.id for p in problems] == ["p", "q"]
+    assert curves.tolist() == [[0.5, 0.0], [0.0, 1.0]]  # q has a third visit
+    assert accuracy_curves([])[1].shape == (0, 0)
 
 
 def test_the_value_by_hand() -> None:

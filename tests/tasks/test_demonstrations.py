@@ -41,7 +41,7 @@ def test_an_episode_with_sub_agents_is_rehearsed_with_their_findings() -> None:
 
 
 def test_a_rehearsal_must_end_and_win() -> None:
-    with pytest.raises(ValueError, match=r"the errand of search: x does not end"):
+    with pytest.raises(ValueError, match=r"the errand that search: x starts does not end"):
         rehearsed(Desk("Bor", (), Research(people=4)), ["search: x", "answer: Bor"], [["search: y"]])
     with pytest.raises(ValueError, match="earns nothing"):
         rehearsed(Desk("Bor", (), Research(people=4)), ["answer: Bix"], [])

@@ -60,7 +60,7 @@ def test_a_plan_has_one_end():
     assert plan("grpo", budget="steps=30").recipe.setting.steps == 30
     assert plan("grpo", budget="steps=30").budget is None
     assert plan("grpo", budget="tokens=5e4").budget == Budget("tokens", 5e4)
-    with pytest.raises(UserError, match="both end the run"):
+    with pytest.raises(UserError, match="both set the length of the run"):
         plan("grpo", steps=3, budget="tokens=5e4")
-    with pytest.raises(UserError, match="has stages"):
+    with pytest.raises(UserError, match="the stages of difficulty_staged_rl are measured in steps"):
         plan("difficulty_staged_rl", budget="tokens=5e4")

@@ -28,7 +28,7 @@ def test_what_the_machine_gives_may_change() -> None:
 def test_what_a_run_computes_may_not(name: str) -> None:
     path = name.replace("__", ".").removeprefix("setting.")
     takes = "--steps, --until, --device, --processes, --log, --trust, --memory, "
-    with pytest.raises(UserError, match=rf"--{path} cannot change within a run: gradus resume accepts only {takes}.*export"):
+    with pytest.raises(UserError, match=rf"--{path} cannot change within a run; gradus resume accepts only {takes}.*export"):
         replanned(grpo, None, {name: 3})
 
 
@@ -41,7 +41,7 @@ def test_who_asks_a_finished_run_for_what_cannot_change_is_told_that_alone(
     capsys.readouterr()
     assert main(["resume", str(tmp_path / "run"), *words]) == 2
     out, said = capsys.readouterr()
-    assert f"{words[0]} cannot change within a run: gradus resume accepts only --steps, --until, " in said
+    assert f"{words[0]} cannot change within a run; gradus resume accepts only --steps, --until, " in said
     assert "done already" not in out
 
 
@@ -85,5 +85,5 @@ def test_a_checkpoint_that_does_not_fit_the_recipe_is_a_sentence(error: Exceptio
         def restore(self, checkpoint: object) -> None:
             raise error
 
-    with pytest.raises(UserError, match=r"step-000003 does not fit .*recipe\.json \(.*\): restore the old file, or use the version"):
+    with pytest.raises(UserError, match=r"step-000003 does not fit .*recipe\.json \(.*\); restore the old file, or use the version"):
         put_back(Other(), folder)  # type: ignore[arg-type]

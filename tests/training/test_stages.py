@@ -195,7 +195,7 @@ def test_rows_that_are_none_are_told(gives: Any, told: str) -> None:
 
 def test_no_right_answer_leaves_nothing_to_learn() -> None:
     course = several(a=Stage(grpo, Steps(1), makes=Wrong([])), b=Stage(sft, Steps(1), task="made:a"))
-    with pytest.raises(UserError, match="contains no problem, because the screening or the stage kept none"):
+    with pytest.raises(UserError, match="contains no problem, because the screening or the stage kept no problem"):
         gradus.train(course, **SMALL)
 
 

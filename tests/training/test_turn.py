@@ -147,7 +147,7 @@ def test_a_schedule_that_changes_nothing_leaves_no_trace() -> None:
         (grpo, {"players__reference": None}, "changes players.reference at step 1"),
         (grpo, {"requires": frozenset({"hints"})}, "changes requires at step 1"),
         (grpo, {"optimizer": None}, "changes optimizer at step 1"),
-        (grpo, {"objective": None}, "makes policy frozen at step 1 by a change of objective, but only the start of a run decides whether a player learns"),
+        (grpo, {"objective": None}, "makes policy frozen at step 1 by a change of objective, but a run decides only at its start whether a player learns"),
         (grpo, {"players__reference__objective": grpo.objective}, "makes reference learn at step 1 by a change of players.reference.objective"),
         (grpo, {"objective__policy": 3}, "returned a recipe with an error: objective.policy cannot be 3"),
         (grpo, {"optimizer__lr": -1.0}, "AdamW.lr is -1.0"),

@@ -11,6 +11,7 @@ from gradus.types import Context, Key, UserError
 from gradus.types.readers import (
     AttentionStat,
     EntropyShare,
+    HeadGradient,
     Hidden,
     LastLayer,
     LogProbsOf,
@@ -81,3 +82,13 @@ def test_the_last_layer_begins_with_the_action_and_is_padded():
     assert_close(rows[1, 2:7], torch.tensor([1 / 3, 1 / 3, 1 / 3, 0, 0], dtype=torch.float64))
     assert rows[1, 7].item() == 2
     assert_close(LastLayer(2).rows(Table(), Key())[0, 2:4], torch.tensor([0.5, 0.25], dtype=torch.float64))
+
+
+def test_fewer_entries_keep_the_sampled_token_and_the_most_likely_others():
+    logits = np.log(np.array([[0.5, 0.3, 0.15, 0.05]]))
+    (row,) = HeadGradient(top=2).of(torch.from_numpy(logits), torch.tensor([3])).numpy()
+    assert row == pytest.approx([2, 0.95, -0.5, 3, 0])
+    (row,) = HeadGradient(top=9).of(torch.from_numpy(logits), torch.tensor([0])).numpy()
+    assert row == pytest.approx([4, 0.5, -0.3, -0.15, -0.05, 0, 1, 2, 3])
+    with pytest.raises(UserError, match="top"):
+        HeadGradient(top=0)

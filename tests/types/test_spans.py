@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from gradus.testing.methods import ScriptedPolicy, scripted_context
 from gradus.types import UserError
 from gradus.types.contexts import Context
-from gradus.types.spans import Phrases, Separated, ends, marked, numbered, runs
+from gradus.types.spans import CutPoints, Phrases, Separated, ends, marked, numbered, runs
 
 READ = ScriptedPolicy(lambda ask: "").text
 
@@ -104,3 +105,21 @@ def test_wrong_expressions_are_refused():
         Separated("")
     with pytest.raises(UserError, match="most"):
         Separated(most=0)
+
+
+def cut(*probabilities, **fields):
+    made = scripted_context("a" * len(probabilities), [math.log(p) for p in probabilities])
+    return CutPoints(**fields).of(made, READ).tolist()
+
+
+def test_cut_points_by_hand():
+    assert cut(0.99, 0.5, 0.95, 0.3, every=1) == [-1, 0, 0, 1]
+    assert cut(0.5, 0.5, 0.95, 0.3, 0.2, 0.99, every=2) == [0, 0, 0, 1, 1, 1]
+    assert cut(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.95) == [0, 0, 0, 0, 0, 1, 1]  # five in a segment
+    assert cut(0.99, 0.95) == [-1, -1]
+    assert cut(0.8, rho=0.7) == [-1]
+    assert cut() == []
+    with pytest.raises(UserError, match="the policy gives no probabilities of sampled tokens"):
+        CutPoints().of(replace(scripted_context("a"), logprobs=None), READ)
+    with pytest.raises(UserError, match="every"):
+        CutPoints(every=0)

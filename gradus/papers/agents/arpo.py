@@ -5,34 +5,37 @@
     A_i = (R_i - mean(R)) / (std(R))
     loss = 1/N sum_i 1/|o_i| sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)
 
-A segment is one answer of the agent. $H_t$ belongs to the segment after tool result t: it is the sum of the entropies $h_j$ of its first k = 20
-tokens, divided by the logarithm of the vocabulary's size V. $H_0$ is the same quantity for the first segment. $o_i$ are the tokens of the agent in
-episode i, rho their ratio to the policy that sampled, and N counts the episodes of the mini-batch. Tool results are no actions.
+A segment is one answer of the agent. $H_t$ belongs to the segment after tool result t. $H_t$ is the sum of the entropies $h_j$ of the first k = 20
+tokens of this segment, divided by the logarithm of the vocabulary's size V. $H_0$ is the same quantity for the first segment. $o_i$ are the tokens of
+the agent in episode i, rho is the ratio of a token to the policy that sampled, and N counts the episodes of the mini-batch. Tool results are not
+actions, so they have no loss.
 
 A question gets M episodes. M/2 of them start from the question. After each result, if the question has fewer than M episodes, the episode branches
-with probability $P_t$ into Z = 2 episodes that continue from the result. If all episodes of a question have ended and some of the M are missing,
-these start from the question. The reward R is -1 for a broken format and 0 for a wrong answer. For a right answer it is acc, the environment's
-reward, and acc + 0.1 if both tools were used. The mean and the deviation of R are over all M episodes.
+with probability $P_t$ into Z = 2 episodes that continue from the result. If all episodes of a question have ended and there are fewer than M, the
+missing episodes start from the question. The reward R is -1 for a broken format and 0 for a wrong answer. For a right answer, R is acc, which is the
+environment's reward. If both tools were used, R is acc + 0.1. The mean and the deviation of R are over all M episodes.
 
-Soft credit is the default: every token of episode i has $A_i$. Hard credit (`--credit SharedPrefix`): a shared token has the mean A of the episodes
-that contain it. All copies of a shared token have the same ratio. So soft and hard credit have the same gradient in a mini-batch if all tokens have
-equal weight (`--objective.policy.average TokenMean`) and no clip acts. With GRPO's mean over each episode's tokens the gradients differ, because the
-episodes differ in length. A batch is cut into 8 mini-batches of whole episodes, so the clip acts from the second mini-batch on. There is no KL term.
+Soft credit is the default: every token of episode i has $A_i$. With hard credit (`--credit SharedPrefix`), a shared token has the mean A of the
+episodes that contain this token. All copies of a shared token have the same ratio. So soft and hard credit have the same gradient in a mini-batch if
+all tokens have equal weight (`--objective.policy.average TokenMean`) and no clip acts. With GRPO's mean over each episode's tokens the gradients
+differ, because the episodes differ in length. A batch is cut into 8 mini-batches of whole episodes, so the clip acts from the second mini-batch on.
+There is no KL term.
 
 Use if: an agent calls tools over several turns, tool calls are expensive, and the reward comes at the end.
 Avoid if: the task has one turn (see grpo, dapo), or the environment cannot continue one state twice. If several episodes reach the same states
 without branching, single steps can be compared (see gigpo).
-Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. M, Z, k, the weights 0.5 and 0.2, the clip, no KL, and mini-batches
-of 16 of the 128 questions are those of the released scripts (dongguanting/ARPO). The paper branches if P = alpha + beta dH passes a threshold; the
-released code draws a random number, as here.
+Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. M, Z, k, the weights 0.5 and 0.2, the clip, and mini-batches of 16
+of the 128 questions are those of the released scripts (dongguanting/ARPO). These scripts have no KL term either. The paper branches if P = alpha +
+beta dH passes a threshold; the released code draws a random number, as here.
 Departures: The entropy is computed over the whole vocabulary. A copy keeps the $H_0$ of the episode that it was copied from, and can branch after its
-next segment at the earliest. All missing episodes start at the same time. A format is right if every action is legal and the last one is an answer. A
-tool counts as used if a line of the agent calls it by name. With a small vocabulary the sum over 20 tokens drives the probability to its bound;
-`--rollout.total mean` takes the mean instead. The bonus has an effect only on tasks with both tools, such as `--task search_qa --task.calculator
-true`. The released code computes entropies from the ten likeliest tokens, and takes those of the segment that ended with the call. So $H_t - H_0$ is
-0 at the first call. In the released code the $H_0$ of a copy comes from the first segment of the copy. In the released code the first entropies are
-never cleared between batches. A question whose episodes have all ended gets one more episode per round. The format is read from the tags of one text,
-and acc is word F1. The loss is a mean over tokens and constant above ratio 3 if A < 0. The deviation is that of the sample, plus 1e-6.
+next segment at the earliest. All missing episodes start at the same time. A format is right if every action is legal and the last action is an
+answer. A tool counts as used if a line of the agent calls it by name. With a small vocabulary the sum over 20 tokens drives the probability to its
+bound; `--rollout.total mean` takes the mean instead. The bonus has an effect only on tasks with both tools, such as `--task search_qa
+--task.calculator true`. The released code computes entropies from the ten likeliest tokens, and it computes $H_t$ from the segment that ended with
+the call. So $H_t - H_0$ is 0 at the first call. In the released code the $H_0$ of a copy comes from the first segment of the copy. In the released
+code the first entropies are never cleared between batches. In that code a question whose episodes have all ended gets one more episode per round. The
+code reads the format from the tags of one text, and its acc is word F1. Its loss is a mean over tokens and constant above ratio 3 if A < 0. Its
+deviation is that of the sample, plus 1e-6.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ class ToolReward:
     def __post_init__(self) -> None:
         check_ranges(self, bonus="[0, inf)")
         if not self.tools or not all(self.tools):
-            raise UserError(f"tools of ToolReward are {self.tools!r}; give one name or more, none of them empty; the agent writes such a name before a colon")
+            raise UserError(f"ToolReward.tools is {self.tools!r}; give one or more names, and no empty name (the agent writes the name of a tool before a colon)")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Returns the judgements. The accuracy of the judgements is computed from the component `environment`."""

@@ -5,15 +5,16 @@
     loss = -sum_p r sum_(k=1)^K log pi(e_k | p)
     r = 1 if answer right, else -1
 
-$e_1$ to $e_20$ are worked training examples, p is the question, and h has 128 outputs over frozen encodings enc. K = 2 examples are drawn one
-after another without replacement; the frozen model answers greedily after them. The first sum is over the questions of a batch, 20 here. Adam has
-rate 1e-3.
+$e_1$ to $e_20$ are worked training examples, p is the question, and h has 128 outputs over frozen encodings enc. K = 2 examples are drawn one after
+another without replacement. The frozen model reads them and then answers the question greedily. The first sum is over the 20 questions of a batch.
+The learning rate of Adam is 1e-3.
 
-The log-probability of the second draw comes from the softmax over all examples, not over the remaining ones. So the gradient is not exactly that of
-the expected reward. Only W and b learn. The players `worker` (answers) and `encoder` are language models that never change: name them with
-`--players.worker.model` and `--players.encoder.model`, and the encoder's width with `--environment.width`. There is no baseline: while most answers
-are right, most draws become more likely. A wrong answer lowers the log-probabilities of its draws without bound. The method's test takes the K
-examples of highest probability; its accuracy is `held_out/greedy`. `held_out/accuracy` is measured with drawn examples.
+The log-probability of the second draw comes from the softmax over all examples, not from a softmax over the remaining examples. So the gradient is
+not exactly that of the expected reward. Only W and b are trained. The players `worker` (answers) and `encoder` are language models that never change:
+name them with `--players.worker.model` and `--players.encoder.model`, and the encoder's width with `--environment.width`. There is no baseline: while
+most answers are right, most draws become more likely. A wrong answer lowers the log-probabilities of its draws without bound. The test of the paper
+takes the K examples with the highest probability; `held_out/greedy` is the accuracy of this test. `held_out/accuracy` is the accuracy with drawn
+examples.
 
 The method assumes a task with worked solutions and a verifier. The method also assumes that the worker answers some questions only after certain
 examples. If the examples do not matter, there is nothing to learn.
@@ -27,17 +28,17 @@ loss over the batch, draws every example from pi, and does not mention replaceme
 their answers. The order of the draws is reversed, so the first draw is nearest to the question. The layer has a bias, and Adam has no weight decay.
 The released code draws with numpy; for K = 2 this gives the same distribution as one draw after another.
 Departures: The encoding is the last hidden state of a language model at the end of the question, scaled to length 1, so that the draws are nearly
-uniform at the start. In the paper it is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates have nearly
-all the probability. In the authors' stored run, each of the 20 candidates has a probability of 0.02 to 0.13 at the first question that is printed.
-Candidates are training questions. The best checkpoint is the one with the highest held-out accuracy. A question is never its own example, but the
-softmax at this question still includes it. The 240 steps are 30 epochs of 160 questions (`--task.problems 160`). The released code has 20 epochs, not
-30. In the released code every epoch has the same batches; here the questions are shuffled. In the released code no candidate is a training question,
-and the epoch with the best training reward is kept. The released code takes the logarithm after the softmax, and ends the training if a loss is NaN.
-The released test program takes the first 20 training questions as candidates, not the candidates of the training. In the stored run of the released
-code (checkpoints/exp1) the total reward of an epoch is 38 at first, 56 at best (the fourth epoch) and 30 at the end. At the end two candidates have
-all the probability at every question that is printed. The repository's commit 914db77 stores three more runs. The total rewards of the first, best
-and last whole epoch are 42, 64 and 52 in the first run. They are 74, 84 and 40 in the second run, and 28, 28 and 10 in the third run. The first and
-the third of these runs end early at a NaN loss.
+uniform at the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates
+have nearly all the probability. In the authors' stored run, each of the 20 candidates has a probability of 0.02 to 0.13 at the first question that is
+printed. Candidates are training questions. The best checkpoint is the one with the highest held-out accuracy. A question is never its own example,
+but the softmax at this question still includes it. The 240 steps are 30 epochs of 160 questions (`--task.problems 160`). The released code has 20
+epochs, not 30. In the released code every epoch has the same batches; here the questions are shuffled. In the released code no candidate is a
+training question, and the epoch with the best training reward is kept. The released code takes the logarithm after the softmax, and ends the training
+if a loss is NaN. The released test program takes the first 20 training questions as candidates, not the candidates of the training. In the stored run
+of the released code (checkpoints/exp1) the total reward of an epoch is 38 at first, 56 at best (the fourth epoch) and 30 at the end. At the end two
+candidates have all the probability at every question that is printed. The repository's commit 914db77 stores three more runs. The total rewards of
+the first, best and last whole epoch are 42, 64 and 52 in the first run. They are 74, 84 and 40 in the second run, and 28, 28 and 10 in the third run.
+The first and the third of these runs end early at a NaN loss.
 """
 
 from dataclasses import dataclass

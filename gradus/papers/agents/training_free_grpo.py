@@ -6,16 +6,16 @@
     E_(k+1) = edits(E_k, winners, losers)
 
 No weight changes: the policy stays $pi_0$. Only E, a list of short texts, is learned. For every batch the policy answers each question x under the
-experiences $E_k$. Only groups with winners and losers are used. From them the extractor makes edits Add(text), Delete(i) and Modify(i, text). All
-edits of a batch are applied together; texts without an edit stay. An experience has at most 32 words. Evaluation prepends the same E. A batch without
-winners and losers leaves E unchanged. There is no KL term and no learning rate, because the model is frozen.
+experiences $E_k$. Only groups with winners and losers are used. From these groups the extractor makes edits Add(text), Delete(i) and Modify(i, text).
+All edits of a batch are applied together; texts without an edit stay. An experience has at most 32 words. In evaluation the prompts also contain E. A
+batch without winners and losers leaves E unchanged. There is no KL term and no learning rate, because the model is frozen.
 
 Two extractors exist. `Contrast`, the default, needs no large model: if all winners and no loser of a group have a feature, the experience "use ..."
 is added. An experience, old or new, is removed if new answers to the questions of the batch earn more reward without it. `--rollout.extractor
 Written` is the paper's extractor: a language model summarises every answer, explains why winners won, and writes the edits. The language model is the
 policy, or another player with `Written(player="writer")`.
 
-If every group fails under a library, the library is never edited again, because there are no winners to compare.
+If no group has winners under a library, the library is never edited again, because there is nothing to compare.
 
 Use if: the model follows its prompt but cannot be trained, its context is long enough for the library, and answers can be judged.
 Avoid if: weights can be trained and there are many problems. An update of weights can then teach more than 16 short texts (see grpo).

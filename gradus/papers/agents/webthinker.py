@@ -4,9 +4,9 @@
     h = sum_t [log pi(y_t) - log pi_ref(y_t)]
     pi_ref = M_j, quad M_j becomes M_(j+1), quad j = 1, ..., J
 
-The sum is over the tokens $y_t$ that the main model M wrote: findings are no actions. $h_w$ and $h_l$ belong to the better and the worse episode of a
-pair, and beta is 0.1. Training has J = 2 rounds of iterative online DPO. Round j begins with the model $M_j$, which is also the reference of the
-round, and ends with $M_(j+1)$.
+The sum is over the tokens $y_t$ that the main model M wrote, and not over the findings that M read. $h_w$ and $h_l$ belong to the better and the
+worse episode of a pair, and beta is 0.1. Training has J = 2 rounds of iterative online DPO. Round j begins with the model $M_j$, which is also the
+reference of the round, and ends with $M_(j+1)$.
 
 M thinks and calls tools. A call `search: q` is an errand. The explorer E (the same model in another context) sees the results for q, searches
 further, opens pages and ends with a finding. Only the finding enters M's context. For a report, M also calls a writer, an outline and an editor.
@@ -14,12 +14,12 @@ further, opens pages and ends with a finding. Only the finding enters M's contex
 A round has n episodes per problem. Every two episodes of a problem are compared by three rules in order; the first rule that decides makes the pair.
 Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. For reports with a score take `Higher(margin)` in place of `Right`. Rule
 2: if both are right, the episode with fewer turns, and so with fewer tool calls, wins. Rule 3: if both have equally many turns, the shorter episode
-wins, provided that the longer episode has more than gamma = 1.5 times its tokens.
+wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
 
-The contexts of E are separate groups. These groups are stored and counted apart, and the policy is not trained on them. With
-`--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward compares these errands: whether the finding contains
-the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding that is only a step towards the answer
-loses.
+The contexts of E are separate groups. These groups are stored and counted separately, and the policy is not trained on them. With
+`--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. It judges whether the finding
+contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding that is only a step towards
+the answer loses.
 
 Use if: a reasoning model answers or writes reports with search, most tool calls are wasted, and right episodes of different cost can be compared.
 Avoid if: the model cannot yet solve the questions with search, so that pairs are rare, or if calls cost nothing (see arpo, grpo).
@@ -35,8 +35,8 @@ temperature is 1. The policy is not trained on E's contexts, and E's calls do no
 illegal action counts as a call. The training code is not released. In the released inference code E is M only if M is a QwQ model, else an auxiliary
 model. The released code gives E the text around the snippets of ten found pages. The auxiliary model guesses the intent of M's searches and of E's
 clicks, and summarises opened pages. The auxiliary model also plans, writes, edits and finally rewrites the report. The outline is the list of the
-report's headings. By default M's 20th search is refused. E has 10 searches and clicks, then it must answer. A repeated query gets a note, which in
-question mode ends M's episode.
+report's headings. By default the released code refuses M's 20th search. After 10 searches and clicks, E must answer. A repeated query gets a note,
+which in question mode ends M's episode.
 """
 
 from gradus.papers.bases.dpo import dpo

@@ -1,4 +1,4 @@
-"""Best of n, distilled: the policy samples groups of answers and imitates the best of each group, so that one sample becomes as good as n.
+"""Best of n, distilled: the policy samples groups of answers and imitates the best of each group, so that one sample becomes as good as the best of n.
 
     loss = -1/N sum_x sum_t log pi(y_t^best | x, y_(<t)^best)
     y^best = argmax_(y_1, ..., y_n) R(y_i)
@@ -12,8 +12,8 @@ keeps the answer with the highest reward. `--search Majority` keeps the most com
 measures policy and search together.
 
 Use if: a reward ranks several answers to a problem, and training should be plain imitation, without ratios, critic or reference.
-Avoid if: wrong answers should teach too. Here only the best answer of a group enters the loss (see grpo, rloo). If several different right answers to
-a problem should be kept, see rft and expert_iteration.
+Avoid if: the policy should also learn from wrong answers. Here only the best answer of a group enters the loss (see grpo, rloo). If several different
+right answers to a problem should be kept, see rft and expert_iteration.
 Reference: Dong et al., RAFT: Reward rAnked FineTuning for Generative Foundation Model Alignment, arXiv:2304.06767, algorithm 1: the best of each
 prompt's samples, then supervised fine-tuning. Best of n at test time is from Stiennon et al., arXiv:2009.01325.
 Departures: Each step makes one pass over the kept answers; the paper trains on them to convergence before it samples again.

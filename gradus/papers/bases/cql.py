@@ -1,4 +1,4 @@
-"""CQL: SAC on recorded transitions alone, with a term that lowers the values of actions that the data do not have.
+"""CQL: SAC on recorded transitions alone, with a term that lowers the values of actions that do not occur in the data.
 
     L = L_SAC + 5/2 sum_j [log int exp(Q_j(s, a)) d a - Q_j(s, a_data)]
     int exp(Q_j(s, a)) d a ~~ 1/12 sum_(i=1)^12 (exp(Q_j(s, a_i))) / (p(a_i))
@@ -20,8 +20,9 @@ Reference: Kumar et al., Conservative Q-Learning for Offline Reinforcement Learn
 importance sampling). In the released code the weight of the term is 5, and the squared errors lack the factor 1/2 of eq. 4. With this factor the
 weight is 5/2. In the released code, as here, the density of an action of the next state is the density in that state.
 Departures: There are 4 actions of each kind, the weight is fixed, and the policy never learns by cloning. The released code draws 10 actions of each
-kind. On MuJoCo it learns the weight by default (Lagrange, gap 5), and for the first 40,000 updates the policy learns by cloning. The temperature of
-the released code has the loss log alpha (log pi + h), where h is the target entropy. So the factor in this loss is log alpha, not alpha.
+kind. On MuJoCo the released code learns the weight by default (Lagrange, gap 5), and its policy learns by cloning for the first 40,000 updates. The
+temperature of the released code has the loss log alpha (log pi + h), where h is the target entropy. So the factor in this loss is log alpha, not
+alpha.
 """
 
 from gradus.objectives.actor_critic import Conservative
@@ -34,7 +35,7 @@ CONSERVATIVE = Conservative(2.5, 4)
 
 cql = sac.derive(
     "cql",
-    "SAC on recorded transitions, with a term that lowers the values of actions that the data do not have.",
+    "SAC on recorded transitions, with a term that lowers the values of actions that do not occur in the data.",
     rollout=Recorded(),
     selection__warmup=0,
     selection__idle=50,

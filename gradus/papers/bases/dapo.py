@@ -9,8 +9,8 @@ The sums run over the answers of a mini-batch, so every token has the same weigh
 penalty for length, overlong, is 0 up to max_tokens - cache tokens; from there it falls linearly to -1 at max_tokens. Here max_tokens is the sampling
 limit, and the cache is a fifth of it (`--reward.parts.overlong.max_tokens`, `.cache`).
 
-Only mixed groups enter the update: those with right and wrong answers. The rollout samples further problems until the step has as many groups as it
-asked for. If `rounds` rounds of sampling do not fill the step, the step trains on fewer groups. The verifier alone decides whether a group is mixed.
+Only mixed groups enter the update: those with right and wrong answers. The rollout samples further problems until the step has the requested number
+of groups. If `rounds` rounds of sampling do not fill the step, the step trains on fewer groups. The verifier alone decides whether a group is mixed.
 A group of right answers with different penalties is not mixed.
 
 The ratio is 1 at the first update of a batch. Each batch is cut into 16 mini-batches of whole answers, so the clip acts from the second mini-batch on

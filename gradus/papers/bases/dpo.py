@@ -8,13 +8,13 @@
 $y_w$ is the better answer of a pair, $y_l$ the worse one; beta is 0.1, and $pi_ref$ is the model at the start. At the start of training g is 1/2, so
 the gradient of a pair has the factor beta/2.
 
-A problem with `chosen` and `rejected` gives these two answers as a pair (term `given`). For any other problem the policy samples a group, and its
-best and worst answer by reward form the pair (term `sampled`). Groups with equal rewards are left out. The loss couples all tokens of both answers,
-so a pair is never split. The paper uses given pairs. Pairs that are sampled during training make the method on-line.
+A problem with `chosen` and `rejected` gives these two answers as a pair (term `given`). For any other problem the policy samples a group, and the
+answers with the highest and the lowest reward of the group form the pair (term `sampled`). Groups with equal rewards are left out. The loss couples
+all tokens of both answers, so a pair is never split. The paper uses given pairs. Pairs that are sampled during training make the method on-line.
 
 Use if: pairs of a better and a worse answer exist, and no verifier exists.
-Avoid if: answers can be judged during training. Samples of the current policy then teach more (see online_dpo, grpo). Unanimous preferences increase
-the log-ratios without bound (see ipo).
+Avoid if: answers can be judged during training. The policy then learns more from its current samples (see online_dpo, grpo). Unanimous preferences
+increase the log-ratios without bound (see ipo).
 Reference: Rafailov et al., Direct Preference Optimization: Your Language Model is Secretly a Reward Model, arXiv:2305.18290, eq. 7. On-line pairs are
 from Guo et al., arXiv:2402.04792.
 Departures: The best and the worst answer of a group form the pair. If a step has given and sampled pairs, the means of both kinds are added.

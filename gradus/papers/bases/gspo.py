@@ -14,9 +14,9 @@ gradient. With one advantage per answer GSPO and GSPO-token are the same.
 The bounds are much narrower than those of a token ratio, because $log s_i$ is a mean over tokens. With one mini-batch per batch $s_i$ is 1 and the
 method equals its base. So the batch is cut into four mini-batches, as in the paper's experiments. The base's KL term is added to the loss.
 
-Use if: a batch serves several updates, and ratios of single tokens are noisy, as with long answers or mixtures of experts.
-Avoid if: each batch serves one update, because the method is then GRPO (see grpo), or if single tokens of an answer should be left out of the update
-(see m2po).
+Use if: a batch is used for several updates, and ratios of single tokens are noisy, as with long answers or mixtures of experts.
+Avoid if: each batch is used for one update only, because the method is then GRPO (see grpo), or if single tokens of an answer should be left out of
+the update (see m2po).
 Reference: Zheng et al. (Qwen), Group Sequence Policy Optimization, arXiv:2507.18071, eq. 5-7 and 10, for GSPO-token eq. 13-14. The bounds (3e-4,
 4e-4) and the four mini-batches are those of section 5.1.
 Departures: The paper's formulas leave the KL term out for brevity; here the KL term is that of the base.

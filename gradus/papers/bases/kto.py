@@ -10,14 +10,14 @@ prompt u is that of another problem. $z_0$ estimates the drift $KL(pi, pi_ref)$ 
 answers whose h is far above or far below $z_0$ have a small gradient. The factor beta is 0.1 and $lambda_D = lambda_U = 1$.
 
 An answer is desirable if its reward is above `above` (one half). If a problem has a given pair, the better answer is desirable and the worse answer
-is not. For other problems the policy samples, and every sample counts, even in groups of equal rewards. Desirable and undesirable answers share one
-mean. Given answers have one mean and sampled answers another; the two means are added. If desirable or undesirable answers are rare, raise the lambda
-of the rare kind: $(lambda_D n_D) / (lambda_U n_U)$ should stay between 1 and 4/3, where $n_D$ answers are desirable and $n_U$ are not. This rule is
-TRL's advice; `--objective.sampled.desirable` sets $lambda_D$ of the sampled answers.
+is not. For other problems the policy samples, and every sample counts, even in groups of equal rewards. The loss is one mean over desirable and
+undesirable answers together. Given answers and sampled answers have separate means, which are added. If desirable or undesirable answers are rare,
+raise the lambda of the rare kind: $(lambda_D n_D) / (lambda_U n_U)$ should stay between 1 and 4/3, where $n_D$ answers are desirable and $n_U$ are
+not. This rule is TRL's advice; `--objective.sampled.desirable` sets $lambda_D$ of the sampled answers.
 
 Use if: answers are marked one by one as good or bad, and no pairs of a better and a worse answer to one problem exist.
-Avoid if: pairs exist (see dpo), or if all answers of a step are to one problem, so that no other prompt gives $z_0$ (see grpo).
-Reference: Ethayarajh et al., KTO: Model Alignment as Prospect Theoretic Optimization, arXiv:2402.01306, eq. 8. The drift comes from mismatched
+Avoid if: pairs exist (see dpo), or if all answers of a step belong to one problem, so that no other prompt gives $z_0$ (see grpo).
+Reference: Ethayarajh et al., KTO: Model Alignment as Prospect Theoretic Optimization, arXiv:2402.01306, eq. 8. The drift is estimated from mismatched
 prompts and answers of the batch, as in section 4.1. beta 0.1 and both lambdas 1 are as in the released code and TRL 1.16.
 Departures: Answers are sampled at every step, and an answer is desirable if its reward is above a bound; the paper learns from given answers. $z_0$
 is computed once per step, under the weights that sampled; the paper computes $z_0$ at every update. All answers of a problem take the prompt of the
@@ -51,8 +51,8 @@ from gradus.types.tally import Tally, check_same_shape, tally
 def prospect_losses(gains: Tensor, desirable: Tensor, *, beta: float, weights: tuple[float, float]) -> Tensor:
     """Computes lambda (1 - sigmoid(+-beta gain)) per answer, with + if the answer is desirable, else -.
 
-    Args: `gains` [N]: h - z0, nats, with gradient; `desirable` [N] bool; `weights`: the lambda of desirable answers and that of the others. Returns:
-    [N].
+    Args: `gains` [N]: h - z0, nats, with gradient; `desirable` [N] bool; `weights`: the lambda of desirable answers, and the lambda of the other
+    answers. Returns: [N].
     """
     check_same_shape(gains=gains, desirable=desirable)
     first, second = gains.new_tensor(weights)
@@ -86,7 +86,10 @@ class Prospect:
         ids = batch.trajectory.unique()
         scores = scored(self.score, pulling(outputs[LogProb()], batch.weight), batch).index_select(0, ids)
         if any(STREAM not in c.streams for c in batch.contexts):
-            raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout MismatchedPrompts')
+            raise UserError(
+                f'the objective reads the KL drift from the stream "{STREAM}", but the rollout does not write this stream; set --rollout '
+                "MismatchedPrompts"
+            )
         drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)
         wanted = torch.tensor([batch.trajectories[int(i)].value > self.above for i in ids])
         losses = prospect_losses(scores - drift, wanted, beta=self.beta, weights=(self.desirable, self.undesirable))

@@ -9,23 +9,23 @@ The mean of R is over the whole group, including the solution. The first sum is 
 policy that sampled. The second sum is over the tokens $a_t$ of the given solutions. Z counts the tokens of all answers of the mini-batch, own and
 given, and H is the entropy of the policy. The gradient of a solution's token is largest at pi = 0.1.
 
-The probabilities with which a solution was written are unknown and are taken as 1. So the ratio of its tokens is $pi(a_t)$ itself and is never
-clipped. If the policy's own answers are all right too, the solution has advantage zero, so guidance fades by itself. A solution that the verifier
-judges wrong has the advantage of a wrong answer. A group of 8 has seven sampled answers and one solution. A batch is cut into two mini-batches, so
-the clip acts on the policy's own tokens in the second mini-batch. A mini-batch contains whole answers; a solution and its group may be in different
-mini-batches.
+The probabilities with which a solution was written are unknown and are taken as 1. So the ratio of a solution's token is $pi(a_t)$ itself and is
+never clipped. If the policy's own answers are all right too, the solution has advantage zero, so guidance fades by itself. A solution that the
+verifier judges wrong has the advantage of a wrong answer. A group of 8 has seven sampled answers and one solution. A batch is cut into two
+mini-batches, so the clip acts on the policy's own tokens in the second mini-batch. A mini-batch contains whole answers; a solution and its group may
+be in different mini-batches.
 
 Use if: problems come with worked solutions, and the policy alone solves too few of them to learn.
 Avoid if: no solutions exist (see grpo, or scaf_grpo for hints), the policy solves most problems by itself, or the solutions should be imitated
 without RL (see sft). For imitation with a falling weight see chord.
 Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, section 3 (mixed-policy GRPO with Z; shaping, eq. 6 and 7,
 gamma 0.1). As in the paper's experiments, the advantage is not divided by the deviation, there is no KL term, and the entropy bonus is 0.01. A batch
-serves two updates; in the paper each update has 64 of 128 problems.
+is used for two updates; in the paper each update has 64 of 128 problems.
 Departures: Z counts the tokens of the mini-batch, not of each group. The entropy is that of the policy's own tokens. The released code and scripts
 differ from the paper. In the released code the mean of R is over the policy's own answers alone. So a right solution among wrong answers has
 advantage 1, and the wrong answers have advantage 0; here these advantages are 7/8 and -1/8. In the released code the ratios of the policy's own
-tokens are not clipped (`--objective.policy.trust Unclipped`). One constant takes the place of Z. The entropy bonus is 0.001 and counts the solution's
-tokens too.
+tokens are not clipped (`--objective.policy.trust Unclipped`). One constant replaces Z. The entropy bonus is 0.001 and counts the solution's tokens
+too.
 """
 
 from gradus.objectives.aggregation import Joint, TokenMean

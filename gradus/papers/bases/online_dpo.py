@@ -1,4 +1,4 @@
-"""Online DPO: at every step the current policy answers twice, a judge decides which answer is better, and the policy learns the pair with DPO's loss.
+"""Online DPO: at every step the current policy answers twice, a judge decides which answer is better, and the policy learns from the pair with DPO's loss.
 
     loss = mean over pairs of -log sigmoid(beta (h_w - h_l))
     h = sum_t [log pi(y_t) - log pi_ref(y_t)]

@@ -6,13 +6,13 @@
     d = sigmoid(o_l - o_w), quad p = exp(m)
 
 $y_w$ is the better answer of a pair and $y_l$ the worse one. The symbol m is the mean log-probability of an answer with |y| tokens $y_t$, p its
-likelihood per token, and o its log-odds; lambda is 0.1. The first term teaches the policy the better answer. The odds only make the worse answer
-less likely; their effect is small if the worse answer is already unlikely. The odds of an answer with p = 1 are infinite, so m is clamped to at most
--1e-7. The pairs are those of the base, dpo: given pairs, or the best and the worst answer of a group that the current policy samples. In a group the
-best answer is the one that is imitated. If a step has given and sampled pairs, the means of both kinds are added.
+likelihood per token, and o its log-odds; lambda is 0.1. The first term teaches the policy the better answer. The second term only makes the worse
+answer less likely; the effect of this term is small if the worse answer is already unlikely. The odds of an answer with p = 1 are infinite, so m is
+clamped to at most -1e-7. The pairs are those of the base, dpo: given pairs, or the best and the worst answer of a group that the current policy
+samples. The policy imitates the best answer of a group. If a step has given and sampled pairs, the means of both kinds are added.
 
 Use if: given pairs exist, and memory or time allows neither a reference model nor a separate stage of supervised fine-tuning.
-Avoid if: the policy should stay near its start (see dpo, with a reference), or the better answers are not worth imitating (see simpo).
+Avoid if: the policy should stay close to the start model (see dpo, which has a reference), or the better answers are not worth imitating (see simpo).
 Reference: Hong et al., ORPO: Monolithic Preference Optimization without Reference Model, arXiv:2403.07691, eq. 3 to 7. The paper has lambda 0.1 for
 its Mistral model.
 Departures: The paper has given pairs and several epochs over them. The likelihood is that of the answer alone, as in the formula, and every better

@@ -4,10 +4,10 @@
     b = 1/N sum_i R_i
 
 $a_(i,t)$ is token t of trajectory i, $R_i$ its reward, and N the number of trajectories of the batch. Every token has the same advantage $R_i -
-b$. A batch serves one update, so there is no ratio to clip. A batch of equal rewards has no gradient.
+b$. A batch is used for one update, so there is no ratio to clip. A batch of equal rewards has no gradient.
 
-Use if: a first run should be simple, or a comparison needs the plainest method. There is one update per batch, and no critic, no reference and no
-groups.
+Use if: a first run should be simple, or a comparison needs the simplest method. REINFORCE makes one update per batch, and has no critic, no reference
+and no groups.
 Avoid if: the difficulty of problems varies, because the batch's mean is then a poor baseline (see rloo, grpo). With several updates per batch a ratio
 and a clip are needed (see reinforce_plus_plus, ppo).
 Reference: Williams, Simple statistical gradient-following algorithms for connectionist reinforcement learning, Machine Learning 8, 1992.

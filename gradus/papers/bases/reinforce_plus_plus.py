@@ -8,14 +8,14 @@
 The answer of T tokens $a_t$ has the reward R. The KL penalty is the estimate $k_1$ of the KL from the sampling policy $pi_old$ to the model at the
 start, $pi_ref$. So $hat R_t$ is R minus 0.01 times the sum of the penalties from token t on. Mean and deviation are over all tokens of the batch.
 
-One sample per problem suffices; more are allowed. A single sample hardly changes the mean and deviation of a batch, but it changes those of a group,
-so normalisation within groups is biased. If all rewards of a batch are equal, the advantages are the normalised KL penalties alone. A batch is cut
-into 8 mini-batches. With a single mini-batch rho is 1, and the clip never acts.
+One sample per problem suffices; more are allowed. A single sample hardly changes the mean and the deviation of a batch. But a single sample changes
+the mean and the deviation of a group, so normalisation within groups is biased. If all rewards of a batch are equal, the advantages are the
+normalised KL penalties alone. A batch is cut into 8 mini-batches. With a single mini-batch rho is 1, and the clip never acts.
 
 The variant with a baseline needs k > 1 samples per problem. The variant subtracts the group's mean from the reward before the normalisation over the
 batch, and moves the KL into the loss, as $k_2$: `--credit RewardToGo --credit.baseline group --objective.kl KL --objective.kl.estimator k2`.
 
-Use if: one answer per problem is affordable, or a problem is seen once, and a critic is too expensive.
+Use if: a critic is too expensive, and only one answer per problem is affordable or each problem is seen only once.
 Avoid if: the difficulty of problems varies widely. A baseline from answers to the same problem then lowers the variance (see rloo, grpo, or remax,
 which needs one further answer).
 Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). The standard

@@ -4,19 +4,19 @@
     loss = -1/N sum_i sum_t A_i log pi(y_(i,t))
 
 $y_i$ is a sampled answer and $y_(i,t)$ its token t; every token has the same advantage $A_i$. N counts the sampled answers. The greedy answer is
-sampled at temperature 0 in addition to the other answers. The greedy answer is judged, but the policy is never trained on it. So each problem costs
+sampled at temperature 0 in addition to the other answers. The greedy answer is judged, but the policy is never trained on it. So each problem needs
 one more answer. The reward of the greedy answer does not depend on $y_i$, so the gradient stays unbiased. If the policy always gives the same answer,
 there is no gradient. If the reward function failed on the greedy answer, the problem has no baseline, and its advantages are zero.
 
-Use if: one sampled answer per problem is affordable, and problems differ in difficulty, so that each needs a baseline.
+Use if: only one sampled answer per problem is affordable, and problems differ in difficulty, so that each needs a baseline.
 Avoid if: several samples per problem are taken anyway. The mean of these samples is then a baseline at no further cost (see rloo, grpo).
 Reference: Li et al., ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method for Aligning Large Language Models,
 arXiv:2310.10505, algorithm 1.
-Departures: All samples of a group share one greedy answer; the paper draws one sample per problem (`--group 1`). There is no KL penalty, because the
-reward is a verifier's. The released code subtracts $0.05 log(pi/pi_ref)$ of a token from the advantage of this token alone. The released code also
+Departures: All samples of a group share one greedy answer; the paper draws one sample per problem (`--group 1`). There is no KL penalty, because a
+verifier gives the reward. The released code subtracts $0.05 log(pi/pi_ref)$ of a token from the advantage of this token alone. The released code also
 divides the loss by the number of tokens of the whole batch (`--objective.policy.average TokenMean`); the algorithm and this recipe sum over an
-answer. It clips $R(y)
-- R(y_greedy)$ to [-5, 5], multiplies it by 0.99 for each token that remains to the end, and samples with top-p 0.9.
+answer. Also, the released code clips $R(y) - R(y_greedy)$ to [-5, 5], multiplies this difference by 0.99 for each token that remains to the end, and
+samples with top-p 0.9.
 """
 
 from gradus.credit.groups import ProbeBaseline

@@ -4,13 +4,13 @@
     grad loss_(i,j) = -g (grad s_i - grad s_j), quad g = sigmoid(s_j - s_i)
 
 The pairs of a problem are all answers i and j with rewards $r_i > r_j$. The margin m is 0; the second line gives the gradient of a pair for m = 0.
-The score s is the head's output before the answer's last action, so in a finished answer the head has read all tokens but the end token. Only
+The score s is the head's output before the answer's last action, so in a finished answer the head has read all tokens except the end token. Only
 differences of scores matter; the zero of the scale is arbitrary.
 
 The trained model is the run's policy. The trunk and the head of the policy are trained, and the policy samples nothing. The frozen player `sampler`,
 which is the model given to the run, samples the answers, and the recipe's reward ranks them. A problem with `chosen` and `rejected` gives these two
 answers as a pair. Problems with equal rewards are left out. All pairs of a problem are in one mini-batch, because otherwise the model would memorise
-its answers.
+the problem's answers.
 
 Evaluation measures the share of held-out pairs in the right order (`held_out/accuracy`, one half by chance). Evaluation also measures the mean reward
 of the answer with the highest score (`held_out/picked`) and the mean reward of all answers (`held_out/reward`). `--reward FOLDER_OF_THIS_RUN` uses

@@ -4,11 +4,11 @@
     loss = -1/N sum_i sum_t A_i log pi(a_(i,t))
 
 The policy answers each problem G times; answer i has reward $r_i$ and tokens $a_(i,t)$, which all have the advantage $A_i$. N counts the answers
-of the batch. The baseline leaves the gradient unbiased because it does not depend on sample i. A group of one has no other samples and gets
+of the batch. The baseline leaves the gradient unbiased because it does not depend on sample i. A group of one sample has no other samples and gets
 advantage zero.
 
-Use if: each answer has one reward at its end, groups are affordable, and each batch serves one update.
-Avoid if: a batch serves many updates, which need a clipped ratio (see grpo, gspo), or only one answer per problem is affordable (see remax,
+Use if: each answer has one reward at its end, groups are affordable, and each batch is used for one update only.
+Avoid if: a batch is used for many updates, which need a clipped ratio (see grpo, gspo), or only one answer per problem is affordable (see remax,
 reinforce_plus_plus).
 Reference: Ahmadian et al., Back to Basics: Revisiting REINFORCE-Style Optimization for Learning from Human Feedback in LLMs, arXiv:2402.14740,
 eq. 8; Kool et al., Buy 4 REINFORCE Samples, Get a Baseline for Free!, 2019.

@@ -6,12 +6,12 @@
     loss_alpha = -alpha (log pi(a | s_t) - d)
     bar w becomes 0.995 bar w + 0.005 w
 
-After every step of the world, `per_row` rounds follow. Each round draws 256 transitions $(s_t, a_t, r, s_(t+1), "done")$ from all transitions so far,
-with repetition. The round takes the mean of each loss over these transitions, and updates critic, policy and temperature. The action $a_(t+1)$ is
-drawn from $pi(* | s_(t+1))$. In the policy's action a, c is the middle of the action's range and h half of its width. The policy gives the mean mu
-and the deviation sigma; e is normal noise, and the gradient flows through a. The symbol d is the number of dimensions of an action; the target
-entropy is -d. The learned number of the temperature is log alpha. $bar Q_j$, with weights $bar w$, is the slow copy of the critic head $Q_j$, with
-weights w. The last line is applied after every round.
+After every turn in the world, `per_row` rounds of updates follow. Each round draws 256 transitions $(s_t, a_t, r, s_(t+1), "done")$ from all
+transitions so far, with repetition. The round takes the mean of each loss over these transitions, and updates critic, policy and temperature. The
+action $a_(t+1)$ is drawn from $pi(* | s_(t+1))$. In the policy's action a, c is the middle of the action's range and h half of its width. The policy
+gives the mean mu and the deviation sigma; e is normal noise, and the gradient flows through a. The symbol d is the number of dimensions of an action;
+the target entropy is -d. The temperature alpha is learned as its logarithm, log alpha. $bar Q_j$, with weights $bar w$, is the slow copy of the
+critic head $Q_j$, with weights w. The last line is applied after every round.
 
 A truncated episode is not done, because its last state has a next state. There are two heads and two hidden layers of 256; gamma is 0.99, and the
 learning rate 3e-4.

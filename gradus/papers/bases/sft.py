@@ -4,9 +4,9 @@
 
 x is a prompt, y its worked solution, and N the number of solution tokens of the batch. The loss includes the end token and leaves out the prompt.
 
-A step has `prompts` times `group` solutions: as many as a sampling recipe has samples. Each solution belongs to a different problem. For a task with
-an environment the actions of the demonstrated episode are imitated. The metrics give every demonstration the reward 1. The policy's ability is
-measured in evaluation, in which the policy itself acts.
+A step has `prompts` times `group` solutions, which is the number of samples of a recipe that samples. Each solution belongs to a different problem.
+For a task with an environment, the policy imitates the actions of the demonstrated episode. The metrics give every demonstration the reward 1. The
+policy's ability is measured in evaluation, in which the policy itself acts.
 
 Use if: worked solutions exist, and the model should learn a format or a skill that it does not show at all yet.
 Avoid if: no solutions exist but answers can be judged (see grpo, rft), or if the model should keep its own abilities during the imitation (see chord,

@@ -9,14 +9,14 @@ $y_w$ is the better answer of a pair, $y_l$ the worse one, m the mean log-probab
 gamma is 1. The third line is the gradient of one pair.
 
 Because of the division by length, longer answers get no bonus. The mean log-probability is also the quantity that generation maximises. Only the
-learning rate, which the paper calls critical, keeps the policy near its start. The pairs are those of the base, dpo: given pairs, or the best and the
-worst answer of a group.
+learning rate, which the paper calls critical, keeps the policy close to the start model. The pairs are those of the base, dpo: given pairs, or the
+best and the worst answer of a group.
 
 Use if: pairs exist, memory allows no reference model, and better answers should not win by their length.
-Avoid if: the policy must stay near its start. No term of this loss keeps the policy near its start (see dpo, ipo).
+Avoid if: the policy must stay close to the start model, because this loss has no term for that (see dpo, ipo).
 Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-Free Reward, arXiv:2405.14734, eq. 6. The values 2 of beta and 0.5 of
-gamma / beta are those of its Llama-3 base model. The paper's other models of the first version have beta 2 and 2.5 and gamma / beta 0.1 to 0.8; later
-models have beta up to 10.
+gamma / beta are those of the paper's Llama-3 base model. The paper's other models of the first version have beta 2 and 2.5 and gamma / beta 0.1 to
+0.8; later models have beta up to 10.
 Departures: None.
 """
 

@@ -7,15 +7,15 @@
     KL ~~ mean over tokens of rho_t - 1 - log rho_t
 
 The mean of R is that of the batch; all tokens $a_t$ of an answer share its advantage A. The symbol g is the gradient, F the Fisher matrix of the
-sampled tokens and I the unit matrix; ten conjugate gradients give s. The step is halved up to ten times until the objective improves and the KL is
-within its bound. If no step satisfies both conditions, the batch changes no weight. Learning rate and optimiser are not used.
+sampled tokens and I the unit matrix. Ten iterations of the conjugate gradient method give s. The step is halved up to ten times until the objective
+improves and the KL is within its bound. If no step satisfies both conditions, the batch changes no weight. Learning rate and optimiser are not used.
 
 The estimate of a token's KL in the last line, over the sampled tokens, is unbiased and never negative. A batch of equal rewards has no gradient and
 changes no weight. Metrics: update_kl, gain (of the objective), update_length (step length divided by that of the longest step), skipped.
 
 Use if: a learning rate is hard to find, or if a single step that is too large would ruin the policy.
-Avoid if: the model is large, because an update costs a dozen passes over a share of the answers and a line search. The clip of ppo bounds the ratio
-at the cost of a plain step.
+Avoid if: the model is large, because an update needs a line search and a dozen passes over a share of the answers. The clip of ppo bounds the ratio,
+and costs no more than a plain step.
 Reference: Schulman et al., Trust Region Policy Optimization, arXiv:1502.05477, eq. 14 (single path), appendix C (conjugate gradient, line search; F
 of a tenth of the answers), KL bound 0.01 of its experiments. The damping 0.1, the ten iterations and the halving are as in the released code.
 Departures: F is the empirical covariance of the scores, which is the paper's second estimator. The paper's first estimator needs the whole

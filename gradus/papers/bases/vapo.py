@@ -10,9 +10,9 @@ the last token, and V is the critic's value. Right tokens are the tokens of righ
 returns $hat R_t$ of the critic have lambda 1, so they are the reward itself. The first 50 steps update the critic only and leave the policy
 unchanged.
 
-A critic that starts from a model's trunk is biased, and GAE spreads the bias to every token. With lambda below 1 the reward of a long answer decays
-before it reaches the first tokens; this harms the critic's targets most. There is no KL term and no reference. Answers of up to 20 tokens have lambda
-0, so their advantages are the one-step errors delta. A mini-batch without a right answer has no imitation term.
+A critic that starts from a model's trunk is biased, and GAE spreads the bias to every token. With lambda below 1, the reward of a long answer decays
+before it reaches the first tokens. This decay mainly harms the critic's targets. There is no KL term and no reference. Answers of up to 20 tokens
+have lambda 0, so their advantages are the one-step errors delta. A mini-batch without a right answer has no imitation term.
 
 Use if: answers are long chains of thought, a verifier judges them, and the memory is large enough for a critic.
 Avoid if: answers are short (see ppo), or no memory or time is left for a critic (see dapo, grpo).

@@ -1,9 +1,8 @@
 """AttnRL: answers branch again at steps to which later steps attend most; hard problems get more branches, and each node of the tree has its advantage.
 
     F_k = sum_(j >= k + D) S_(j,k), quad FCI_k = max over layers and heads of F_k
-    m = ceil(n exp(-acc))
+    m = ceil(n exp(-acc)), quad B_t = ceil(0.1 floor(B_(t-1) W / w) + 0.9 B_(t-1))
     A(v) = ((V(v) - V(root)) + (V(v) - V(parent))) / sqrt(N_v)
-    B_t = ceil(0.1 floor(B_(t-1) W / w) + 0.9 B_(t-1))
 
 The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to those of step
 k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps, in order of
@@ -11,19 +10,17 @@ position, with FCI of at least the quantile 0.8 (the least positive FCI if this 
 before. If there are too few, the first other steps fill up. If acc is 0, all answers branch. If 0 < acc < 1, the rarer kind of answer branches, and
 random ones of the other kind. If acc is 1, random answers branch, but only if the mean FCI of the problem is above the running mean of such problems.
 
-A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below. Each path from the root to a leaf is a
-sample, and its tokens get the A of their nodes. Samples without any advantage have weight 0. The number of problems $B_t$ follows the number w of the
-other samples, so that w becomes W = 30 per problem of the setting. Metrics: contrast (share of branched answers whose leaves differ in reward),
-branched (share of answers), problems.
+A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below. Each path to a leaf is a sample; its
+tokens get the A of their nodes. Samples without any advantage have weight 0. The number of problems $B_t$ keeps the number w of the other samples near
+W = 30 per problem of the setting. Metrics: contrast (share of branched answers whose leaves differ in reward), branched, problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.
 Avoid if: answers have few steps, so that most are branch points (see spo_segment, vineppo), or attention weights are too expensive (see arpo, tempo).
 Reference: Liu et al., Attention as a Compass: Efficient Exploration for Process-Supervised RL in Reasoning Models, arXiv:2509.26628; all numbers as in
 the released code (RyanLiu112/AttnRL) and its script, where W = 64 * 6 * 5 for 64 problems.
-Departures: Each step samples and updates; the paper's pipeline generates the branches of one batch together with the answers of the next one. Tasks
-here have no end of thinking, so all steps but the first count. If a step is missing, fewer branches are made; the released code repeats a point. w is
-that of the last step. The mean FCI of a problem is over the steps of its answers. $B_t$ is at most 4 times the setting's number. For the built-in model
-D, the gap and W must be small. A step makes 4 updates; the released script makes one per 192 samples (32 problems * 6).
+Departures: Each step samples and updates; in the paper branches are generated together with the answers of the next batch. Tasks here have no end of
+thinking, so all steps but the first count. The released code repeats a point if a step is missing; here fewer branches are made. $B_t$ is at most 4
+times the setting's number. The built-in model needs a small D, gap and W. A step makes 4 updates; the released script one per 192 samples.
 """
 
 from __future__ import annotations
@@ -49,15 +46,13 @@ from gradus.types.spans import Separated
 
 
 def path_advantages(leaves: Sequence[tuple[int, int | None, float, int]]) -> list[np.ndarray]:
-    """Returns the advantages [A] of every leaf of a problem. A leaf: (number of its first answer, tokens shared with it, reward, tokens A).
-
-    The first answers share None. Leaves of one number are a branch of the root.
-    """
+    """Returns the advantages [A] of each leaf. A leaf: (number of its first answer, tokens shared with it, reward, tokens A); a first answer shares None."""
     root = float(np.mean([reward for _, _, reward, _ in leaves]))
     out = []
     for own in leaves:
         kin = [leaf for leaf in leaves if leaf[0] == own[0]]
-        cuts = sorted({s for _, s, _, _ in kin if s is not None and s < own[3]} if own[1] is None else {s for _, s, _, _ in kin if s is not None and s <= own[1]})
+        last_cut = own[3] - 1 if own[1] is None else own[1]
+        cuts = sorted({s for _, s, _, _ in kin if s is not None and s <= last_cut})
         row, before = np.zeros(own[3]), root
         for first, last in zip([0, *cuts], [*cuts, own[3]], strict=True):
             alone = own[1] is not None and first >= own[1]

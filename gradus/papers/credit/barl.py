@@ -6,18 +6,15 @@
 
 $a_0$ is the truth; $a_1$ to $a_n$ are distinct wrong answers of the group, at most 5. Each answer is a hypothesis: a text is rewarded if it reaches
 this answer. $s_t$ is the prompt with the first t of T steps. $Q_i(t)$ is the probability of the answer $a_i$ if the thought ended there, as the
-geometric mean over the tokens of the answer. d is the progress, and $d_0$ is the observed progress. The belief b sums to 1 over the hypotheses. beta is
-1; with beta 0 the belief stays the prior. With n = 0, A is the progress of the truth. All tokens of a step have $A_t$, whitened over the batch. So
-another strategy pays if the progress so far contradicts the answer to which it leads. A step ends at a line break, or at a blank between two equations
-(`--rollout.marking.separator`). Metrics: hypotheses (per problem), truth_chance (at the prompt).
+geometric mean over the tokens of the answer. d is the progress, and $d_0$ is the observed progress. The belief b sums to 1 over the hypotheses; with
+beta 0 it stays the prior. All tokens of a step have $A_t$, whitened over the batch. So another strategy pays if the progress so far contradicts the
+answer to which it leads.
 
 Use if: answers are short texts that a few tokens state, chains have several steps, and the model should learn to switch strategies.
 Avoid if: answers are long or can be stated in many ways, or scoring each step for each candidate is too expensive (see grpo, vineppo).
-Reference: Zhang et al., Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning, arXiv:2505.20561: hypotheses from the model's
-answers, belief, and posterior-weighted value.
+Reference: Zhang et al., Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning, arXiv:2505.20561.
 Departures: The code named in the paper (shenao-zhang/BARL) could not be read. How the value is centred, the last term and the whitening are ours.
-Candidates come from the group itself, not from separate chains. After the last step the answer is given: its chance is 1, and that of other answers is
-0. If all chances at the prompt are 0, the prior is uniform.
+Candidates come from the group itself, not from separate chains. If all chances at the prompt are 0, the prior is uniform.
 """
 
 from __future__ import annotations
@@ -43,10 +40,10 @@ from gradus.types.spans import Separated
 
 def beliefs(chances: np.ndarray, *, beta: float) -> np.ndarray:
     """Returns b(0), ..., b(T), [T + 1, n + 1], from the chances Q(0), ..., Q(T) of the truth and n hypotheses. Each row sums to 1."""
-    progress = np.diff(chances, axis=0)
+    progress = np.diff(chances, axis=0, prepend=chances[:1])
     against = np.abs(progress[:, :1] - progress).cumsum(0)
     prior = chances[0] if chances[0].sum() > 0 else np.ones(chances.shape[1])
-    weights = prior * np.exp(-beta * np.concatenate([np.zeros((1, chances.shape[1])), against]))
+    weights = prior * np.exp(-beta * against)
     return np.asarray(weights / weights.sum(1, keepdims=True))
 
 
@@ -77,17 +74,16 @@ class BayesAdaptive:
 
     def _of(self, trajectory: Trajectory) -> np.ndarray:
         if any(c.actions and "chance" not in c.streams for c in trajectory.contexts):
-            raise UserError(f"trajectory {trajectory.id} has no probabilities of answers; set --rollout AnswerChances")
+            raise UserError(f"trajectory {trajectory.id} has no probabilities of the candidate answers; set --rollout AnswerChances")
         spans = spans_of(trajectory)
-        if not (spans >= 0).any():
+        steps = list(dict.fromkeys(spans[spans >= 0].tolist()))
+        if not steps:
             return np.zeros(len(spans))
         chances = np.concatenate([c.streams["chance"] for c in trajectory.contexts if c.actions])
-        firsts = [int(np.flatnonzero(spans == number)[0]) for number in dict.fromkeys(spans[spans >= 0].tolist())]
+        firsts = [spans.tolist().index(step) for step in steps]
         states = np.stack([*chances[firsts, 0], chances[firsts[-1], 1]])
-        states = states[:, ~np.isnan(states[0])]
-        found = step_advantages(states, trajectory.right, beta=self.beta)
-        place = {int(spans[i]): k for k, i in enumerate(firsts)}
-        return np.array([found[place[s]] if s >= 0 else 0.0 for s in spans.tolist()])
+        found = dict(zip(steps, step_advantages(states[:, ~np.isnan(states[0])], trajectory.right, beta=self.beta), strict=True))
+        return np.array([found.get(step, 0.0) for step in spans.tolist()])
 
 
 barl = grpo.derive(

@@ -72,7 +72,10 @@ class StepChances:
 def _chances(trajectory: Trajectory) -> Credited:
     numbers, values = steps_of(trajectory)
     if wrong := [v for v in values if not 0 <= v <= 1]:
-        raise UserError(f"a critic of chances learns from rewards between 0 and 1, but a step of {trajectory.id} has the value {wrong[0]:g}; scale the reward")
+        raise UserError(
+            f"the critic learns probabilities, so the values of steps must be from 0 to 1, but a step of {trajectory.id} has the value "
+            f"{wrong[0]:g}; scale the reward"
+        )
     first = (numbers >= 0) & (np.diff(numbers, prepend=-1) != 0)
     return Credited(np.zeros(len(numbers)), np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0), first.astype(np.float64))
 

@@ -49,10 +49,7 @@ from gradus.types.signals import Signal
 
 
 def by_state(states: np.ndarray, returns: np.ndarray, *, scale: Scale) -> np.ndarray:
-    """Compares each step's return with the returns of all steps in the same state. Gives 0 to a state that occurs once.
-
-    Args: `states` [T], in which equal numbers are equal states; `returns` [T]. T counts the steps of all episodes of a group. Returns: [T] float64.
-    """
+    """Returns [T]: the return of each step, compared with those of all steps in its state. Args: `states` [T], equal numbers are equal states; `returns` [T]."""
     out = np.zeros(len(states))
     for state in np.unique(states):
         rows = np.flatnonzero(states == state)

@@ -51,17 +51,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.returned import assigned
 from gradus.types.signals import LogProbs, Signal
 
-ROUNDING = 1e-5
-"""Nats. A log-ratio of this size or less comes from rounding and counts as 0, because the division by the deviation would make it large."""
-
-
-def step_rewards(log_ratios: np.ndarray, lengths: np.ndarray, *, beta: float) -> np.ndarray:
-    """r_k = beta * sum over the actions of step k of log pi_phi - log pi_old.
-
-    Args: `log_ratios` [A], nats; `lengths` [T], the actions of every step.  Returns: [T] float64.
-    """
-    known = np.where(np.abs(log_ratios) > ROUNDING, log_ratios, 0.0)
-    return beta * np.add.reduceat(known, np.cumsum(lengths) - lengths) if len(lengths) else np.zeros(0)
+ROUNDING = 1e-5  # nats; a smaller log-ratio comes from rounding, and the division by the deviation would make it large
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,7 @@ class ImplicitSteps:
         ours, old = (signals[need] for need in self.needs[-2:])
         episodes = [turns_of(t) for t in group.trajectories]
         ratios = [ours[t.id].astype(np.float64) - old[t.id] for t in group.trajectories]
-        rewards = [step_rewards(r, e.lengths, beta=self.beta) for r, e in zip(ratios, episodes, strict=True)]
+        rewards = [self.beta * e.sums(np.where(np.abs(r) > ROUNDING, r, 0.0)) for r, e in zip(ratios, episodes, strict=True)]
         each = np.split(group_relative(np.concatenate(rewards), scale=self.scale), np.cumsum([len(r) for r in rewards])[:-1])
         return [replace(c, advantages=c.advantages + self.alpha * e.spread(s)) for c, e, s in zip(whole, episodes, each, strict=True)]
 

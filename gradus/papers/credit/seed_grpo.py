@@ -60,7 +60,7 @@ class Certainty:
     def check_task(self, task: Task) -> None:
         """Raises UserError if the actions of the task are numbers, because classes need answers in text."""
         if isinstance(task.acting, Box):
-            raise UserError(f"task {task.name} takes numbers as actions, but Certainty compares answers; use a task whose answers are text")
+            raise UserError(f"task {task.name} takes numbers as actions, but Certainty compares texts; use a task whose answers are text")
 
     def factors(self, groups: Sequence[Group], signals: Signals) -> list[list[np.ndarray]]:
         return [[np.full(t.actions, self.of([t.completion for t in g.trajectories])) for t in g.trajectories] for g in groups]

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,32 +38,11 @@ from gradus.credit.step_values import steps_of, value_changes
 from gradus.objectives.aggregation import TokenMean
 from gradus.papers.credit.vineppo import vineppo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Context, Frozen, Group, Trajectory, UserError
+from gradus.types import Frozen, Group, Trajectory
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-from gradus.types.spans import Reads
-
-
-def unsure(context: Context, rho: float) -> np.ndarray:
-    """Returns bool [A]: whether each action was sampled with a probability below `rho`. Raises UserError if the probabilities are not known."""
-    if context.logprobs is None:
-        raise UserError("segments end at tokens with a low probability, but the policy gives no probabilities of sampled tokens; choose another policy or recipe")
-    return np.asarray(np.exp(context.logprobs.astype(np.float64)) < rho)
-
-
-@dataclass(frozen=True)
-class CutPoints:
-    """Marks segments of `every` unsure tokens. A segment begins with an unsure token; the tokens before the first unsure token have no segment."""
-
-    rho: float = 0.9  # a token is unsure if its probability at sampling is below this number
-    every: int = 5
-
-    def __post_init__(self) -> None:
-        check_ranges(self, rho="(0, inf)", every="[1, inf)")
-
-    def of(self, context: Context, text: Reads) -> np.ndarray:
-        return ((np.cumsum(unsure(context, self.rho)) + self.every - 1) // self.every - 1).astype(np.int32)
+from gradus.types.spans import CutPoints, unsure
 
 
 @dataclass(frozen=True)
@@ -93,30 +72,6 @@ class SegmentChanges:
     def _of(self, trajectory: Trajectory) -> np.ndarray:
         numbers, values = steps_of(trajectory)
         return np.where(numbers >= 0, np.append(value_changes(values, trajectory.value), 0.0)[numbers], 0.0)
-
-
-@dataclass(frozen=True)
-class TreeChanges:
-    """Gives every unsure token of a tree the value of its node minus that of the parent, and all other tokens the weight 0."""
-
-    rho: float = 0.9
-    scale: Literal["none", "siblings"] = "none"  # "siblings": divided by the deviation of the siblings' values, if it is above 0
-    needs: ClassVar[tuple[Signal, ...]] = ()
-    asks: ClassVar[Mapping[str, str]] = Frozen({"tree values": "--rollout SegmentTree"})
-
-    def __post_init__(self) -> None:
-        check_ranges(self, rho="(0, inf)")
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return [[self._of(t) for t in g.trajectories] for g in groups]
-
-    def _of(self, trajectory: Trajectory) -> Credited:
-        links = trajectory.links
-        if not {"value", "base", "unit"} <= links.keys():
-            raise UserError(f"trajectory {trajectory.id} does not belong to a tree; set --rollout SegmentTree")
-        mask = np.concatenate([unsure(c, self.rho) for c in trajectory.contexts])
-        unit = links["unit"] if self.scale == "siblings" and links["unit"] > 0 else 1.0
-        return Credited(np.where(mask, (links["value"] - links["base"]) / unit, 0.0), weights=mask.astype(np.float64))
 
 
 spo_segment = vineppo.derive(

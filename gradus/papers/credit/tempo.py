@@ -24,7 +24,6 @@ released code also has a rollout that branches at the token with the highest ent
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,52 +31,16 @@ from typing import ClassVar
 import numpy as np
 
 from gradus.credit.groups import Scale, group_relative
+from gradus.credit.prefixes import prefix_changes
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Context, Group, UserError
+from gradus.types import Group, UserError
 from gradus.types.parts import Credited, Signals, Task
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.spaces import Box
-
-
-def prefix_values(sequences: Sequence[np.ndarray], rewards: np.ndarray) -> list[np.ndarray]:
-    """Returns V(s_0), ..., V(s_T) of every sequence, float64 [T + 1]: the mean reward of all sequences that have the same first t entries.
-
-    Args: `sequences`: int [T] each; `rewards`: [G], one per sequence.
-
-    >>> [v.tolist() for v in prefix_values([np.array([1, 2]), np.array([1, 3]), np.array([4])], np.array([1.0, 0.0, 0.5]))]
-    [[0.5, 0.5, 1.0], [0.5, 0.5, 0.0], [0.5, 0.5]]
-    """
-    lengths = [len(s) for s in sequences]
-    entries = np.full((len(sequences), max(lengths)), -1, np.int64)
-    for row, sequence in zip(entries, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    values = np.repeat(np.asarray(rewards, np.float64)[:, None], max(lengths) + 1, axis=1)
-    node = np.zeros(len(sequences), np.int64)  # equal numbers are equal prefixes
-    for t in range(max(lengths) + 1):
-        if t:
-            node = np.unique(np.stack([node, entries[:, t - 1]], 1), axis=0, return_inverse=True)[1].reshape(-1)
-        counts = np.bincount(node)
-        values[:, t] = (np.bincount(node, values[:, -1]) / counts)[node]
-        if len(counts) == len(sequences):
-            break  # every later prefix belongs to one sequence
-    return [row[: n + 1] for row, n in zip(values, lengths, strict=True)]
-
-
-def after_prompt(context: Context) -> tuple[bytes, np.ndarray]:
-    """Returns an identity of the tokens before the first action, and the tokens from the first action on, int64.
-
-    The first token of a picture or an array is its hash.
-    """
-    first = int(context.action_positions[0]) if context.actions else len(context.sequence)
-    tokens = context.sequence[first:].astype(np.int64)
-    for place, _, _, digest in context.things:
-        if place >= first:
-            tokens[place - first] = -2 - int(digest[:12], 16)
-    return context.beginning(first), tokens
 
 
 @dataclass(frozen=True)
@@ -105,23 +68,8 @@ class PrefixTree:
         if not whole.any() or not self.weight:
             return [Credited(np.full(t.actions, a)) for t, a in zip(group.trajectories, whole, strict=True)]
         unit = 1.0 if self.scale == "none" else float(rewards.std(ddof={"population": 0, "sample": 1}[self.scale]))
-        steps = self._steps([t.contexts for t in group.trajectories], rewards)
+        steps = prefix_changes([t.contexts for t in group.trajectories], rewards)
         return [Credited(a + self.weight / unit * step) for a, step in zip(whole, steps, strict=True)]
-
-    def _steps(self, contexts: Sequence[Sequence[Context]], rewards: np.ndarray) -> list[np.ndarray]:
-        """Returns TD of every action, [A] per trajectory."""
-        trees: dict[bytes, list[tuple[int, int, np.ndarray]]] = defaultdict(list)
-        for i, own in enumerate(contexts):
-            for k, context in enumerate(own):
-                prompt, tokens = after_prompt(context)
-                trees[prompt].append((i, k, tokens))
-        found: dict[tuple[int, int], np.ndarray] = {}
-        for tree in trees.values():
-            values = prefix_values([tokens for _, _, tokens in tree], rewards[[i for i, _, _ in tree]])
-            for (i, k, _), row in zip(tree, values, strict=True):
-                places = contexts[i][k].action_positions
-                found[i, k] = np.diff(row)[places - places[0]] if len(places) else np.zeros(0)
-        return [np.concatenate([found[i, k] for k in range(len(own))]) for i, own in enumerate(contexts)]
 
 
 tempo = grpo.derive(

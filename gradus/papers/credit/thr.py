@@ -1,80 +1,43 @@
 """THR: measures how the update of each token moves the likelihood of the group's right answers, and weighs the tokens by the sign of this influence.
 
     THR_(j,k) = s_j sum_(i in R) sum_m (g_(i,m) cdot g_(j,k)) (h_(i,m) cdot h_(j,k))
-    g = e_y - pi, quad s_j = 1 if j in R, else -1
-    A'_(j,k) = 1[|THR_(j,k)| > tau] (1 + sgn(THR_(j,k)) p) A_j
+    A'_(j,k) = 1[|THR_(j,k)| > tau] (1 + sgn(THR_(j,k)) p) A_j, quad g = e_y - pi, quad s_j = 1 if j in R, else -1
 
 h is the input of the output head at a token y, $e_y$ the one-hot vector of the token, and pi the predicted distribution. The gradient of log pi(y) with
 respect to the head is the outer product of g and h, so each term is the inner product of the gradients of two tokens. R are the right answers of the
-group. A positive THR means that the update of this token makes the right answers more likely. A negative THR means that it leaves probability to other
-answers.
-
-With p > 0 the tokens that raise the right answers count more, which favours accuracy (exploitation). With p < 0 these tokens count less, which favours
-pass@k (exploration). The default of p is 0.1. tau is the median of |THR| over the tokens of the group, so half of them keep their advantage. A group
-without a right answer keeps plain advantages. One more forward pass reads h and pi. p = 0 without a mask (`masked` 0) is GRPO exactly.
+group. A positive THR means that the update of this token makes the right answers more likely. With p > 0 such tokens count more, which favours accuracy
+(exploitation). With p < 0 they count less, which favours pass@k (exploration). tau is the median of |THR| over the tokens of the group, so half of them
+keep their advantage. A group without a right answer keeps plain advantages. p = 0 without a mask (`masked` 0) is GRPO.
 
 Use if: groups have right and wrong answers, and greedy accuracy or pass@k is to be favoured.
-Avoid if: the forward pass is expensive, or most groups have no right answer (see grpo, dapo).
+Avoid if: one more forward pass is too expensive, or most groups have no right answer (see grpo, dapo).
 Reference: Deng et al., Token Hidden Reward: Steering Exploration-Exploitation in Group Relative Deep Reinforcement Learning, arXiv:2510.03669: THR, its
 sign, and the reweighting with p. No code of the authors was found.
-Departures: The median as tau is ours, as is the omission of the pair of a token with itself. We did not verify which p the paper has, and whether the
-paper divides the sums by the lengths and the number of right answers. Here they are not divided, so long right answers weigh more. The vector g has the
-entries of the sampled token and of the `top` - 1 tokens with the largest probabilities. The temperature, which divides all g alike, is left out.
+Departures: The median as tau is ours, as is the omission of the pair of a token with itself. We did not verify which p the paper has, and whether it
+divides the sums by the lengths and the number of right answers. Here they are not divided, so long right answers weigh more. The vector g has the
+entries of the sampled token and of the `top` - 1 likeliest other tokens. The temperature, which divides all g alike, is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from gradus.credit.groups import GroupRelative
 from gradus.credit.scaled import Scaled
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Group, Key
+from gradus.types import Group
 from gradus.types.parts import Signals
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import Opened, Read, Signal, Want
-
-
-@dataclass(frozen=True)
-class HeadGradient(Want):
-    """The gradient of log pi(y) with respect to the head, as its two factors, without gradient. [A, 1 + 2 n + d]
-
-    A row is n, then n entries of g = e_y - pi, then their tokens, then h. n is `top`, or the size of a smaller vocabulary. The entries are those of
-    the sampled token y and of the most likely other tokens.
-    """
-
-    top: int = 64
-    opens: ClassVar[frozenset[str]] = frozenset({"hidden", "logits"})
-
-    def __post_init__(self) -> None:
-        check_ranges(self, top="[1, inf)")
-
-    def rows(self, opened: Opened, key: Key) -> Tensor:
-        said = torch.from_numpy(np.concatenate([c.sequence[c.action_positions] for c in opened.contexts if c.actions]).astype(np.int64))
-        entries = opened.reduced(lambda part, logits: self.of(logits.detach(), said[part].to(logits.device)))
-        return torch.cat([entries, opened.hidden().detach().to(entries.dtype)], -1)
-
-    def of(self, logits: Tensor, said: Tensor) -> Tensor:
-        """Returns n, the entries of g and their tokens, [a, 1 + 2 n], from logits [a, V] and the sampled tokens [a]."""
-        probabilities, count = logits.softmax(-1), min(self.top, logits.shape[-1])
-        ranks = probabilities.scatter(-1, said[:, None], 2.0)  # the sampled token is always the first
-        tokens = ranks.topk(count, -1).indices
-        g = (tokens == said[:, None]).to(logits) - probabilities.gather(-1, tokens)
-        return torch.cat([torch.full_like(g[:, :1], count), g, tokens.to(logits.dtype)], -1)
+from gradus.types.readers import HeadGradient, head_gradients
+from gradus.types.signals import Read, Signal
 
 
 def hidden_rewards(g: np.ndarray, tokens: np.ndarray, hidden: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns THR [N] of the N actions of a group.
-
-    Args: g, tokens [N, n]: entries of e_y - pi and their tokens; hidden [N, d]; right: bool [N], whether the action's answer is right.
-    """
+    """Returns THR [N] of the actions of a group. Args: g, tokens [N, n]: entries of e_y - pi and their tokens; hidden [N, d]; right: bool [N]."""
     ids, places = np.unique(tokens, return_inverse=True)
     places = places.reshape(tokens.shape)
     total = np.zeros((len(ids), hidden.shape[1]))  # the sum of the right answers' gradients
@@ -118,9 +81,7 @@ class HiddenReward:
         right = np.repeat([t.right for t in group.trajectories], counts)
         if not right.any():
             return [np.ones(count) for count in counts]
-        flat = np.concatenate(rows)
-        n = int(flat[0, 0])
-        found = hidden_rewards(flat[:, 1 : 1 + n], flat[:, 1 + n : 1 + 2 * n], flat[:, 1 + 2 * n :], right)
+        found = hidden_rewards(*head_gradients(np.concatenate(rows)), right)
         return np.split(weights_of(found, p=self.p, masked=self.masked), np.cumsum(counts)[:-1])
 
 

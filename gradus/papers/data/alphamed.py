@@ -5,21 +5,19 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_3]
 
 There are no demonstrations, and no reward for form or length. Before training the model answers each question 5 times. L(x) is the level of question
-x: 1 if all answers are right, 6 if none is. Training runs on a union of levels. The default is all six: in the paper a mixture of levels does better
-than easy or hard questions alone, and level 6 helps on hard benchmarks only. Other unions are bands of pass rates. Levels 1 to 3 are
+x: 1 if all answers are right, 6 if none is. 256 questions are measured, and training runs on those in a band of levels. The default is all six: in
+the paper a mixture of levels does better than easy or hard questions alone, and level 6 helps on hard benchmarks only. Levels 1 to 3 are
 `--schedule.stages.train.screen.low 0.6`, and level 6 alone is `--schedule.stages.train.screen.high 0`; `bands(first, last)` gives the numbers. In the
-paper the kind of question matters too: long, informative cases help more than short recall, and more questions of low information do not help.
-
-The loss is that of grpo with the weight 0.001 for the KL, on a fixed set of 256 measured questions. Metrics: screen/solved and screen/unsolved, the
-numbers of questions of level 1 and level 6.
+paper long, informative cases help more than questions of short recall. Metrics: screen/solved and screen/unsolved, the numbers of questions of level
+1 and level 6.
 
 Use if: questions have one right option, a sample of a few hundred is enough, and their difficulty for the model is unknown.
 Avoid if: questions are new in every step (see grpo), or levels change quickly during training (see sec, difficulty_staged_rl).
 Reference: Liu et al., Beyond Distillation: Pushing the Limits of Medical LLM Reasoning with Minimalist Rule-Based RL, arXiv:2505.17952. The paper has
 levels from 5 answers of the starting model, and 1,200 questions from each of MedQA, MedMCQA and PubMedQA. The paper's learning rate is 1e-6, with 8
 answers per question. No code of the authors was found.
-Departures: The verifier of the task decides about the letter. For data files this is the content of the last box, in any case of letters; without a
-box it is the text after the last "answer:", or the whole text. In the paper an answer without a box is wrong. The 256 questions and the 200 steps are
+Departures: The verifier of the task decides about the letter. For data files the letter is the content of the last box, capital or not; without a box
+it is the text after the last "answer:", or the whole text. In the paper an answer without a box is wrong. The 256 questions and the 200 steps are
 ours. The weight of the KL is the one of public recipes for GRPO. Temperature and limits of length are those of the task.
 """
 

@@ -79,7 +79,7 @@ class WrittenRewrite:
     def __post_init__(self) -> None:
         for name in ("hard", "medium"):
             if "{problem}" not in getattr(self, name):
-                raise UserError(f"WrittenRewrite.{name} lacks {{problem}}; add it, because the player reads only this text")
+                raise UserError(f"WrittenRewrite.{name} does not contain {{problem}}; add {{problem}}, because the player reads only this text")
 
     async def texts(self, asked: Sequence[tuple[Request, str]], world: World) -> list[str]:
         made = [replace(r, count=1, player=self.player, prompt=self._prompt(r.problem, label), tags=(*r.tags, "rewrite"), trained=False) for r, label in asked]
@@ -113,7 +113,7 @@ class Restructured:
     def __post_init__(self) -> None:
         check_ranges(self, hard="[-1, 1]", medium="[-1, 1]")
         if self.hard > self.medium:
-            raise UserError(f"Restructured.hard is {self.hard}, which is above its medium ({self.medium}); set hard to {self.medium} or less")
+            raise UserError(f"Restructured.hard is {self.hard}, which is above Restructured.medium ({self.medium}); set hard to {self.medium} or less")
 
     @property
     def test(self) -> Any:

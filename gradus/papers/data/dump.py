@@ -1,13 +1,14 @@
-"""DUMP: an upper confidence bound draws the kind of each problem. The bound is the mean absolute advantage on this kind plus a bonus for kinds with few answers.
+"""DUMP: an upper confidence bound draws the kind of each problem. The bound is the mean absolute advantage on this kind plus a bonus for kinds with few
+answers.
 
     L_d = mean of |A| over the last 300 answers to kind d
     U_d = L_d + sqrt((2 ln(N + 1)) / (n_d + 1)), quad N = sum_d n_d
     P_d = (exp(U_d / tau)) / (sum_k exp(U_k / tau))
 
 d is a kind of problem: a source of data, or a level of difficulty. $n_d$ counts the answers to kind d since the start of the run. $L_d$ shows how
-much there is to learn on the kind, because advantages are 0 if all answers to a problem are right or all are wrong. Without an answer $L_d$ is 0. The
-second term of $U_d$ is large for kinds with few answers, so every kind is tried again from time to time. For every place in the batch a kind is drawn
-from P with tau = 0.1, then a problem of that kind.
+much there is to learn on the kind, because advantages are 0 if all answers to a problem are right or all are wrong. $L_d$ begins at 0. The second
+term of $U_d$ is large for kinds with few answers, so every kind is tried again from time to time. For every place in the batch a kind is drawn from P
+with tau = 0.1, then a problem of that kind.
 
 The rest is GRPO. The advantages of GRPO are divided by the standard deviation of their group, so |A| is about 1 in every group with different
 rewards, and $L_d$ is near the share of such groups. Metrics: arm/KIND, the probability of each kind.
@@ -19,10 +20,9 @@ Reference: Wang, Cui, Li, Wan & Zhao, DUMP: Automated Distribution-Level Curricu
 window of 300 answers and tau = 0.1 are those of the paper and of the released code. In the paper and in the code a step has 128 prompts with 16
 answers each, in 4 updates, with a KL of weight 0.001: `dump.but(objective__kl__coefficient=0.001, update__count=4, setting__prompts=128,
 setting__group=16)`.
-Departures: The rest is the recipe grpo unchanged, with its KL and one update per batch. Problems within a kind come in a keyed order; in the released
-code they are drawn with replacement. A group that is dropped before the update counts with |A| = 0. The |A| of an answer is a mean over its tokens;
-in GRPO all these tokens have the same |A|. The released code also feeds each validation into the bandit: the mean reward per token on a source counts
-there as one more advantage. Here only training answers count.
+Departures: KL and one update per batch are those of grpo. Problems within a kind come in a keyed order; in the released code they are drawn with
+replacement. A group that is dropped before the update counts with |A| = 0. The released code also feeds each validation into the bandit: the mean
+reward per token on a source counts there as one more advantage. Here only training answers count.
 """
 
 from gradus.curricula.upper_bound import UpperBound

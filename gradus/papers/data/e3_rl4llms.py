@@ -6,14 +6,14 @@
     d = (1 - f) 1/2 (1 + cos(pi t)) + f
 
 $rank_q$ in [0, 1) is the share of all problems that were solved more often than q, over all their answers so far. A batch of B problems has n B
-answers, with n = 8. After e passes over the problems each of them gets at least $n_min$ answers and at most $n_max$, with u = 2, $n_low$ = 4 and
-$n_high$ = 12. The remainder of the division goes to the problems with the highest ranks that have fewer than $n_max$ answers. In the first pass all
-problems get n answers.
+answers, with n = 8. After e passes over the problems, each problem of the batch gets at least $n_min$ answers and at most $n_max$, with u = 2,
+$n_low$ = 4 and $n_high$ = 12. The remainder of the division goes to the problems with the highest ranks that have fewer than $n_max$ answers. In the
+first pass all problems get n answers.
 
 $H_s$ is the mean entropy of step s at its temperature $tau_s$, V the size of the vocabulary, and $tau_1 = 1$. If the entropy falls below that of the
 first step, the temperature rises. Sampling and log-probabilities use the same temperature. Over the last 40 % of the steps d falls from 1 to f = 0.9
-along a cosine; t in [0, 1] is the finished share of this end. Before it d is 1. The advantage is GRPO's, in each problem's own group. Metrics:
-allotted_most (answers to one problem), entropy. The temperature of each step is stored with its answers.
+along a cosine; t in [0, 1] is the finished share of this end. Before this end d is 1. The rest is GRPO without a KL term. Metrics: allotted_most
+(answers to one problem), entropy. The temperature of each step is stored with its answers.
 
 Use if: problems differ in difficulty and come again, and the entropy of the policy collapses early.
 Avoid if: every problem is new, because without a memory there are no ranks. If most hard problems are impossible, more answers to them are wasted
@@ -23,8 +23,8 @@ bounds 4 and 12, u = 2, no KL, one update per batch of 64 problems and the annea
 and 5e-6 for 1.5B.
 Departures: The ranks use all answers up to the step before; the paper sorts after each pass. Problems with equal shares have a common rank. The
 released code limits only the surplus to $n_max$, so a batch with few hard problems can exceed $n_max$. The temperature stays in [0.1, 10], and an
-entropy of 0 leaves it unchanged. V is a field, `--schedule.vocabulary`, with the size for the paper's models; set it for other models. From a source
-without end the pool takes 256 problems. The bias for short answers to easy problems, an option of the code, is left out.
+entropy of 0 leaves it unchanged. V is `--schedule.vocabulary`, with the size for the paper's models; set it for other models. From a source without
+end the pool takes 256 problems. The bias for short answers to easy problems, an option of the code, is left out.
 """
 
 from gradus.curricula.allotment import ByRank

@@ -4,28 +4,25 @@
     s_i = 1 - (sum_(k=1)^K (r_(i,k) - a_k)^2) / (sum_(k=1)^K (1 - a_k)^2)
     D = {i : s_i >= theta}
 
-Stage `record` runs PPO on all problems for K = 21 passes. $r_(i,k)$ is the share of right answers to problem i in pass k. The score $s_i$ is 1 if the
-curve of a problem equals the average curve a, and 0 if the problem is always solved. Stage `train` begins with the first weights again. Stage `train`
-has as many steps as stage `record`, on D alone, with theta = 0.6. If a problem has no answer in pass k, the value of pass k + 1 counts; a problem
-with a gap after this is left out. A problem that is never solved is left out too: its score is $1 - (sum_k a_k^2) / (sum_k (1 - a_k)^2)$, which is
-large if most problems are hard. A pass counts only if all problems have finished it.
-
-From a source without end the pool takes 64 problems. Metrics: made/rows, the number of problems in D.
+Stage `record` runs PPO on all problems for K = 21 passes. $r_(i,k)$ is the share of right answers at the k-th visit of problem i. The score $s_i$ is
+1 if the curve of a problem equals the average curve a, and 0 if the problem is always solved. Stage `train` begins with the first weights again.
+Stage `train` has as many steps as stage `record`, on D alone, with theta = 0.6. A visit without an answer takes the value of the next visit; a
+problem that still has a gap is left out. A problem that is never solved is left out too, because its score is large if most problems are hard. A pass
+counts only if all problems have finished it. Metrics: made/rows, the number of problems in D.
 
 Use if: the same problems are trained on many times, and a smaller set is wanted for further runs.
 Avoid if: only one run is planned, because the recording costs as much as a training (see mopps, difficulty_staged_rl), or every problem is new.
 Reference: Li, Zou & Liu, LIMR: Less is More for RL Scaling, arXiv:2502.11886, section 2 and the released selection. There theta = 0.6 keeps 1,389 of
 8,523 problems. The authors train with KL coefficient 0.01, temperature 1.2, 8 answers per problem, one epoch per batch, and lambda = 0.95 in the
 advantages. A batch of the released scripts has 1,024 problems in updates of 256 answers: `limr.but(update__count=32)`.
-Departures: The reward is 1 for a right answer, else 0. In the paper it is -0.5 for a wrong answer of the right form and -1 for an answer of a wrong
-form, and the released scripts normalise it. The paper's curves show rewards; the curves of the released code show right answers, as here. The pool,
-the number of steps, one update per batch, and leaving out problems that are never solved are ours. The curve of a problem has the k-th visit of the
-problem as pass k.
+Departures: The reward is 1 for a right answer, else 0. In the paper a wrong answer earns -0.5, and an answer of a wrong form -1; the released scripts
+normalise these rewards. The paper's curves show rewards; the curves of the released code show right answers, as here. The pool of 64 problems (of a
+source without end), the number of steps, one update per batch, and leaving out problems that are never solved are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,25 +33,19 @@ from gradus.credit.kl_penalty import KLPenalty
 from gradus.curricula.rates import SuccessRates
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.schedules.harvests import answers
+from gradus.schedules.harvests import accuracy_curves
 from gradus.schedules.stages import FIRST, Stage, Stages
-from gradus.types import Frozen, Group, Problem
+from gradus.types import Frozen, Group
 from gradus.types.moments import Steps
 from gradus.types.ranges import check_ranges
 
-PASSES, POOL, PROMPTS = 21, 64, 16
-
-
-def filled(curve: Sequence[float]) -> np.ndarray:
-    """Returns the curve with each gap (NaN) replaced by the next value, [K]. A gap stays if it is at the end or if another gap follows it."""
-    values = np.array(curve, dtype=np.float64)
-    after = np.append(values[1:], np.nan)
-    return np.where(np.isnan(values), after, values)
+POOL = 64
+LENGTH = Steps(21 * POOL // 16)  # 21 passes over the pool, with 16 problems per step
 
 
 def impact(curves: np.ndarray) -> np.ndarray:
     """Returns the score s_i of each curve [N] of `curves` [N, K], which has no gaps. If all problems are always solved, every score is 0."""
-    average = curves.mean(0)
+    average = curves.mean(0) if len(curves) else 0.0
     largest = float(np.square(1 - average).sum())
     return 1 - np.square(curves - average).sum(1) / largest if largest else np.zeros(len(curves))
 
@@ -75,17 +66,10 @@ class LearningImpact:
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
         """Returns one row per selected problem: the problem and its `impact`. Problems are in the order of their first visits."""
-        found: dict[str, tuple[Problem, list[float]]] = {}
-        for group in (g for g in groups if not g.aside and g.trajectories):
-            problem = group.trajectories[0].problem
-            verdicts = [answer.right for answer in answers([group], cut=True)]
-            found.setdefault(problem.id, (problem, []))[1].append(float(np.mean(verdicts)) if verdicts else float("nan"))
-        passes = min((len(curve) for _, curve in found.values()), default=0)
-        whole = [(p, curve) for p, visits in found.values() if not np.isnan(curve := filled(visits[:passes])).any()]
-        scores = impact(np.array([curve for _, curve in whole])) if whole else np.zeros(0)
+        problems, curves = accuracy_curves(groups)
         return [
             {"problem": problem, "impact": float(score)}
-            for (problem, curve), score in zip(whole, scores, strict=True)
+            for problem, curve, score in zip(problems, curves, impact(curves), strict=True)
             if score >= self.theta and (self.unsolved or curve.any() or self.theta == -np.inf)
         ]
 
@@ -98,10 +82,7 @@ limr = ppo.derive(
     credit=KLPenalty(GAE(gamma=1.0, lam=0.95), 0.01, "k1"),
     update__epochs=1,
     schedule=Stages(
-        Frozen(
-            record=Stage(until=Steps(PASSES * POOL // PROMPTS), makes=LearningImpact(theta=0.6)),
-            train=Stage(until=Steps(PASSES * POOL // PROMPTS), start=FIRST, task="made:record"),
-        )
+        Frozen(record=Stage(until=LENGTH, makes=LearningImpact(theta=0.6)), train=Stage(until=LENGTH, start=FIRST, task="made:record"))
     ),
     setting__temperature=1.2,
 )

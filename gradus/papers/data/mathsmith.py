@@ -7,26 +7,25 @@
     r_cons = 1 "if the most frequent answer occurs" 2 "times or more, else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-The prompt shows concepts, drawn at random. The writer gives a rationale in steps between `<rationale>` and `</rationale>`, and a problem between
-`<problem>` and `</problem>`; n is the number of different step labels, such as "Step 2". Without both parts R is 0. A frozen solver reads the problem
-alone and answers it k = 3 times at temperature 0.3. $|y_j|$ is the number of tokens of answer j, and L the limit of an answer, so $r_len$ measures
-difficulty. $r_cons$ shows whether a problem is well posed. The rest is GRPO. The variant for hard problems has no $r_cons$, and $r_len$ has the
-weight 1. Metrics: reward/form, reward/length, reward/agreement.
+The prompt shows random concepts. The writer gives a rationale between `<rationale>` and `</rationale>`, and a problem between `<problem>` and
+`</problem>`; n is the number of different step labels in the rationale, such as "Step 2". Without both parts R is 0. A frozen solver reads the
+problem alone and answers it k = 3 times at temperature 0.3. $|y_j|$ is the number of tokens of answer j, and L the limit of an answer. $r_len$
+measures difficulty, and $r_cons$ shows whether a problem is well posed. The rest is GRPO. The variant for hard problems has no $r_cons$, and $r_len$
+has the weight 1. The solver is the first model of the run; name another with `--players.solver.model`. Metrics: reward/form, reward/length,
+reward/agreement.
 
-The writer first learns the form from given problems, and the student learns the forged problems in a later run. The solver is the first model of the
-run; name another with `--players.solver.model`. The harvest `Forged` labels problems with the majority answer:
-`Stages(Frozen(forge=Stage(makes=Forged()), student=Stage(recipe=sft, start="first", task="made:forge")))`.
+The writer first learns the form from given problems, and a student learns the forged problems in a later run. The harvest `Forged` labels problems
+with the majority answer: `Stages(Frozen(forge=Stage(makes=Forged()), student=Stage(recipe=sft, start="first", task="made:forge")))`.
 
 Use if: a good solver exists, but hard problems for a student are few, and concepts for new problems can be listed.
 Avoid if: problems with known answers suffice (see grpo, sec), or the length of the solver's answers does not show the difficulty.
 Reference: Zhan et al., MathSmith: Towards Extremely Hard Mathematical Reasoning by Forging Synthetic Problems with a Reinforced Policy,
-arXiv:2508.05592: the three rewards and weights 0.7 and 0.3, three answers, concept pairs from PlanetMath, nine strategies of difficulty as hints, a
-supervised start on problems of a strong model. The released reward (Jasaxion/MathSmith) has L = 32768. It sets $r_len$ and $r_cons$ to 0 if one of both
-parts is missing. The released script has groups of 6, a KL coefficient of 0.001, and three updates per batch.
-Departures: All tokens of an answer count, not only the thinking before `</think>`. Without a problem nothing is sent to the solver; the released code
-sends a sentence that asks for no thinking. The solver's nucleus and top-20 draws are left out. Group, KL coefficient and number of updates are those of
-the base grpo (8, 0.04 and one). The module that forges variants of the student's wrong problems is left out. The concepts of the task `forging` are
-string functions, and there is no list of strategies.
+arXiv:2508.05592: the three rewards and their weights, three answers, and concepts from PlanetMath. The released reward (Jasaxion/MathSmith) has L =
+32768. The released script has groups of 6, a KL coefficient of 0.001, and three updates per batch.
+Departures: All tokens of an answer count, not only the thinking before `</think>`. A missing problem is not sent to the solver; the released code
+sends a sentence that asks for no thinking. The nucleus and the top 20 of the solver's sampling, the nine strategies of difficulty as hints, and the
+module that forges variants of the student's wrong problems are left out. Group, KL coefficient and number of updates are those of the base grpo. The
+concepts of the task `forging` are string functions.
 """
 
 from __future__ import annotations

@@ -35,15 +35,14 @@ from typing import Any
 import numpy as np
 
 from gradus.curricula.rates import drawn_by_weight
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.auto import Auto, rolled
-from gradus.types import Group, Problem, Request
+from gradus.types import Group, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 def distinct_share(sequences: Sequence[Sequence[int]], n: int = 3) -> float:
@@ -98,23 +97,18 @@ class VarianceAware:
         places += sweep_order(size, range(first, first + count - number), world.seed)
         for place in places if len(scores) else ():
             world.note("promise", float(weights[place]))
-        requests = [Request(problem, count=world.group) for problem in self._drawn(source, places, world)]
+        requests = [Request(problem, count=world.group) for problem in problems_at(source, places, world)]
         return requests, {"step": step + 1, "drawn": first + count - number, "scores": scores}
 
     async def _scores(self, source: Source, size: int, world: World) -> list[float]:
         """Returns the score of every problem from new answers."""
-        problems = self._drawn(source, range(size), world)
+        problems = problems_at(source, range(size), world)
         asked = [Request(p, count=self.samples, tags=("score",), trained=False) for p in problems]
         found = scores_of(await rolled(Auto(), asked, world), self.alpha, self.beta)
         scores = np.array([found.get(p.id, 0.0) for p in problems])
         if self.rescaled:
             scores = (scores - scores.min()) / max(float(np.ptp(scores)), 1e-12)
         return [float(s) for s in scores]
-
-    def _drawn(self, source: Source, places: Sequence[int], world: World) -> list[Problem]:
-        problems = source.draw(places, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, places)
-        return problems
 
 
 def scores_of(groups: Sequence[Group], alpha: float, beta: float) -> Mapping[str, float]:

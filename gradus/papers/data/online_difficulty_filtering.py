@@ -7,13 +7,13 @@
     KL(pi || pi^**) = (p (1 - p)) / (2 beta^2) + O(beta^(-3))
 
 p is the pass rate of a problem: the mean reward of its G answers $o_i$, with $r_i$ 1 for a right answer, else 0. Only groups in the band enter the
-update. Further problems of the same pass over the data are sampled until the step has as many groups in the band as it asked for. A problem that was
-sampled and dropped counts as used in this pass. So every update has the same number of groups, and all of them have advantages other than 0. If four
-times the requested number of problems do not fill a step, the step trains on fewer groups.
+update. Further problems of the same pass over the data are sampled until the step has the requested number of groups in the band. So every update has
+the same number of groups, and all of them have advantages other than 0. If four times the requested number of problems do not fill a step, the step
+trains on fewer groups.
 
-$pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. The larger its distance from pi, the more there is to learn
-from the problem. The second-order term of the distance in 1 / beta is largest at p = 1/2, and 0 at 0 and 1, so the band is around one half. The rest
-is GRPO. Metrics: examined (sampled problems per requested problem), informative (share of all sampled groups with unequal rewards).
+$pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. If $pi^**$ is far from pi, there is much to learn from the
+problem. The second-order term of the distance in 1 / beta is largest at p = 1/2, and 0 at 0 and 1, so the band is around one half. The rest is GRPO.
+Metrics: examined (sampled problems per requested problem), informative (share of all sampled groups with unequal rewards).
 
 Use if: problems differ much in difficulty, sampling is cheap next to the update, and a constant batch is wanted.
 Avoid if: sampling is the bottleneck. A choice before any sampling then costs less (see mopps, sec). To drop only groups of equal rewards, see dapo.
@@ -21,10 +21,10 @@ Reference: Bae, Hong, Lee, Kim, Nam & Kwak (NAVER Cloud, KAIST), Online Difficul
 arXiv:2504.03380. The paper has balanced filtering during training with a batch of fixed size, GRPO with 16 answers per problem. No code of the
 authors was found.
 Departures: The bounds 0.2 and 0.8, the 8 answers per problem of the setting, and the limit of four times the requested problems are ours. The first
-version of the paper calls p (1 - p) / (2 beta^2) a lower bound of the distance. This expression is the second-order term, which is above the distance
-for p >= 1/2. In the paper the sampler is asynchronous: it begins a further problem as soon as a problem is dropped, and abandons the answers in
-progress when the batch is full. Here each round samples exactly the missing groups, so no answer is abandoned, and the batch does not prefer problems
-with short answers. The rest is grpo unchanged, with its KL and one update per batch. An answer without a reward does not count in p.
+version of the paper calls the second-order term a lower bound of the distance, but it is above the distance for p >= 1/2. In the paper the sampler is
+asynchronous: it begins a further problem as soon as a problem is dropped, and abandons the answers in progress when the batch is full. Here each
+round samples exactly the missing groups, so the batch does not prefer problems with short answers. KL and one update per batch are those of grpo. An
+answer without a reward does not count in p.
 """
 
 from __future__ import annotations

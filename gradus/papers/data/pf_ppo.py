@@ -4,12 +4,10 @@
     R^2 = 1 - (sum_b (s_b - hat s_b)^2) / (sum_b (s_b - bar s)^2), quad hat s_b = a + c r_b
 
 The N answers to a prompt are sorted by the learned reward; rank 1 is the best. A filter keeps some ranks with the shares w: the best answer alone
-(best of N), the best and a random other one, or the best and the worst. PPO with critic and KL penalty then trains policy and critic on the kept
-answers alone. The filter is chosen before training. On held-out prompts with true scores the filtered answers are put into bins by their reward.
-$r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the line fitted to them. A filter with a high $R^2$ is taken
-(`r_squared` computes it). In the paper these are the filters with a random other answer and with the worst answer.
-
-Metrics: those of PPO.
+(best of N), the best and a random other one, or the best and the worst. PPO then trains policy and critic on the kept answers alone. The filter is
+chosen before training, by a high $R^2$ (see `r_squared`). On held-out prompts with true scores the filtered answers are put into bins by their
+reward. $r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the line fitted to them. In the paper $R^2$ is high for
+the filters with a random other answer and with the worst answer.
 
 Use if: a learned reward judges, its middle values give little information about the true score, and more answers can be sampled than trained on.
 Avoid if: a verifier judges, because then every answer has its true score (see ppo, grpo). If the judge's highest values are wrong, every filter keeps
@@ -40,7 +38,10 @@ def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> flo
     of nearly equal size.
     """
     if rewards.shape != truths.shape or rewards.ndim != 1 or not len(rewards):
-        raise UserError(f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give one row of each, of equal length")
+        raise UserError(
+            f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give two arrays of one "
+            "dimension with the same length, at least 1"
+        )
     order = np.argsort(rewards, kind="stable")
     parts = np.array_split(order, min(bins, len(order)))
     reward, truth = (np.array([values[part].mean() for part in parts], np.float64) for values in (rewards, truths))

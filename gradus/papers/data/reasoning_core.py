@@ -3,15 +3,13 @@
     P(l = n + 1) = x - n, quad P(l = n) = n + 1 - x, quad n = floor(x)
     most = ceil(B / 2)
 
-x is the level, a number such as 2.3. For each problem it is rounded at random to a whole level l, so the mean difficulty is continuous in x. A batch
-of B problems has each answer at most `most` times: a problem whose answer occurs that often is left out, and the next one is drawn. A problem that is
-already in the batch is left out too. Without such limits a generator of yes-or-no questions can give a batch in which one guess is nearly always
-right.
+x is the level, a number such as 2.3. For each problem x is rounded at random to a whole level l, so the mean difficulty is continuous in x. A batch
+of B problems has each answer at most `most` times, and no problem twice; other problems are left out, and the next ones are drawn. Without such
+limits a generator of yes-or-no questions can give a batch in which one guess is nearly always right.
 
 Any mixture of generated tasks is an environment of this kind, for example `--task planning:1,logic:1,proofs:1,graphs:1,arithmetic:1,sat:1`. The
-verifiers of such tasks accept every right answer, such as each valid plan, and their levels begin at 1. Problem i at a level depends on i, the level
-and the seed alone, so a return to a level gives the same problems. The policy learns by GRPO. Metrics: left_out, the share of drawn problems that
-were left out.
+verifiers of such tasks accept every right answer, such as each valid plan. Problem i at a level depends on i, the level and the seed alone. The
+policy learns by GRPO. Metrics: left_out, the share of drawn problems that were left out.
 
 Use if: problems can be generated, their difficulty should be set finely, or one answer is much more frequent than others.
 Avoid if: problems are a fixed set of rows. To choose the level during training, see sec, dump.
@@ -19,10 +17,9 @@ Reference: Lacombe, Quesnel & Sileo, Reasoning Core: A Scalable RL Environment f
 The paper and the library have stochastic rounding, at most ceil(B / 2) problems with one answer, and optionally no duplicates. The paper evaluates
 models and trains none.
 Departures: The released library has whole levels and rounds each parameter of a generator separately, after steps of any size. Here the level is
-rounded, and the generator has fixed parameters for each whole level. Tasks with a level are the tasks of this library, not those of the released
-library. Duplicates are problems with the same prompt, and they are left out by default. In the released library this is off by default, and each task
-may name another mark of a duplicate. A problem without an answer is never left out for its answer. After 50 B problems that are left out, the batch
-takes the next ones in spite of the limit. GRPO is ours.
+rounded, and the generator has fixed parameters for each whole level. The tasks are those of this library, not those of the released library.
+Duplicates are problems with the same prompt, and they are left out by default. In the released library this is off by default, and each task may name
+another mark of a duplicate. After 50 B problems that are left out, the batch takes the next ones in spite of the limit. GRPO is ours.
 """
 
 from gradus.curricula.filtered import BalancedBatch

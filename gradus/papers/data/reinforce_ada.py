@@ -10,9 +10,9 @@ its pool $S_x$, n = 4 answers are trained on: the first n/2 right and the first 
 group. The baseline $r_x$ is the mean reward of the whole pool, so it does not change with the choice of the n answers. A pool of equal rewards has no
 gradient. T is the number of tokens of a mini-batch and H the mean entropy. There is no KL term and no division by the deviation.
 
-Problems that are solved half of the time are closed after one round. The other rounds go to hard problems, and to very easy ones. The variant "pos"
-closes a problem at its first right answer: `--rollout.rule.right 1 --rollout.rule.wrong 0`. A batch is cut into four mini-batches, so the clip acts
-from the second mini-batch on. Metrics: allotted (answers per problem), allotted_most (to one problem), clip_share.
+So the later rounds go to hard problems and to very easy ones. The variant "pos" closes a problem at its first right answer: `--rollout.rule.right 1
+--rollout.rule.wrong 0`. A batch is cut into four mini-batches, so the clip acts from the second mini-batch on. Metrics: allotted (answers per
+problem), allotted_most (to one problem), clip_share.
 
 Use if: a verifier judges answers, updates are more expensive than sampling, and in many groups of a few answers all are right or all are wrong.
 Avoid if: sampling is the bottleneck, because the choice of other problems costs less (see mopps, sec). If only the unsolved problems are of use, the

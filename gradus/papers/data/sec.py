@@ -10,8 +10,8 @@ the batch a kind is drawn from p, then a problem of that kind. r(c) is the mean 
 updated.
 
 The last line is for rewards R of 0 or 1 and a group in which the share q of answers is right. The mean |A| is largest if half of the answers are
-right. The mean is 0 if all answers are right or all are wrong. So the bandit prefers the kinds at the edge of the model's ability. A kind that is not
-drawn keeps its value. The rest is GRPO. Metrics: arm/KIND, the probability of each kind.
+right, and 0 if all answers are right or all are wrong. So the bandit prefers the kinds at the edge of the model's ability. A kind that is not drawn
+keeps its value. The rest is GRPO. Metrics: arm/KIND, the probability of each kind.
 
 Use if: problems have kinds or levels of very different difficulty, and the best mixture is unknown or changes during training.
 Avoid if: problems have one kind, or kinds do not differ in difficulty (see grpo). To drop single groups without a gradient, see dapo.
@@ -19,9 +19,8 @@ Reference: Chen et al., Self-Evolving Curriculum for LLM Reasoning, arXiv:2505.1
 softmax; the policy learns by GRPO, RLOO or PPO. The value uses the |A| of tokens; with GRPO all tokens of an answer have the same |A|. Alpha is 0.5
 in the released code (a fork of verl). In the released code tau is 1 for Countdown, 0.4 for mathematics, and 0.2 for levels times types of puzzles.
 GRPO has 8 answers to each of 256 problems, four updates per batch and no KL: `sec.but(objective__kl=None, players__reference=None, update__count=4)`.
-Departures: The rest is the recipe grpo unchanged, with its KL and one update per batch. A group that is dropped before the update counts with |A| =
-0. Problems within a kind come in a keyed order without repetition. In the released code an arm that was not drawn counts as if its reward were 0, so
-its value falls. In the released code the problems of an arm come in random order without repetition until none is left.
+Departures: KL and one update per batch are those of grpo. A group that is dropped before the update counts with |A| = 0. Problems within a kind come
+in a keyed order without repetition. In the released code an arm that was not drawn counts as if its reward were 0, so its value falls.
 """
 
 from gradus.curricula.bandit import Bandit

@@ -111,7 +111,10 @@ class MissingSkills:
     def _read(self, problem: Problem, column: str) -> Any:
         value = problem.meta.get(column)
         if value is None:
-            raise UserError(f'problem {problem.id} has no "{column}"; STAT needs a worked solution and one skill per step (makes.column names the column of skills)')
+            raise UserError(
+                f'problem {problem.id} has no column "{column}"; give every problem a worked solution, and one skill per step in the column '
+                "that makes.column names"
+            )
         return value
 
 

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines
@@ -39,7 +39,6 @@ from gradus.rewards.verified import Verified
 from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, Source, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 from gradus.types.signals import Signal
 
 DRAWN = "drawn_from"
@@ -61,7 +60,7 @@ class Described(Combines):
 
     def __post_init__(self) -> None:
         if not self.opening or not self.closing:
-            raise UserError("Described needs both marks of a description; set opening and closing, such as <desc> and </desc>")
+            raise UserError("Described needs the marks before and after a description; set opening and closing, for example to <desc> and </desc>")
 
     def start(self) -> dict[str, float]:
         return {}
@@ -106,9 +105,7 @@ class Redrawn:
         """Returns `count` requests. The state has the number of problems drawn so far, and the kept description by problem."""
         first, size = state["drawn"], self.pool if source.size is None else source.size
         places = sweep_order(size, range(first, first + count), world.seed)
-        problems = source.draw(places, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, places)
-        new = [self._shown(p, state["kept"].get(p.id), world, first + i) for i, p in enumerate(problems)]
+        new = [self._shown(p, state["kept"].get(p.id), world, first + i) for i, p in enumerate(problems_at(source, places, world))]
         for problem in new:
             world.note("redrawn", float(DRAWN in problem.meta))
         return [Request(p, count=world.group, tags=("redrawn",) if DRAWN in p.meta else ()) for p in new], {**state, "drawn": first + count}

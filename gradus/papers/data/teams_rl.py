@@ -6,26 +6,20 @@
     loss_V = mean of 1/2 (V_t - hat R_t)^2, quad hat R_t = A_t + V_t
 
 The operations are: a new prompt (breadth), one more constraint, a deeper one, a concrete example, more steps of reasoning, a more complicated input. The
-observation is the last operation, as a vector of zeros and a one. An instructor rewrites the instruction by the operation, and a reviewer compares old
-and new; the new instruction is then the current one. An episode has 4 operations. gamma is 0.995, lambda 0.97, and rho the ratio of pi to the policy
-$pi_old$ that acted. The step is the longest one within the bound (see trpo). Policy and value V are two separate networks.
-
-The trained policy then writes a data set for one supervised fine-tuning: its operations are applied to topics, and an expert answers the
-instructions. `data_set` leaves out repeated instructions and failed rows. A row fails if its instruction contains words of the instructor's template, if its
-answer is a refusal (the word "sorry" and fewer than 80 words), or if its answer has only stop words.
+policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode has 4 operations.
+rho is the ratio of pi to the policy $pi_old$ that acted. The trained operations are then applied to topics, an expert answers the instructions, and
+`data_set` makes rows for supervised fine-tuning of them. `data_set` leaves out repeated instructions and the rows that fail (see `fails`).
 
 Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites add nothing.
 Avoid if: instructions exist already (see limr to choose among them), or the operations always add something.
-Reference: Gu et al., TeaMs-RL: Teaching LLMs to Generate Better Instruction Datasets via Reinforcement Learning, arXiv:2403.08694: operations, reward
-by a reviewer, TRPO. gamma, lambda, the bound 0.01, damping 0.1, ten conjugate gradients and ten halvings are those of the released code
-(SafeRL-Lab/TeaMs-RL).
-Departures: Instructor and reviewer are a program that edits a list of constraints. The policy has one probability for each operation; in the released
-code it is a Gaussian over six numbers, of which 0.3 is added to the first, and the largest chooses. The code accepts a step only if it reaches a
-tenth of the predicted gain; here any gain within the bound counts. The value is fitted by four epochs of Adam per step, in the code by L-BFGS with
-weight decay 0.001. The program also writes the answers, and no row of it fails. The stop words, the template words and the sign of a refusal are
-ours. The fine-tuning of a language model on the rows is not part of the recipe, and its effect is not measured here. The test of privacy is left out.
-In the task `rewriting` the reward is not diversity: a policy that alternates constrain and breadth earns every reward. After 25 steps, final
-instructions have 0.58 to 0.86 kinds of constraints (three seeds), those of random operations 1.0; the paper's diversity per query is not shown here.
+Reference: Gu et al., TeaMs-RL: Teaching LLMs to Generate Better Instruction Datasets via Reinforcement Learning, arXiv:2403.08694: operations, reward by
+a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are those of the released code (SafeRL-Lab/TeaMs-RL).
+Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and no row of it fails. The policy
+has one probability per operation; in the released code it is a Gaussian over six numbers, of which the largest chooses (0.3 is added to the first). The
+code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound counts. The value is fitted by four epochs of Adam, in
+the code by L-BFGS with weight decay 0.001. The stop words, the template words and the sign of a refusal are ours. The fine-tuning on the rows and the test
+of privacy are left out. In the task `rewriting` the reward is not diversity: a policy that alternates constrain and breadth earns every reward. After 25
+steps, final instructions have 0.58 to 0.86 kinds of constraints (three seeds), those of random operations 1.0. The paper's diversity is not shown here.
 """
 
 from __future__ import annotations
@@ -58,11 +52,7 @@ def operations(groups: Iterable[Group]) -> list[tuple[int, ...]]:
 
 
 def diverse(instructions: Sequence[str]) -> list[str]:
-    """Returns the instructions without repetitions, in order. Blanks at both ends, and capitals, make no difference.
-
-    >>> diverse(["Explain bees.", "explain bees. ", "Explain maps."])
-    ['Explain bees.', 'Explain maps.']
-    """
+    """Returns the instructions without repetitions, in order. Additional blanks, and capitals, make no difference."""
     found: dict[str, str] = {}
     for text in instructions:
         found.setdefault(" ".join(text.casefold().split()), text)
@@ -70,11 +60,7 @@ def diverse(instructions: Sequence[str]) -> list[str]:
 
 
 def fails(instruction: str, answer: str) -> bool:
-    """Whether a row is left out: template words in the instruction, a refusal, or an answer of stop words only.
-
-    >>> fails("Explain bees.", "Sorry, no."), fails("Explain bees.", "Bees fly.")
-    (True, False)
-    """
+    """Whether a row is left out: template words in the instruction, a refusal ("sorry" and fewer than 80 words), or an answer of stop words only."""
     words = re.findall(r"\w+", answer.casefold())
     copied = any(part in instruction.casefold() for part in TEMPLATE)
     return copied or ("sorry" in words and len(words) < REFUSAL_WORDS) or set(words) <= STOP_WORDS

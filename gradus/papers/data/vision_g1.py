@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.objectives.trust import DualClip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
@@ -46,7 +46,6 @@ from gradus.rollouts.demonstrations import solved
 from gradus.types import Group, Problem, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 def influence(pool: np.ndarray, held_out: np.ndarray) -> np.ndarray:
@@ -115,7 +114,7 @@ class InfluenceAndRates:
         if state["step"] % self.every == 0:
             order, place = await self._ordered(source, kept, world, place)
         places = self._places(order, range(place, place + count), world)
-        requests = [Request(p, count=world.group) for p in self._drawn(source, places, world)]
+        requests = [Request(p, count=world.group) for p in problems_at(source, places, world)]
         return requests, {"step": state["step"] + 1, "place": place + count, "kept": kept, "order": order}
 
     def _places(self, order: list[int], at: range, world: World) -> list[int]:
@@ -125,7 +124,7 @@ class InfluenceAndRates:
 
     async def _influential(self, source: Source, size: int, world: World) -> list[int]:
         """Returns the problems that are kept by influence; all problems if no source is left."""
-        problems = self._drawn(source, range(size), world)
+        problems = problems_at(source, range(size), world)
         goal = world.task.held_out.draw(range(self.held_out), world.task.level, world.seed.fold("goal"))
         contexts = [solved(Request(p), world) for p in (*problems, *goal)]
         rows = await world.gradients(contexts, project=self.project)
@@ -140,18 +139,13 @@ class InfluenceAndRates:
         """Returns the order of a round and the place where it begins."""
         if not self.samples:
             return kept, place
-        problems = self._drawn(source, kept, world)
+        problems = problems_at(source, kept, world)
         asked = [Request(p, count=self.samples, tags=("rate",), trained=False) for p in problems]
         rates = rates_of(await rolled(Auto(), asked, world), problems)
         chosen = easy_to_hard(rates, self.low, self.high)
         world.note("in_window", len(chosen) / len(kept))
         world.note("pass_rate", float(np.mean(rates)))
         return [kept[i] for i in chosen] or kept, 0
-
-    def _drawn(self, source: Source, places: Sequence[int], world: World) -> list[Problem]:
-        problems = source.draw(places, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, places)
-        return problems
 
 
 def source_of(problem: Problem) -> str:

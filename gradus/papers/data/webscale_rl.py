@@ -6,12 +6,10 @@
 
 The pipeline (`gradus.tasks.data.pipeline`) has four stages. Filter: short documents and documents of repeated sentences are dropped, and documents
 without a fact that can be checked. Label: each document d gets a domain and up to three personas, that is kinds of readers. Generate: for each
-persona, questions q that carry all context, and a short answer a. Check: a pair is dropped if q contains a, if d does not contain a, or if q shares
+persona, questions q that contain all context, and a short answer a. Check: a pair is dropped if q contains a, if d does not contain a, or if q shares
 13 words in a row with a question of the evaluation. A pair keeps domain, persona and document. In RL the policy sees q alone and answers from memory.
-The comparison is continued pre-training on the same documents: `sft --rollout PlainText`.
-
-A task has such pairs if its problems have the column `documents`, as the task `facts`. There the documents are made up and a grammar of templates
-takes the place of the language model that labels, writes and checks.
+The comparison is continued pre-training on the same documents: `sft --rollout PlainText`. A task has such pairs if its problems have the column
+`documents`, as the task `facts`. There the documents are made up, and templates take the place of the language model that labels, writes and checks.
 
 Use if: there are many documents with facts, questions with answers are few, and the policy finds an answer in some of its samples.
 Avoid if: the policy never guesses the answer, so that no group has a gradient (see sft, or spark_prover_x1 for documents first), or facts are to be
@@ -21,8 +19,8 @@ nine domains, up to three personas, binary reward, GRPO, and continued pre-train
 (SalesforceAIResearch/PretrainRL-pipeline) asks one language model in each stage; its checker also drops questions that lack context.
 Departures: 13 words, whole words as test of support, and the rules of the filter are ours; in the paper a language model decides about support and
 leaks. The rules follow the abstract and the released prompts. The released pipeline writes one question per persona, shows two examples of the domain
-to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The released code does not
-compare with questions of the evaluation and does not train. KL coefficient and clip are those of grpo.
+to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The released code does
+not compare with questions of the evaluation and does not train. KL coefficient and clip are those of grpo.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -45,9 +45,9 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.allot import Allot, HalfWidth, joined
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.mismatched_prompts import exchanged, opening
-from gradus.rollouts.prompts import before, prompt_of
 from gradus.types import Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Credit, Credited, Rollout, Signals, Task, World
+from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import assigned
 from gradus.types.signals import LogProb, LogProbs, Signal
@@ -94,7 +94,10 @@ class Seeded:
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task has an environment."""
         if task.environment is not None:
-            raise UserError(f"rollout is Seeded, which moves answers to another prompt, but task {task.name} has many turns; set --rollout.rollout Auto")
+            raise UserError(
+                f"rollout is Seeded, which works only for answers of one turn, but task {task.name} has several turns; set "
+                "--rollout.rollout Auto"
+            )
 
     def start(self) -> dict[str, Any]:
         return {"solved": {}, "wrong": []}

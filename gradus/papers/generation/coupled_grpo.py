@@ -7,9 +7,9 @@
     loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_t A_i, clip(rho_t, 0.5, 1.5) A_i) + 0.01 k_3]
 
 Three passes estimate the log-probability $l_t$ of each token $o_t$ of an answer. The mask M contains each token with probability m, and m is uniform
-in [0.2, 0.8]. The prompt is never hidden. In pass $p_0$ the whole answer is hidden, in $p_1$ the tokens in M, in $p_2$ the tokens not in M. So each
-token is predicted once from a partly hidden answer. $l_t^old$ is the estimate at the start of the update, under the same masks; $|o_i|$ counts the
-tokens of answer i. $r_i$ is the reward of answer i in its group of G, and N counts the answers.
+in [0.2, 0.8]. The prompt is never hidden. Pass $p_0$ hides the whole answer, $p_1$ hides the tokens in M, and $p_2$ hides the tokens that are not in
+M. So each token is predicted once from a partly hidden answer. $l_t^old$ is the estimate at the start of the update, under the same masks; $|o_i|$
+counts the tokens of answer i. $r_i$ is the reward of answer i in its group of G, and N counts the answers.
 
 $k_3$ is the KL estimate against a reference that becomes 0.6 policy + 0.4 reference every 64 updates. A batch is used for two updates, each with its
 own masks. For both updates, $l_t^old$ is computed with the weights before the first update. Decoding at temperature 1 fills in one token per step, at

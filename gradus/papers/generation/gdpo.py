@@ -17,7 +17,7 @@ used for twelve updates, each with its own masks. Differences from grpo: the est
 `OneStep` in place of `Quadrature` gives the biased estimate of diffu-GRPO. `DenoisedKL(Quadrature(3), ratio=SequenceRatio(), moves=12)` adds a KL on
 the same masks.
 
-Use if: the policy is a masked diffusion language model, the reward judges whole answers, and a batch serves many updates.
+Use if: the policy is a masked diffusion language model, the reward judges whole answers, and a batch is used for many updates.
 Avoid if: the model writes from left to right (see gspo), or credit per token is wanted (see coupled_grpo).
 Reference: Rojas et al., Improving Reasoning for Diffusion Language Models via Group Diffusion Policy Optimization, arXiv:2510.08554. The clip, twelve
 updates and no KL are as in the released configuration (KevinRojas1499/GDPO).

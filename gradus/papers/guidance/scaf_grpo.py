@@ -1,4 +1,4 @@
-"""Scaf-GRPO: if all answers to a problem are wrong, a right answer that needed the smallest hint replaces one of them. So the group has a gradient.
+"""Scaf-GRPO: if all answers to a problem are wrong, a right answer with the smallest sufficient hint replaces one answer. So the group has a gradient.
 
     y_l ~ pi_old(y | x, h_l), quad l = 1, ..., 12
     k = min {l : y_l right}, quad o_1 becomes y_k
@@ -13,7 +13,7 @@ $A_i$ is the advantage of reward $r_i$, and rho the ratio of each token. There i
 which it was sampled. So the ratio of this answer is 1 before the first update, like that of any other sample.
 
 If no level gives a right answer, the group is unchanged and has advantage zero. In the first 15 % of training there are no hints, because early
-answers can fail only because of their form. Evaluation has no hints. An answer whose reward failed is not right and is not replaced. Metrics:
+answers are often wrong in their form alone. Evaluation has no hints. An answer whose reward failed is not right and is not replaced. Metrics:
 hints/KIND, the share of the hard problems whose lowest solving level is of this kind.
 
 Use if: many problems are never solved by the policy alone, and hints of rising detail exist for them.
@@ -52,9 +52,9 @@ class Scaffold:
 
     def __post_init__(self) -> None:
         if not 0 <= self.exempt <= 1:
-            raise UserError(f"scaffold: exempt is {self.exempt}; it must be a share of the training, from 0 to 1")
+            raise UserError(f"Scaffold.exempt is {self.exempt}; it must be a share of the training, from 0 to 1")
         if "{}" not in self.form:
-            raise UserError(f'scaffold: form is "{self.form}"; it must contain {{}} at the place of the hint')
+            raise UserError(f'Scaffold.form is "{self.form}"; it must contain {{}} at the place of the hint')
 
     @property
     def test(self) -> Any:

@@ -8,8 +8,8 @@
 In every episode, for each turn t and each agent i in order, the policy writes K messages $m_k$ from the prompt of agent i in the current state $s_t$.
 Each message is scored on a copy of the episode. $r_team$ is the reward of the episode for the move. $r_local$ is the environment's reward for the
 seat alone (whether the move is legal, and how much progress it makes). The K messages are the group of this episode, turn t and agent i. The message
-with the largest $r_k$ (the first of equals) is played, and the episode goes on from its copy. The symbol rho is the ratio of a token of a message; N
-counts the messages of the mini-batch. There is no KL term.
+with the largest $r_k$ (the first of equals) is played, and the episode continues from the copy of this message. The symbol rho is the ratio of a
+token of a message; N counts the messages of the mini-batch. There is no KL term.
 
 A group over whole episodes would mix prompts that differ by agent and turn, so its mean would not be a baseline. A batch is cut into 32 mini-batches
 of whole messages, so the clip of 0.2 acts from the second mini-batch on. If `rollout.players` is empty, one policy plays all roles; `at_grpo_roles`
@@ -19,16 +19,16 @@ Use if: several agents work as a team over turns, and the environment can be cop
 Avoid if: one agent acts alone (see gigpo, arpo, grpo), or states cannot be copied.
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062. The fourth version of the paper
 is called Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs. The paper has tree sampling, groups per agent and turn, the sum of
-team and local reward (alpha = 1), and one policy for all roles or one per role. The clip, no KL and mini-batches of 16 messages are as in the
-released sokoban script (pettingllms-ai/PettingLLMs). In this script 32 episodes of two agents, four turns and K = 4 give 1,024 messages. The script
-keeps the half of the groups with the larger mean reward, which makes 32 updates per batch. Not all released configurations have this filter; this
-recipe has none.
-Departures: The team of the built-in task is a planner and a checker. The planner's proposal is scored as if it were played; the checker decides. A
-message without a legal move costs 0.1; in the released code it costs 2. At test time every agent answers once (rollout Seats). The released code
-divides by the sample's deviation plus 1e-6, takes the mean over the tokens of a mini-batch, and keeps the loss constant above ratio 3 if A < 0. Here
-these three points are as in GRPO. In the released code all agents answer before any message of the turn is played. The best state is copied before
-the second agent is scored, so the K rewards of the second agent are equal. Here each agent is scored on its own copies, and its best message is
-played before the next agent answers. In the released code an agent may skip a turn; here every agent answers.
+team and local reward (alpha = 1), and one policy for all roles or one per role. The clip and the mini-batches of 16 messages are those of the
+released sokoban script (pettingllms-ai/PettingLLMs), which has no KL term either. In this script 32 episodes of two agents, four turns and K = 4 give
+1,024 messages. The script keeps the half of the groups with the larger mean reward, which makes 32 updates per batch. Not all released configurations
+have this filter, and this recipe does not have it.
+Departures: The team of the built-in task is a planner and a checker. The planner's proposal is scored as if it were played, but the checker decides
+which move is played. A message without a legal move has a penalty of 0.1; in the released code the penalty is 2. At test time every agent answers
+once (rollout Seats). The released code divides by the sample's deviation plus 1e-6, takes the mean over the tokens of a mini-batch, and keeps the
+loss constant above ratio 3 if A < 0. Here these three points are as in GRPO. In the released code all agents answer before any message of the turn is
+played. The best state is copied before the second agent is scored, so the K rewards of the second agent are equal. Here each agent is scored on its
+own copies, and its best message is played before the next agent answers. In the released code an agent may skip a turn; here every agent answers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def best(rewards: Sequence[float]) -> int:
 class TurnCandidates:
     """At every turn the acting seat gives `request.count` candidates from one prompt.
 
-    Each candidate is tried on a copy of the episode, which goes on from the best candidate.
+    Each candidate is tried on a copy of the episode. The episode continues from the copy of the best candidate.
 
     Each seat and turn of an episode gives one group. If the trial of a candidate failed, the candidate counts as failed and is never played.
     """
@@ -84,7 +84,7 @@ class TurnCandidates:
         check_seats(task, self.players)
         if not getattr(task.environment, "forks", False):
             raise UserError(
-                f'rollout is TurnCandidates, which tries every candidate on a copy of the episode, but episodes of task "{task.name}" cannot be '
+                f'TurnCandidates tries every candidate on a copy of the episode, but episodes of task "{task.name}" cannot be '
                 "copied; set --rollout Seats, or write a method fork(key) in the episode and set forks = True in the environment"
             )
 
@@ -117,7 +117,7 @@ class TurnCandidates:
             return groups
 
     async def _tried(self, episode: Forkable, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> Any:
-        """Returns the judged candidates, their copies of the episode, their turns, and the table after the best; None if the prompt is too long."""
+        """Returns the judged candidates with their copies of the episode and their turns, and the table after the best one; None if the prompt is too long."""
         name, world, place = turn.player, table.place.world, table.place
         seat = table.seat(name, self.players.get(name, place.request.player))
         side = seen(table.sides.get(name, Played()), turn)

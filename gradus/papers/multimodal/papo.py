@@ -5,28 +5,28 @@
     r_t = (pi(o_t | q, I, o_(<t))) / (pi(o_t | q, I_mask, o_(<t)))
     H_seen = mean over tokens of -log pi(o_t | q, I, o_(<t)), quad H_mask = mean over tokens of -log pi(o_t | q, I_mask, o_(<t))
 
-$loss_GRPO$ is that of grpo with the clip to [0.8, 1.3] and its KL to the start model. $o_t$ is token t of an answer to question q with picture I;
-$r_t$ compares the policy with itself. In $I_mask$ each patch of 14 x 14 pixels is blackened with probability 0.6, independently of the other patches.
-Each prompt has one masked picture per step. The answers are sampled with I alone. $H_seen$ and $H_mask$ are entropies estimated from the sampled
-tokens. Means are over all tokens of the batch.
+$loss_GRPO$ is the loss of grpo, with the clip to [0.8, 1.3] and with the KL to the start model. $o_t$ is token t of an answer to question q with
+picture I; $r_t$ compares the policy's probability of a token with the whole picture and with the masked picture. In $I_mask$ each patch of 14 x 14
+pixels is blackened with probability 0.6, independently of the other patches. Each prompt has one masked picture per step. The answers are sampled
+with I alone. $H_seen$ and $H_mask$ are entropies estimated from the sampled tokens. Means are over all tokens of the batch.
 
-If gamma alone is large, the policy exploits it: it writes meaningless tokens, which differ most between the two views. The two entropy terms (the
-double entropy loss) prevent this exploit. Metrics: kl_prcp, entropy_seen, entropy_masked. A batch is cut into three mini-batches of whole answers, so
-the clip acts from the second mini-batch on. The masked picture is the same in all mini-batches.
+If gamma is large and the entropy terms are missing, the policy exploits $KL_prcp$: it writes meaningless tokens, whose probabilities differ most
+between the two views. The two entropy terms (the double entropy loss) prevent this exploit. Metrics: kl_prcp, entropy_seen, entropy_masked. A batch
+is cut into three mini-batches of whole answers, so the clip acts from the second mini-batch on. The masked picture is the same in all mini-batches.
 
-Use if: problems have pictures, and wrong answers come from ignoring or misreading them.
+Use if: problems have pictures, and wrong answers come from ignoring or misreading the pictures.
 Avoid if: problems have no pictures, or the answer follows from the text of the question (see grpo, dapo).
 Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448. The numbers are those of the released scripts
-(MikeWangWZHL/PAPO). The KL to the start model has the coefficient 0.01. The values 0.02 of gamma and 0.05 of both eta are those for 7B with this KL.
-The clip has the bounds 0.2 and 0.3, and a mini-batch has 128 of 384 prompts. For 3B the scripts have gamma 0.02 and no entropy terms. Without this
-KL, and on DAPO, they have gamma 0.01 and both eta 0.03.
+(MikeWangWZHL/PAPO). The KL to the start model has the coefficient 0.01. The values 0.02 of gamma and 0.05 of both eta are those for models of 7B with
+this KL. The clip has the bounds 0.2 and 0.3, and a mini-batch has 128 of 384 prompts. For models of 3B the scripts have gamma 0.02 and no entropy
+terms. Without this KL, and on DAPO, the scripts have gamma 0.01 and both eta 0.03.
 Departures: The average per answer and the deviation of the population are those of the base, grpo. The paper writes the token term as r - log r - 1
 (`--objective.perception.form paper`). The released code has the formula above, which estimates the KL from $pi(* | I)$ to $pi(* | I_mask)$ on samples
 of $pi(* | I)$. The released code clamps the log-ratio log r to [-20, 20] and the term to [-10, 10], as here. The released code computes the masked
-view's log-probabilities before the update, as constants, so the term of $eta_2$ has no gradient. A switch of the code recomputes them. Here both
-views have the current weights and gradients; with `--objective.perception.constant true` the masked view is a constant. The released code takes the
-loss and the KL to the start model as means over tokens too. The code keeps the loss constant above ratio 3 if A < 0, and divides by the sample's
-deviation plus 1e-6.
+view's log-probabilities before the update, as constants, so the term of $eta_2$ has no gradient. An option of the released code recomputes these
+log-probabilities. Here both views have the current weights and gradients; with `--objective.perception.constant true` the masked view is a constant.
+The released code takes the loss and the KL to the start model as means over tokens too. The code keeps the loss constant above ratio 3 if A < 0, and
+divides by the sample's deviation plus 1e-6.
 """
 
 from __future__ import annotations

@@ -63,7 +63,10 @@ def value_of(problem: Problem) -> float:
     """Returns the problem's `optimal_value`. Raises UserError if it is no number."""
     value = problem.meta.get(OPTIMAL_VALUE)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f'problem {problem.id}: "{OPTIMAL_VALUE}" is {value!r}; it must be a number, such as a stage with makes=OptimalValues() writes')
+        raise UserError(
+            f'problem {problem.id}: "{OPTIMAL_VALUE}" is {value!r}; it must be a number; add a stage with makes=OptimalValues(), which writes '
+            "this number"
+        )
     return float(value)
 
 

@@ -1,25 +1,22 @@
 """APO: the KL term of a right answer has less weight on hard questions, and a wrong answer is pushed down more if it is longer than the right ones.
 
     k(d) = 1 - exp(-e (1 - d)), quad d = 1 - n_right / G
-    l_i = 2 - b^(-x_i), quad x_i = max(0, |o_i| - L)
-    A_i = l_i (r_i - mean(r)) / (std(r))
-    loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + beta k_i KL_(i,t)]
+    A_i = l_i (r_i - mean(r)) / (std(r)), quad l_i = 2 - b^(-x_i), quad x_i = max(0, |o_i| - L)
+    loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_i KL_(i,t)]
 
 d is the difficulty of a question, of whose G answers $n_right$ are right. $k_i$ is k(d) for an answer with $A_i > 0$ to a question with 0 < d < 1, else
-1; k(0.25) is 0.87 and k(0.75) is 0.49. So a rare right answer is learned with less resistance, and on an easy question the KL term preserves the
-knowledge of the model. $l_i$ is the factor of a wrong answer, between 1 and 2; L is the mean length of the group's right answers in tokens. Right
-answers and groups without a right answer have the factor 1. With b = 1.00001, 10,000 tokens too many give 1.0952; for answers of tens of tokens use b =
-1.01. KL is the k3 estimate to the start model, and beta is 0.001. A batch is cut into 16 mini-batches. With `--credit.rate inf` and
-`--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
+1; k(0.25) is 0.87 and k(0.75) is 0.49. So a rare right answer is learned with less resistance, and on an easy question the KL term preserves knowledge.
+$l_i$ is the factor of a wrong answer; L is the mean length of the group's right answers in tokens. With b = 1.00001, 10,000 tokens too many give
+1.0952; for answers of tens of tokens use b = 1.01. KL is the k3 estimate to the start model. With `--credit.rate inf` and `--credit.rule.factor.base 1`
+the method is GRPO. Metrics: kl, clip_share.
 
 Use if: wrong answers are longer than right ones, and the model must keep other skills while hard questions are learned.
 Avoid if: no verifier marks answers as right, or long answers are wanted even if they are still wrong (see grpo, dapo).
-Reference: Hong et al., APO: Enhancing Reasoning Ability of MLLMs via Asymmetric Policy Optimization, arXiv:2506.21655. The released code
-(Indolent-Kawhi/View-R1) has both factors; its script has 8 answers to each of 128 questions, mini-batches of 64 answers, and beta 0.001.
-Departures: $k_i$ is here the weight of all terms of answer i, and its advantage is $A_i / k_i$. The clipped term is linear in A, so the product is the
-formula above. The deviation is that of the population; in the released code it is that of the sample plus 1e-9. There the policy term is the mean over
-all tokens of a micro-batch of two answers, and only the KL term is a mean over answers. The released reward adds 0.5 for the form of an answer, and its
-integer part separates right from wrong answers. Here the verifier does this.
+Reference: Hong et al., APO: Enhancing Reasoning Ability of MLLMs via Asymmetric Policy Optimization, arXiv:2506.21655. The script of the released code
+(Indolent-Kawhi/View-R1) has 8 answers to each of 128 questions in 16 mini-batches, and the KL coefficient 0.001.
+Departures: $k_i$ is the weight of all terms of answer i, and its advantage is $A_i / k_i$; the clipped term is linear in A. The deviation is that of
+the population; in the released code it is that of the sample plus 1e-9. In that code the policy term is the mean over all tokens of a micro-batch of
+two answers. Its reward adds 0.5 for the form of an answer, and its integer part separates right from wrong answers; here the verifier does this.
 """
 
 from __future__ import annotations
@@ -44,25 +41,13 @@ from gradus.types.signals import Signal
 
 
 def divergence_weight(difficulty: float, *, rate: float = math.e) -> float:
-    """Returns k(d) = 1 - exp(-rate (1 - d)) for 0 < d < 1, and 1 for d = 0 and d = 1.
-
-    >>> [round(divergence_weight(d), 5) for d in (0, 0.25, 0.5, 0.75, 1)]
-    [1.0, 0.8698, 0.74312, 0.49317, 1.0]
-    """
+    """Returns k(d) = 1 - exp(-rate (1 - d)) for 0 < d < 1, and 1 for d = 0 and d = 1."""
     return 1 - math.exp(-rate * (1 - difficulty)) if 0 < difficulty < 1 else 1.0
-
-
-def length_factor(excess: float, *, base: float = 1.00001) -> float:
-    """Returns 2 - base^(-excess) for an answer that is `excess` tokens longer than the right ones, and 1 if `excess` is not above 0."""
-    return 2 - base**-excess if excess > 0 else 1.0
 
 
 @dataclass(frozen=True)
 class LongerThanRight:
-    """Gives wrong answers the factor 2 - base^(-x), with x the tokens by which the answer exceeds the mean length of the group's right answers.
-
-    Right answers and groups without a right answer have the factor 1.
-    """
+    """Gives a wrong answer the factor 2 - base^(-x), with x > 0 its tokens beyond the mean length of the group's right answers; the others have the factor 1."""
 
     base: float = 1.00001  # 1: all factors are 1
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -77,16 +62,12 @@ class LongerThanRight:
     def _group(self, group: Group) -> list[np.ndarray]:
         lengths = [t.actions for t in group.trajectories if t.right]
         due = float(np.mean(lengths)) if lengths else math.inf
-        found = (1.0 if t.right else length_factor(t.actions - due, base=self.base) for t in group.trajectories)
-        return [np.full(t.actions, f) for t, f in zip(group.trajectories, found, strict=True)]
+        return [np.full(t.actions, 1.0 if t.right or t.actions <= due else 2 - self.base ** (due - t.actions)) for t in group.trajectories]
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """Gives answers with an advantage A > 0 the weight k(d) and the advantage A / k(d), with d the share of answers of the group that are not right.
-
-    The policy term keeps the size A, because its clipped surrogate is linear in A. The KL term, which does not read A, gets the weight k(d).
-    """
+    """Gives answers with an advantage A > 0 the weight k(d) and the advantage A / k(d). So only terms that do not read A, such as KL, get the weight k(d)."""
 
     rule: Credit = GroupRelative()
     rate: float = math.e  # inf: all weights are 1
@@ -105,9 +86,8 @@ class Divergence:
         return [[self._weighed(c, float(d)) for c in row] for row, d in zip(rows, shares, strict=True)]
 
     def _weighed(self, credited: Credited, difficulty: float) -> Credited:
-        before = np.ones(len(credited.advantages)) if credited.weights is None else credited.weights
         k = np.where(credited.advantages > 0, divergence_weight(difficulty, rate=self.rate), 1.0)
-        return replace(credited, advantages=credited.advantages / k, weights=before * k)
+        return replace(credited, advantages=credited.advantages / k, weights=k if credited.weights is None else credited.weights * k)
 
 
 apo = grpo.derive(

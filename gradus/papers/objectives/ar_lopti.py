@@ -72,7 +72,7 @@ def probabilities(trajectory: Trajectory) -> np.ndarray:
     rows = [c.logprobs for c in trajectory.contexts]
     if any(row is None for row in rows):
         raise UserError(
-            f"ByProbability: {trajectory.id} has no log-probabilities, because the policy did not sample its text; let the policy sample the "
+            f"ByProbability: {trajectory.id} has no log-probabilities, because the policy did not sample this text; let the policy sample the "
             "answer, or set --credit GroupRelative"
         )
     return np.exp(np.concatenate([np.asarray(row, np.float64) for row in rows]))

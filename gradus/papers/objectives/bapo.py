@@ -98,7 +98,10 @@ class BalancedClip:
         check_ranges(self, low_step="(0, inf)", high_step="(0, inf)")
         for name in ("low", "high"):
             if getattr(self, name) > getattr(self, f"{name}_max"):
-                raise UserError(f"BalancedClip.{name} is {getattr(self, name)}, which is above {name}_max ({getattr(self, f'{name}_max')}); make {name} smaller")
+                raise UserError(
+                    f"BalancedClip.{name} is {getattr(self, name)}, which is above {name}_max ({getattr(self, f'{name}_max')}); set {name} "
+                    f"to {getattr(self, f'{name}_max')} or less"
+                )
 
     def bounds(self, ratios: np.ndarray, advantages: np.ndarray) -> tuple[float, float, float]:
         """Returns the bounds that the search finds, low and high, and the share with them. Args: `ratios` [A]; `advantages` [A]."""

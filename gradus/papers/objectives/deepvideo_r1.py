@@ -46,11 +46,11 @@ from gradus.objectives.scores import trajectory_means
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.auto import Auto, rolled
-from gradus.rollouts.prompts import after, prompt_of
 from gradus.types import Group, Key, Message, Request, UserError, unknown
 from gradus.types.batch import Batch
 from gradus.types.media import Media
 from gradus.types.parts import Rollout, World
+from gradus.types.prompts import after, prompt_of
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Want
 from gradus.types.tally import Tally, tally

@@ -15,13 +15,12 @@ Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and pre
 
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
 Avoid if: each batch serves one update, because the penalty is then 0 (see grpo), or constant groups should have no effect (see dapo).
-Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, second
-version: the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). Batch, mini-batches, clip 0.2, KL 0.001 and means over
-tokens are as in the released script and code.
+Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, version 2:
+the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). Batch, clip 0.2, KL 0.001 and means are those of the released code.
 Departures: In the released code the penalty is divided by all tokens of the micro-batch, an entropy bonus has the coefficient 0.001, and the deviation
-is the sample's plus 1e-6. `--objective.preserve.gate response` is the gate of an answer, from the first version; the second version finds it worse.
-`--objective.preserve.last` is a weight on the last action, with the final answer; in the paper it rises from 0 to 1 with the number of valid searches.
-The recipe runs on every task; the paper trains on search with a retriever.
+is the sample's plus 1e-6. `--objective.preserve.gate response` is the gate of an answer, from the first version; the second version finds it worse. The
+constant weight `--objective.preserve.last` is on the last action; in the paper it rises from 0 to 1 with the number of valid searches. The recipe runs
+on every task.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
     """Returns g_a max(0, delta) [A], with gradient. The gate g_a of a unit is 1 if the falls of its counted tokens have a positive sum.
 
-    Args: `falls` [A], delta in nats; `counted` [A], the factor of each token in sum and result, 0 for a token outside of P; `unit` [A], the number of
-    each token's unit.
+    Args: `falls` [A], delta in nats; `counted` [A], the factor of each token in sum and result, 0 outside of P; `unit` [A], the number of its unit.
     """
     check_same_shape(falls=falls, counted=counted)
     sums = segment_sum(falls.detach() * counted, unit, int(unit.max()) + 1 if len(unit) else 0)
@@ -56,13 +54,10 @@ def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PreserveLikelihood:
-    """coefficient * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch.
-
-    `gate` "action": g_a is 1 if a stretch between tools' texts became less likely as a whole; "response": if the whole answer did.
-    """
+    """coefficient * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
 
     coefficient: float = 0.2
-    gate: Literal["action", "response"] = "action"
+    gate: Literal["action", "response"] = "action"  # the text that must become less likely as a whole: a stretch between tools' texts, or the answer
     last: float = 1.0  # factor on the penalty of an answer's last action, which contains the final answer
     source: str = "policy"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
@@ -81,15 +76,10 @@ class PreserveLikelihood:
         kept, stretch = batch.advantages >= 0, written_stretches(batch)
         lost = lost_likelihood(falls, batch.weight * kept, stretch if self.gate == "action" else batch.trajectory)
         whole = sum(int((t.advantages >= 0).sum()) for t in batch.trajectories if t.source == self.source and t.advantages is not None)
-        loss = self.coefficient * (lost * self._factors(batch, stretch)).sum() / max(whole, 1)
-        seen = {"penalised_share": tally(lost[kept] > 0), "lost_logprob": tally(lost[kept]), "preserved_logprob": tally(logprobs[kept])}
-        return loss, seen
-
-    def _factors(self, batch: Batch, stretch: Tensor) -> Tensor:
-        """Returns [A]: `last` in the last action of each answer, else 1."""
         ends = (batch.position == batch.in_trajectory - 1).to(batch.weight)
-        final = segment_sum(ends, stretch, int(stretch.max()) + 1 if len(stretch) else 0).index_select(0, stretch)
-        return 1 - (1 - self.last) * final
+        last = segment_sum(ends, stretch, int(stretch.max()) + 1 if len(stretch) else 0).index_select(0, stretch)  # 1 in the last action of an answer
+        loss = self.coefficient * (lost * (1 - (1 - self.last) * last)).sum() / max(whole, 1)
+        return loss, {"penalised_share": tally(lost[kept] > 0), "lost_logprob": tally(lost[kept]), "preserved_logprob": tally(logprobs[kept])}
 
 
 llds = grpo.derive(

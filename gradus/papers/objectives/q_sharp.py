@@ -89,7 +89,7 @@ class RewardLikelihood:
 
 def _label(reward: float) -> float:
     if reward not in (0.0, 1.0):
-        raise UserError(f"the chance of a reward is learned from rewards 0 and 1, but a reward is {reward}; take a reward that is always 0 or 1")
+        raise UserError(f"the head learns the probability of reward 1, but a reward is {reward}; use a reward function that gives only 0 and 1")
     return reward
 
 

@@ -5,9 +5,10 @@
     Q_i = refine(analyse(x_i, y_i, Q, r_i)), quad i = 1, ..., n
     Q becomes merge(Q_1, ..., Q_n)
 
-The reward model is a language model with a rubric Q, a list of criteria c with points. For an answer y it writes points for each criterion; a
-criterion without readable points counts as 0. The policy learns from the reward R. Mean and deviation of r are over the whole run so far, because the
-range of the sum grows with the rubric. The policy learns by PPO with a critic, KL 0.05 in the reward, lambda 0.95, clip 0.2, four epochs (see ppo).
+The reward model is a language model with a rubric Q, a list of criteria c with points. For an answer y the reward model writes points for each
+criterion. A criterion without readable points counts as 0. The policy learns from the reward R. Mean and deviation of r are over the whole run so
+far, because the range of the sum grows with the rubric. The policy learns by PPO with a critic, KL 0.05 in the reward, lambda 0.95, clip 0.2, four
+epochs (see ppo).
 
 The meta reward model is a larger language model. After the update of batches M, 2M, ... (M = 10) it reads n = 20 tuples of prompt $x_i$, answer
 $y_i$, Q and reward $r_i$, and works in stages. In pre-screening, which is optional and off by default, it calls each tuple's score good, ok or bad.
@@ -17,8 +18,8 @@ joins the $Q_i$ into one rubric without overlap, which is Q for the following ba
 
 Rewards that were given under an earlier Q are kept. Metrics: `rubric/items`, the number of criteria after the batch; `reward/rubric`, the mean of r;
 `gold`, the mean verdict of the task's verifier, if it has one. No reward reads `gold`; if r rises while gold falls, the policy hacks the reward. If M
-is larger than the number of steps, the rubric is fixed, which is the paper's baseline. Limits: an exploit that no sample shows stays, and the meta
-model must read better than the judge.
+is larger than the number of steps, the rubric is fixed, which is the paper's baseline. The method has two limits: an exploit that no sample shows
+stays possible, and the meta model must read better than the judge.
 
 Use if: a language model judges by a rubric, the policy finds gaps in the rubric, and a model that reads better than the judge is available.
 Avoid if: a verifier judges the answers (see grpo, ppo), or no model reads better than the judge.
@@ -27,13 +28,13 @@ three stages. M is 10 for essays and ethics, 20 for summaries and 30 for mathema
 coefficient 0.1 are the defaults of the released code. The launch script for mathematics has M = 20, n = 16 and KL 0.02, and subtracts 1 from the
 reward of an answer without an end.
 Departures: The tuples are drawn from the last batch, so no earlier answers are stored. Refinement sees the analysis and the criteria. One reply of
-the judge has a line for each criterion, and a rubric is written in lines "POINTS: CRITERION". Points outside a criterion's range count 0. Repeated
-criteria are dropped. If the merged rubric cannot be read, the $Q_i$ are joined in order; if no $Q_i$ can be read, the rubric stays. Rewards are
-standardised. There is no value coefficient, because the critic is a separate network. Judge and meta model are copies of the policy until
-`--players.judge.model` and `--players.meta.model` name larger models. Plans for clusters of problems are left out. In the released code the judge
-writes one sentence and then an integer, criterion by criterion. Analysis and refinement are one conversation, in which the meta model first gives the
-number of criteria and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In the
-released code the n tuples come from all batches since the last change of the rubric. Advantages are whitened, but rewards are not.
+the judge has a line for each criterion, and a rubric is written in lines "POINTS: CRITERION". Points outside a criterion's range count as 0. Repeated
+criteria are dropped. If the merged rubric cannot be read, the $Q_i$ are joined in order; if no $Q_i$ can be read, the rubric stays unchanged. Rewards
+are standardised. There is no value coefficient, because the critic is a separate network. Judge and meta model are copies of the policy until
+`--players.judge.model` and `--players.meta.model` name larger models. The paper's plans for clusters of problems are left out. In the released code
+the judge writes one sentence and then an integer, criterion by criterion. Analysis and refinement are one conversation, in which the meta model first
+gives the number of criteria and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
+the released code the n tuples come from all batches since the last change of the rubric. Advantages are whitened, but rewards are not.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class MetaReview:
         for name, fields in FIELDS.items():
             for field in fields:
                 if f"{{{field}}}" not in getattr(self, name):
-                    raise UserError(f"MetaReview.{name} does not contain {{{field}}}; add it, because the meta reward model reads only this text")
+                    raise UserError(f"MetaReview.{name} does not contain {{{field}}}; add {{{field}}}, because the meta reward model reads only this text")
 
     async def rubrics(self, samples: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[Criterion]]:
         """Returns the merged rubric alone. If it cannot be read, returns the refined rubrics. If none of them can be read, returns no rubric."""
@@ -123,7 +124,7 @@ class ScriptedReview:
     """Replaces MetaReview in tests and proving grounds: adds criteria that the rubric lacks if an answer got full marks but fails their checks.
 
     For each sample with full marks that fails further checks, it returns the rubric plus the criteria of these checks. Each new criterion has as many
-    points as the largest criterion of the rubric.
+    points as the criterion with the most points in the rubric.
     """
 
     checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: those of the task

@@ -8,13 +8,13 @@
 
 $y_i$ is answer i of a group of G and $o_i$ its outcome. The process reward $r_(i,t)$ compares the process model $pi_prm$, before the step's update,
 with the reference; beta is 0.05. For the advantage all r are first divided by the largest $|sum_(s >= t) r_s|$ of the batch. Both parts of the
-advantage are leave-one-out within the group; c is `process_coef`, 1. The sum of both parts is whitened over the batch. The process model learns by
-the cross-entropy BCE between the sigmoid of its summed rewards (here not divided) and the outcome. The symbol rho is the token ratio; the policy has
-no KL term and no critic.
+advantage are leave-one-out within the group; c is the field `process_coef`, here 1. The sum of both parts is whitened over the batch. The process
+model learns by the cross-entropy BCE between the sigmoid of its summed rewards (here not divided) and the outcome. The symbol rho is the token ratio;
+the policy has no KL term and no critic.
 
-Only groups with accuracy in [0.2, 0.8] enter the two updates. A group of one gets advantage zero before whitening. The method assumes that the
-outcome lies in [0, 1]. Process model and reference start as the policy, so every process reward is zero in the first step. A batch serves one update,
-as in the released configuration, so rho is 1 and the clip never acts; `--update.count` sets more updates.
+The policy and the process model learn only from groups with an accuracy in [0.2, 0.8]. A group of one answer gets advantage zero before whitening.
+The method assumes that the outcome lies in [0, 1]. Process model and reference start as the policy, so every process reward is zero in the first
+step. A batch is used for one update, as in the released configuration, so rho is 1 and the clip never acts; `--update.count` sets more updates.
 
 Use if: answers have many steps, only their outcome can be labelled, and the memory is large enough for a process model and a reference.
 Avoid if: answers are short, so that the outcome is enough (see rloo, grpo), or rewards lie outside [0, 1].
@@ -54,8 +54,8 @@ from gradus.types.tally import Tally, check_same_shape, tally
 def process_advantages(rewards: Sequence[np.ndarray], *, gamma: float) -> list[np.ndarray]:
     """Computes the process advantages of a group: one array [A_i] per answer, from the arrays of token rewards.
 
-    From each token reward it subtracts the mean over the other answers of their mean reward. Then the function sums the rewards (discounted) to the
-    end of the answer. A group of one gets zeros.
+    The function computes the mean token reward of each other answer, and subtracts the mean of these numbers from each token reward. Then the
+    function sums the rewards (discounted) to the end of the answer. A group of one answer gets zeros.
     """
     means = np.array([r.mean() for r in rewards])
     if len(rewards) < 2:
@@ -102,7 +102,7 @@ class ImplicitProcess:
 
 
 def outcome_losses(log_ratios: Tensor, outcomes: Tensor, *, beta: float) -> Tensor:
-    """Computes per answer the cross-entropy of sigmoid(beta log_ratio) with its outcome.
+    """Computes, for each answer, the cross-entropy between sigmoid(beta log_ratio) and the outcome of the answer.
 
     Args: `log_ratios` [N]: the sum over the answer of log pi_prm - log pi_ref, nats, with gradient; `outcomes` [N] in [0, 1]. Returns: [N].
     """
@@ -137,9 +137,9 @@ class Outcome:
 
 
 def outcome_of(reward: float) -> float:
-    """Returns the reward as a label. Raises UserError if it is outside [0, 1]."""
+    """Returns the reward as a label. Raises UserError if the reward is outside [0, 1]."""
     if not 0.0 <= reward <= 1.0:
-        raise UserError(f"a process model learns from outcomes between 0 and 1, but a reward is {reward}; scale the reward")
+        raise UserError(f"the process reward model learns from outcomes from 0 to 1, but a reward is {reward}; scale the reward to this range")
     return reward
 
 

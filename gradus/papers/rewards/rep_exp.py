@@ -6,14 +6,14 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A frozen copy of the start model reads reply i. The mean over tokens of its last hidden layer is projected to `dim` numbers by a sparse random matrix
-(a new one at each step). Minus the group's mean this is the feature $h_i$. The sum is over the group, lambda is the ridge, and I the unit matrix. The
-bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. The rest is GRPO on R, without KL, with a mean over all tokens and
-four updates per batch. If a group has no right reply, no reply of it gets a bonus. In other groups wrong replies get a bonus too.
+(a new matrix at each step). The feature $h_i$ is this projection minus its mean over the group. The sum is over the group, lambda is the ridge, and I
+the unit matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. The rest is GRPO on R, without KL, with a mean
+over all tokens and four updates per batch. If a group has no right reply, no reply of it gets a bonus. In other groups wrong replies get a bonus too.
 
-With leave-one-out the bonus is $h_i^T (Sigma - h_i h_i^T)^-1 h_i = b_i / (1 - b_i)$. At test time the same score picks a few different replies for a
-verifier (`DiverseOf`, algorithm 1). The search takes one reply at random and sets $Sigma = I + h h^T$ with the feature h of this reply. Then the
-search repeatedly takes the remaining reply with the largest $h_i^T Sigma^-1 h_i$ and adds the $h_i h_i^T$ of this reply to Sigma. The pool's mean is
-subtracted from all features.
+With the option `leave_one_out` the bonus is $h_i^T (Sigma - h_i h_i^T)^-1 h_i = b_i / (1 - b_i)$. At test time the same score picks a few different
+replies for a verifier (`DiverseOf`, algorithm 1). The search takes one reply at random and sets $Sigma = I + h h^T$ with the feature h of this reply.
+Then the search repeatedly takes the remaining reply with the largest $h_i^T Sigma^-1 h_i$ and adds the $h_i h_i^T$ of this reply to Sigma. The pool's
+mean is subtracted from all features.
 
 If dim >= G - 1 and features are much larger than sqrt(lambda), every leverage tends to 1 - 1/G, so all replies have the same bonus. The metric
 `bonus_spread`, the mean over groups of the bonus's deviation, shows this. If the rewards of a group differ, the bonus changes advantages little. If
@@ -175,7 +175,8 @@ class Exploring(Combines):
 
 @dataclass(frozen=True)
 class DiverseOf:
-    """Samples `pool` answers, picks the `count` answers whose hidden states in `player` differ most, and keeps the one with the highest reward.
+    """Samples `pool` answers, picks the `count` answers whose hidden states in `player` differ most, and keeps the picked answer with the highest
+    reward.
 
     Only the picked answers would need a verifier. If the verifier knows the answer, the accuracy is the share of problems with a right answer in the
     picked set.

@@ -24,8 +24,8 @@ are the defaults of `Chunked`. The bounds 0.2 and 0.26 and two updates per batch
 the clip never acts).
 Departures: C = 48, m = 24, h = 0 and I = 8 fit the built-in model and the task running_sum; `--rollout Chunked` sets the paper's values. The
 deviation is that of the base. A mini-batch has whole traces (the release mixes chunks). A trace that never ended gets the reward 0 explicitly. The
-release verifies the last chunk with the tokens carried into it, whether it ended or not. The release keeps the loss constant above ratio 3 if A < 0,
-and samples at temperature 0.6 (`--temperature 0.6`).
+release verifies the last chunk together with its carried tokens, whether the chunk ended or not. The release keeps the loss constant above ratio 3 if
+A < 0, and samples at temperature 0.6 (`--temperature 0.6`).
 """
 
 from gradus.objectives.terms import TruncatedImportance

@@ -57,7 +57,7 @@ class BackOf(Structure):
 
 @lru_cache
 def kernels() -> ctypes.CDLL | None:
-    """Loads the library; None if none was built for this machine. Raises: UserError if it was built from other sources."""
+    """Loads the library. Returns None if no library was built for this machine. Raises: UserError if the library was built from other sources."""
     best = generation()
     if best is None:
         return None
@@ -77,7 +77,7 @@ def _file(generation: str) -> str | None:
 
 
 def checked(library: ctypes.CDLL, where: str) -> ctypes.CDLL:
-    """Declares the functions of the library and returns it. Raises: UserError if it was built from other sources."""
+    """Declares the functions of the library and returns the library. Raises: UserError if the library was built from other sources."""
     folder = Path(__file__).parent
     sources = sorted([*folder.glob("*.c"), *folder.glob("*.h")])  # empty in a package without its sources
     if sources and c_uint32.in_dll(library, "gradus_source").value != zlib.crc32(b"".join(s.read_bytes() for s in sources)):

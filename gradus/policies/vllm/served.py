@@ -55,7 +55,7 @@ class Served:
 
     @property
     def can(self) -> frozenset[str]:
-        """Returns the model's abilities without `rules`, because vLLM draws tokens by itself."""
+        """Returns the model's abilities without `rules`, because vLLM itself draws the tokens."""
         return self.model.can - {"rules"}
 
     @property
@@ -160,7 +160,7 @@ class Served:
         remedy = (
             "start the server with --logprobs-mode processed_logprobs, or sample at temperature 1"
             if whole
-            else "start the server with --logprobs-mode raw_logprobs and sample at temperature 1, or leave top_k, top_p and min_p off"
+            else "start the server with --logprobs-mode raw_logprobs and sample at temperature 1, or leave out top_k, top_p and min_p"
         )
         raise UserError(
             f"{self.sampler.where} gives {self._mode} log-probabilities, but at temperature {sampling.temperature:g}"

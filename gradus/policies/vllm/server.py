@@ -1,8 +1,8 @@
-"""A vLLM server over HTTP. It takes token ids, and returns token ids and log-probabilities. On request it reloads weights from a folder.
+"""A vLLM server over HTTP. The server takes token ids, and returns token ids and log-probabilities. On request it reloads weights from a folder.
 
 The requests follow vLLM's documentation from version 0.10.2 on. The requests use completions with `return_token_ids`, and the development endpoints
-`collective_rpc` and `reset_prefix_cache`. The requests use `reload_weights` with a path from version 0.16 on, and `weight_info` if the server has it. Tested
-only with simulated answers.
+`collective_rpc` and `reset_prefix_cache`. The requests use `reload_weights` with a path from version 0.16 on, and `weight_info` if the server has it. The
+tests use only simulated answers.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Server:
         try:
             parts, port = urlsplit(spec.url), urlsplit(spec.url).port
         except ValueError as error:  # a port that is not a number, an unclosed bracket
-            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write it as http://127.0.0.1:8000') from None
+            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write a url such as http://127.0.0.1:8000') from None
         if parts.username is not None:  # it would be stored with the recipe
             raise UserError("the url of a vLLM server contains a name or a password; leave them out, and set the key in the environment variable VLLM_API_KEY")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f'the url of a vLLM server is "{spec.url}"; write it as http://127.0.0.1:8000')
+            raise UserError(f'the url of a vLLM server is "{spec.url}"; write a url such as http://127.0.0.1:8000')
         self.spec, self.retries, self.where = spec, spec.retries, f"the vLLM server at {spec.url}"
         self._secure, self._host = parts.scheme == "https", parts.hostname
         self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
@@ -52,7 +52,7 @@ class Server:
         self._marks = True  # whether it stores a name for its weights; newer versions do
 
     def connect(self) -> None:
-        """Finds the model that the server serves. Raises UserError if there is no server, or it serves another model."""
+        """Finds the model that the server serves. Raises UserError if there is no server, or if the server serves another model."""
         try:
             found = self._asked("GET", "/v1/models")
             offered = {str(m["id"]): m for m in found["data"]}
@@ -106,7 +106,7 @@ class Server:
     def _not_read(self, path: Path, reason: str) -> UserError:
         return UserError(
             f"{self.where} cannot read new weights from {path}: {reason}; make this folder readable for the server, "
-            "or set another folder with players.*.engine.folder; start a vLLM before 0.16 with this folder"
+            "or set another folder with players.*.engine.folder; a vLLM before 0.16 must serve the model from this folder"
         )
 
     def _mark(self, label: str) -> bool:
@@ -151,7 +151,8 @@ class Server:
     def mode(self, token: int) -> Literal["raw", "processed"]:
         """Finds the mode from the log-probability of one token, which is sampled with top_k = 1.
 
-        If it is 0, the server computes log-probabilities after truncation, because only one token is left. Else the server computes them before truncation.
+        If this log-probability is 0, the server computes log-probabilities after truncation, because only one token is left. Else the server computes them
+        before truncation.
         """
         body = {"model": self.model, "prompt": [token], "max_tokens": 1, "temperature": 1.0, "top_k": 1, "logprobs": 1, "ignore_eos": True}
         found = _answer(self._completion({**body, "return_tokens_as_token_ids": True}))
@@ -218,7 +219,7 @@ class Refused(UserError):
 
 
 def _answer(completion: dict[str, Any]) -> Answer | None:
-    """Returns the only choice of a completion; None if it was aborted. Raises UserError if the choice has no token ids."""
+    """Returns the only choice of a completion; None if the completion was aborted. Raises UserError if the choice has no token ids."""
     choice = completion["choices"][0]
     if choice["finish_reason"] == "abort":
         return None

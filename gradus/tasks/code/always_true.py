@@ -20,9 +20,9 @@ def fault(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
     checks = {node.name: node for node in lines if isinstance(node, _Function)}
     if not any(_claims(node, checks) for node in lines):
         first = next((node for node in lines if not _defines(node)), None)
-        said = f"only define names, such as {_short(lines[0])}" if first is None and lines else "hold no assertion that can fail"
+        said = f"only define names, such as {_short(lines[0])}" if first is None and lines else "contain no assertion that can fail"
         said += f", such as {_short(first)}" if first is not None else ""
-        return f"its tests {said}, so every program would pass; add an assertion, or a line that calls the defined function: check(f)"
+        return f"its tests {said}, so every program would pass; add an assertion, or a line such as check(f), which calls a defined function"
     if not _reaches(lines):
         return "its tests call no function of the program, so every program would pass; call the function that the prompt asks for"
     return None
@@ -53,7 +53,7 @@ def mistake(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
     bodies = [lines, *(node.body for node in lines if isinstance(node, _Function))]
     for node in (node for body in bodies for node in body):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Compare | ast.BoolOp):
-            return f"its test {_short(node)} compares and asserts nothing, so a wrong value passes; write assert {_short(node)[1:-1]}"
+            return f"its test {_short(node)} compares values but asserts nothing, so a wrong value passes; write assert {_short(node)[1:-1]}"
     return None
 
 

@@ -1,7 +1,7 @@
 """Splits tests (Python text) into expressions that the program computes and expected values that the program never sees.
 
 Only comparisons with a literal can be split, such as `assert sorted(f(2)) == [1, 3]` or `assert abs(f(2) - 0.5) < 1e-6`. A text may have several such
-assertions. They may also form a function that is called with the program's function: `def check(candidate): ...`, then `check(f)`.
+assertions. A function may also contain them and be called with the program's function: `def check(candidate): ...`, then `check(f)`.
 """
 
 from __future__ import annotations

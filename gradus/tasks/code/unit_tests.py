@@ -131,7 +131,7 @@ def python_code(completion: str) -> str:
 
 
 def parsed_tests(problem: Problem) -> tuple[Test, ...]:
-    """Returns the tests of a problem. Raises UserError if its answer has no usable tests, or if every program would pass them."""
+    """Returns the tests of a problem. Raises UserError if the problem's answer has no usable tests, or if every program would pass them."""
     reason, texts, pairs = _read(problem.answer)
     if reason is not None:
         raise UserError(f"problem {problem.id}: {reason}")
@@ -149,8 +149,8 @@ def _read(given: Any) -> tuple[str | None, list[tuple[str, list[ast.stmt]]], lis
     pairs: list[Test] = []
     tests = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(tests, list | tuple) or not tests:
-        asked = "its answer must be its tests, a list of Python text (assert f(2) == 3) or of " + '{"stdin": ..., "stdout": ...}'
-        return f"{asked}, not {str(given)[:60]!r}; name the column that holds them with --task.answer_column", texts, pairs
+        asked = "the answer must be a list of tests, each a Python text (assert f(2) == 3) or " + '{"stdin": ..., "stdout": ...}'
+        return f"{asked}, not {str(given)[:60]!r}; name the column of the tests with --task.answer_column", texts, pairs
     for one in tests:
         if isinstance(one, str) and one.strip():
             text, body = _parsed(one)
@@ -160,7 +160,7 @@ def _read(given: Any) -> tuple[str | None, list[tuple[str, list[ast.stmt]]], lis
         elif isinstance(one, Mapping) and set(one) == {"stdin", "stdout"} and all(isinstance(v, str) for v in one.values()):
             pairs.append(Test(stdin=one["stdin"], stdout=one["stdout"]))
         else:
-            return f'a test must be Python text, or hold the texts "stdin" and "stdout", not {str(one)[:80]!r}; fix the tests', texts, pairs
+            return f'a test must be Python text, or an object with the texts "stdin" and "stdout", not {str(one)[:80]!r}; fix the tests', texts, pairs
     bodies = [body for _, body in texts]
     reason = mistake(bodies) or (None if pairs else fault(bodies))
     silent = pairs and not any(_lines(str(pair.stdout)) for pair in pairs) and all(map(claims_nothing, bodies))

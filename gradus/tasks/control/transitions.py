@@ -31,14 +31,14 @@ def load_transitions(path: str | Path) -> Transitions:
     before, after = _named(columns, "observation."), _named(columns, "next.")
     if missing or not before or before.keys() != after.keys():
         need = "action, reward, done, and observation.NAME with next.NAME for every array"
-        raise UserError(f"{path} contains {', '.join(sorted(columns)) or 'nothing'}, but transitions need {need}; add the missing columns")
+        raise UserError(f"{path} contains {', '.join(sorted(columns)) or 'nothing'}, but transitions need the columns {need}; add the missing columns")
     rows = len(columns["reward"])
     if uneven := next((name for name, column in columns.items() if len(column) != rows), None):
         raise UserError(f"{path}: {uneven} has {len(columns[uneven])} rows, but reward has {rows}; every column needs one row per transition")
     broken = next((name for name, column in columns.items() if column.dtype.kind == "f" and not np.isfinite(column).all()), None)
     if broken is not None:
         place = int(np.flatnonzero(~np.isfinite(columns[broken]).reshape(rows, -1).all(1))[0])
-        raise UserError(f"{path}: {broken} is not finite in row {place}; leave this row out")
+        raise UserError(f"{path}: {broken} contains NaN or infinity in row {place}; leave this row out")
     done = columns["done"].astype(bool)
     ended = columns["ended"].astype(bool) if "ended" in columns else done
     return Transitions(before, columns["action"], columns["reward"].astype(np.float32), after, done, ended)
@@ -65,5 +65,5 @@ def _of_parquet(path: Path) -> dict[str, np.ndarray]:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path} cannot be read as Parquet ({error}); write it again, or use .npz") from None
+        raise UserError(f"{path} cannot be read as Parquet ({error}); write the file again, or use .npz") from None
     return {name: np.array(table[name].to_pylist()) for name in table.column_names}

@@ -151,7 +151,7 @@ def chunks(table: Table) -> Iterator[tuple[int, list[Row]]]:
 
 
 def each_row(table: Table) -> Iterator[tuple[int, Row | RowError]]:
-    """Yields (index, row) for every row in order. For an unreadable row it yields (index, error)."""
+    """Yields (index, row) for every row in order. For an unreadable row, yields (index, error)."""
     for start in range(0, len(table), CHUNK):
         indices = range(start, min(start + CHUNK, len(table)))
         try:
@@ -198,8 +198,8 @@ def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = Fa
         raise UserError(f"{path} is a Python file; write the file, a colon and the name of the task, for example {path}:task")
     if reader is None:
         remedy = UNREADABLE.get(path.suffix.lower(), f"convert it to one of {FORMATS}").replace("{path}", str(path))
-        ending = f'ends in "{path.suffix}"' if path.suffix else "has no ending"
-        raise UserError(f"{path} {ending}, which is not a known kind of data file; {remedy}")
+        ending = f'ends in "{path.suffix}", and Gradus does not read such files' if path.suffix else "has no ending, so its format is not known"
+        raise UserError(f"{path} {ending}; {remedy}")
     try:
         table = reader(path, prompt_column)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 A file has one JSON object per line with `question` and `answer`. The answer has the steps, and ends with a number as in "#### 72".
 
-Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv:2110.14168.
+Reference: Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv:2110.14168.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class Gsm8k:
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         problems = self._problems()
         if max(indices, default=0) >= len(problems):
+            use = "held-out" if self.evaluation else "training"
             raise UserError(
-                f"{self.path} has {len(problems)} problems for this use, but {max(indices) + 1} problems are needed; set a smaller number "
+                f"{self.path} has {len(problems)} {use} problems, but {max(indices) + 1} are needed; set a smaller number "
                 "(--study.problems N of gradus train, --problems N of gradus eval)"
             )
         return [problems[i] for i in indices]
@@ -109,11 +110,11 @@ def _read(path: Path) -> list[Problem]:
 def _problem(row: object, name: str, where: str) -> Problem:
     """Returns the problem of a row. Raises UserError with file and line if the row is not in the official form."""
     if not isinstance(row, dict) or not all(isinstance(row.get(f), str) and row[f].strip() for f in ("question", "answer")):
-        raise UserError(f'{where}: a row of GSM8K must have the texts "question" and "answer"; fix the line, or give the official file')
+        raise UserError(f'{where}: a row of GSM8K must have text in the fields "question" and "answer"; fix the line, or give the official file')
     _, marker, last = row["answer"].rpartition("####")
     number = last_number(last)
     if not marker or number is None:
-        raise UserError(f'{where}: "answer" must end in "####" and a number; fix the line, or give the official file')
+        raise UserError(f'{where}: "answer" must end with "####" and a number; fix the line, or give the official file')
     return Problem(
         f"gsm8k-{name}",
         "gsm8k",

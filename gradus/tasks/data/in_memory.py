@@ -77,7 +77,7 @@ def in_memory(given: Any) -> InMemory | None:
     """
     kind = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
     if kind in ("datasets.DatasetDict", "datasets.IterableDatasetDict", "datasets.IterableDataset"):
-        remedy = "give one split, as data['train']" if "Dict" in kind else "give a Dataset, as Dataset.from_list(list(data))"
+        remedy = "give one split, for example data['train']" if "Dict" in kind else "give a Dataset, for example Dataset.from_list(list(data))"
         raise UserError(f"the task is a {type(given).__name__}; {remedy}")
     if kind == "datasets.Dataset":
         import pyarrow.parquet
@@ -93,7 +93,7 @@ def in_memory(given: Any) -> InMemory | None:
 def _line(row: Any, number: int) -> bytes:
     where = f"the data in memory, row {number}"
     if not isinstance(row, Mapping):
-        raise UserError(f'{where}: it is of type {type(row).__name__}; it must be a dictionary, for example {{"prompt": ..., "answer": ...}}')
+        raise UserError(f'{where}: the row is of type {type(row).__name__}; it must be a dictionary, for example {{"prompt": ..., "answer": ...}}')
     if odd := next((name for name in row if not isinstance(name, str)), None):
         raise UserError(f"{where}: the column {odd!r} is of type {type(odd).__name__}; the name of a column must be text")
     try:

@@ -153,12 +153,12 @@ def load_task_file(
     A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). A text prompt is
     always a user message if the task has a system message or an environment. A list of chat messages always goes through the template.
 
-    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics"
-    compares the two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option,
-    "short_answer" compares the words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`).
-    None: the verifier of the format, else "final_answer". With "unit_tests" the completion's program must pass the row's tests; with
-    "unit_tests_share" the reward is the share of the tests that it passes. `isolation` is for unit tests only:
-    "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every file that you can.
+    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics" compares the
+    two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and "short_answer" compares the
+    words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`). None: the verifier of the format,
+    else "final_answer". With "unit_tests" the completion's program must pass the row's tests; with "unit_tests_share" the reward is the share of the tests that
+    it passes. `isolation` is for unit tests only: "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every
+    file that you can.
 
     `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Such rows are left out, and a run writes them to bad_rows.jsonl. The held-out
     problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are
@@ -245,7 +245,7 @@ def format_of(path: str | Path | InMemory, format: str | None, prompt_column: st
     if format == "rows":
         return None
     if columns:
-        raise UserError(f"--task.format {format} decides the columns; leave out {' and '.join(columns)}, or leave out --task.format")
+        raise UserError(f"--task.format {format} chooses the columns; leave out {' and '.join(columns)}, or leave out --task.format")
     return format_named(format)
 
 

@@ -71,7 +71,10 @@ class Mixture:
     def in_form(self, form: str) -> Mixture:
         """Returns the mixture with the text prompts of its data in `form`. Raises UserError for "raw" if its data has no text prompts."""
         if form == "raw" and not self.plain:
-            raise UserError(f"--task.prompt raw is only for text prompts of a file or a data set, but {', '.join(self.parts)} have none; leave the option out")
+            raise UserError(
+                f"--task.prompt raw is only for text prompts of a file or a data set, but {' and '.join(self.parts)} have no such prompts; "
+                "leave --task.prompt raw out"
+            )
         name = "held_out" if self.held_out else "source"
         texts: dict[str, Any] = {n: source for n, source in zip(self.parts, self.sources(), strict=True) if getattr(source, "plain", False)}
         return replace(self, parts=self.parts.replace(**{n: replace(self.parts[n], **{name: s.in_form(form)}) for n, s in texts.items()}))
@@ -162,7 +165,7 @@ class MixtureEnvironment:
 
 @dataclass(frozen=True)
 class MixtureVerify:
-    """Gives the verdict of the problem's task; not applicable if this task has no verifier."""
+    """Gives the verdict of the problem's task; NOT_APPLICABLE if this task has no verifier."""
 
     parts: Frozen[Verify | None]
 
@@ -223,7 +226,7 @@ def _check_together(tasks: Frozen[Task]) -> None:
         raise UserError(f"{playing[0]} is played in an environment, but {single} is answered in one turn; mix only tasks of the same kind")
     kinds = {(task.showing, task.acting): name for name, task in tasks.items()}
     if len(kinds) > 1 and not all(task.of_text for task in tasks.values()):
-        said = "; ".join(f"{name} shows {', '.join(sorted(shows))} and takes {described(acts)}" for (shows, acts), name in kinds.items())
+        said = "; ".join(f"{name} shows {', '.join(sorted(shows))} and accepts {described(acts)}" for (shows, acts), name in kinds.items())
         raise UserError(f"the tasks {' and '.join(kinds.values())} are for different policies ({said}); mix only tasks of the same kind")
 
 
@@ -233,7 +236,7 @@ def common(spaces: Sequence[Space]) -> Space:
 
 
 def _named(problem: Problem, name: str, task: Task) -> Problem:
-    """Returns the problem with its task's name in `task` and `id`, and with its task's system message, because the mixture has none."""
+    """Returns the problem with its task's name in `task` and `id`, and with its task's system message, because the mixture has no system message."""
     system = ({"role": "system", "content": task.system},) if task.system and problem.text is None else ()
     id = problem.id if problem.id.startswith(f"{name}/") else f"{name}/{problem.id}"
     return replace(problem, id=id, task=name, messages=(*system, *problem.messages))

@@ -60,7 +60,7 @@ def with_pictures(messages: tuple[Message, ...], pictures: Sequence[Media], wher
     if places or marks:
         if (places or marks) != len(pictures):
             what = 'parts {"type": "image"}' if places else MARK
-            raise RowError(where, f"has {places or marks} places for pictures ({what}), but the row has {len(pictures)} pictures; give one per picture", column)
+            raise RowError(where, f"has {places or marks} places for pictures ({what}), but the row has {len(pictures)} pictures; write a place for each", column)
         left = iter(pictures)
         return tuple(
             {**m, "content": tuple(_filled(several, left))} if several is not None else _marked(m, left) if marks else m
@@ -139,7 +139,7 @@ def _of_file(path: str, size: int, changed: int) -> Media:
 
 
 def decoded(data: bytes) -> Media:
-    """Decodes the bytes of a picture's file. Raises OSError or ValueError if Pillow cannot read them, UserError if Pillow is not installed."""
+    """Decodes the bytes of a picture's file. Raises OSError or ValueError if Pillow cannot read the bytes, and UserError if Pillow is not installed."""
     import warnings
 
     image = pillow()

@@ -121,7 +121,7 @@ def pairs_of(
 
 
 def fault(pair: FactPair, barred: set[tuple[str, ...]], n: int) -> str | None:
-    """Returns the reason to drop a pair; None if it can be kept."""
+    """Returns the reason to drop a pair; None if the pair can be kept."""
     if leaks(pair.question, pair.answer):
         return "leak"
     if not supported(pair.answer, pair.source_text):

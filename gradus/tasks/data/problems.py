@@ -47,7 +47,7 @@ def _new(row: Mapping[str, Any], where: str, task: str) -> Problem:
 
 @dataclass(frozen=True)
 class StoredProblems:
-    """The problems in a file of such lines, in the order of the file. Several lines may have the same problem with different columns."""
+    """The problems in a file of lines that `line` wrote, in the order of the file. Several lines may have the same problem with different columns."""
 
     path: str
 
@@ -97,5 +97,8 @@ def of_stored(task: Task, path: str | Path) -> Task:
     """
     source = StoredProblems(str(path))
     if not source.size:
-        raise UserError(f"{path} contains no problem, because the screening or the stage kept none; widen the band, or make the rows from more answers")
+        raise UserError(
+            f"{path} contains no problem, because the screening or the stage kept no problem; widen the band of the screening, or make the "
+            "rows from more answers"
+        )
     return replace(task, source=source, provides=task.provides | source.columns)

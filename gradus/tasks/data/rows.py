@@ -27,14 +27,15 @@ RESERVED = ("prompts", "completions", "completion_ids", "trainer_state", "log_me
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the column of the prompt (text or chat) and of the answer (None: no answer). All other columns go to `meta`."""
+    """The names of two columns: the column of the prompt (text or chat), and the column of the answer (None: no answer). All other columns go to `meta`."""
 
     prompt: str
     answer: str | None = None
 
 
 def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str | None = None) -> Columns:
-    """Chooses the columns that are named, else the first of PROMPTS and the first of ANSWERS that `row` has. `row` is the table's first row.
+    """Chooses the named columns. In place of a column that is not named, chooses the first of PROMPTS (or of ANSWERS) that `row` has. `row` is the table's
+    first row.
 
     Raises UserError if there is no column of prompts.
     """
@@ -54,9 +55,9 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
 
 
 def prompt_of(row: Row, column: str, where: str, folder: Path = Path()) -> tuple[tuple[Message, ...], bool]:
-    """Returns the messages of a row's prompt with its pictures, and whether the prompt is plain text (then it is one user message).
+    """Returns the messages of a row's prompt with its pictures, and whether the prompt is plain text (a plain text becomes one user message).
 
-    `folder`: the folder to which the paths of pictures are relative. Raises RowError, which names the place.
+    `folder`: the folder to which the paths of pictures are relative. Raises RowError, which names the place, for a prompt or picture that cannot be read.
     """
     messages, plain = _written(row, column, where, folder)
     given = pictures_of(row, folder, where)
@@ -66,13 +67,13 @@ def prompt_of(row: Row, column: str, where: str, folder: Path = Path()) -> tuple
 
 
 def _written(row: Row, column: str, where: str, folder: Path) -> tuple[tuple[Message, ...], bool]:
-    """Returns the messages of a row's prompt. The places for pictures from a column are still empty."""
+    """Returns the messages of a row's prompt. The pictures of the column `images` are not in the messages yet."""
     value = row.get(column)
     if value is None:
         raise RowError(where, "is missing, but the first row has this column; give the column to every row", column)
     if isinstance(value, str):
         if not value.strip():
-            raise RowError(where, "is empty; write a prompt or drop the row", column)
+            raise RowError(where, "is empty; write a prompt, or remove the row", column)
         return ({"role": "user", "content": _text(value, where)},), True
     if not isinstance(value, list):
         raise RowError(where, f"is {kind(value)}; it must be text or a list of chat messages", column)
@@ -232,7 +233,7 @@ def check_rows(
         common = brought if common is None else common & brought
     total = len(table) + len(table.lost)
     if columns is None or not rows or len(bad) > bad_rows * total:
-        many = f"{len(bad)} of {total} rows are bad, but --task.bad_rows is {bad_rows:g}" if rows else "no row can be used"
+        many = f"{len(bad)} of {total} rows are bad, but --task.bad_rows allows a share of {bad_rows:g}" if rows else "no row can be used"
         field = f'"{bad[0].field}" ' if bad[0].field else ""
         raise UserError(f"{bad[0].file}: {many}; the first bad row is {bad[0].place}: {field}{bad[0].reason}")
     told = pictures.hexdigest() if seen else ""
@@ -243,7 +244,7 @@ def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> 
     """Raises RowError unless the prompt has the form (text or chat) of the first valid row."""
     if problem.plain != plain:
         names = ("text", "a list of messages")
-        raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form", columns.prompt)
+        raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form in all rows", columns.prompt)
 
 
 def content_hash(messages: Sequence[Message]) -> int:

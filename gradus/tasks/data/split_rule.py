@@ -17,7 +17,7 @@ rule_of_splits: ContextVar[int] = ContextVar("rule of splits", default=RULE)
 
 @contextmanager
 def split_by(rule: int) -> Iterator[None]:
-    """A context in which files are split by the given rule, for runs that began under an older rule."""
+    """A context manager within which files are split by the given rule. Runs that began under an older rule use this context manager."""
     token = rule_of_splits.set(rule)
     try:
         yield

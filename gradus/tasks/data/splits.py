@@ -30,7 +30,7 @@ class Split:
 def by_content(table: Table, checked: Checked, path: str, repeats: str = "drop", share: float | None = None) -> Split:
     """Holds out a share of the prompts of a table, with all their rows. Rows that equal an earlier row in every column are left out.
 
-    `share`: in (0, 1]; None: a tenth, but at most 256 prompts. With `repeats` "keep" equal training rows stay.
+    `share`: in (0, 1]; None: a tenth, but at most 256 prompts. If `repeats` is "keep", equal training rows stay.
     Raises UserError if all rows have the same prompt, unless `share` is 1.
     """
     training, held = hold_out(checked.hashes) if share is None else hold_out(checked.hashes, share, len(checked.hashes))
@@ -52,7 +52,7 @@ def by_content(table: Table, checked: Checked, path: str, repeats: str = "drop",
 
 
 def beside(table: Table, checked: Checked, other_table: Table, other: Checked, path: str, held_out: str, repeats: str = "drop") -> Split:
-    """Leaves the rows with a held-out prompt out of training. `other`: the held-out rows, which come from a separate table.
+    """Removes the rows with a held-out prompt from the training rows. `other`: the held-out rows, which come from a separate table.
 
     Rows that equal an earlier row of their table in every column are left out, as in `by_content`. Raises UserError if no row is left to train on.
     """

@@ -19,7 +19,8 @@ WIDTH = 0.5  # distance at which the reward is exp(-1/2)
 
 
 def flow_2d() -> Task:
-    """Draw a point near the Gaussian in a given direction. The reward is exp(-d^2 / (2 * 0.5^2)), in (0, 1], for the distance d to its centre."""
+    """Draw a point near the Gaussian in a given direction. The reward is exp(-d^2 / (2 * 0.5^2)), in (0, 1], where d is the distance to the centre of this
+    Gaussian."""
     source = Generated("flow_2d", make, 1, (1, 1))
     return Task(
         "flow_2d",
@@ -36,7 +37,8 @@ def flow_2d() -> Task:
 
 
 def make(rng: Random, level: int) -> Draft:
-    """Draws a direction in hundredths of a degree. The condition is its cosine and sine; the answer is the centre of its mode."""
+    """Draws a direction in hundredths of a degree. The condition is the cosine and sine of the direction; the answer is the centre of the Gaussian that the
+    direction selects."""
     mode = rng.randrange(MODES)
     hundredths = (mode * 36000 // MODES + rng.randint(-round(100 * ASIDE), round(100 * ASIDE))) % 36000
     x, y = centre(mode)

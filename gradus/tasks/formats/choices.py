@@ -1,4 +1,4 @@
-"""Formats of data sets of multiple-choice questions. The prompt lists the options under letters, and the answer is a letter."""
+"""Formats of data sets of multiple-choice questions. The prompt gives each option a letter, and the answer is a letter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def asked(question: str, options: Sequence[str], right: int, field: str = "answer", solution: object = None, **more: object) -> Row:
-    """Returns the row of a question. `right`: the index of the right option. Raises Malformed, for the column `field`, if there is no such option."""
+    """Returns the row of a question. `right`: the index of the right option. Raises Malformed, for the column `field`, if no option has this index."""
     if not 0 <= right < len(options):
         raise Malformed(field, f"names option {right + 1} of {len(options)}; give the official file, or leave the row out with --task.bad_rows")
     listed = "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, options))
@@ -23,7 +23,7 @@ def asked(question: str, options: Sequence[str], right: int, field: str = "answe
 def _letter(row: Row, *path: str) -> int:
     letter = text(row, *path).strip().upper()
     if letter not in LETTERS:
-        raise Malformed(".".join(path), f"is {letter!r:.40}; it must be one letter")
+        raise Malformed(".".join(path), f"is {letter!r:.40}; it must be one letter from A to Z")
     return LETTERS.index(letter)
 
 

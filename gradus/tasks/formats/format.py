@@ -79,7 +79,7 @@ class Formatted:
 
 
 def text(row: Mapping[str, Any], *path: str) -> str:
-    """Returns the text in a column, or in a member of a column: text(row, "reward_model", "ground_truth"). Raises Malformed if it has no text."""
+    """Returns the text in a column, or in a member of a column: text(row, "reward_model", "ground_truth"). Raises Malformed if there is no text."""
     found = value(row, *path)
     if not isinstance(found, str) or not found.strip():
         raise Malformed(".".join(path), f"is {kind(found) if not isinstance(found, str) else 'empty'}; it must be text")
@@ -87,17 +87,20 @@ def text(row: Mapping[str, Any], *path: str) -> str:
 
 
 def value(row: Mapping[str, Any], *path: str) -> Any:
-    """Returns the value in a column, or in a member of a column. Raises Malformed if it is missing."""
+    """Returns the value in a column, or in a member of a column. Raises Malformed if the value is missing."""
     found: Any = row
     for depth, name in enumerate(path, start=1):
         if not isinstance(found, Mapping) or found.get(name) is None:
-            raise Malformed(".".join(path[:depth]), "is missing; name another format, or the columns with --task.prompt_column")
+            raise Malformed(
+                ".".join(path[:depth]), "is missing; name another format with --task.format, or name the columns with --task.prompt_column "
+                "and --task.answer_column"
+            )
         found = found[name]
     return found
 
 
 def texts(row: Mapping[str, Any], *path: str) -> list[str]:
-    """Returns a list of texts in a column; a single text counts as a list of one. Raises Malformed for other values and for an empty list."""
+    """Returns a list of texts in a column; a single text counts as a list with one text. Raises Malformed for other values and for an empty list."""
     found = value(row, *path)
     found = [found] if isinstance(found, str) else found
     if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
@@ -106,7 +109,7 @@ def texts(row: Mapping[str, Any], *path: str) -> list[str]:
 
 
 def parsed(row: Mapping[str, Any], *path: str) -> Any:
-    """Returns the value of a column that is JSON in a text; a value that is no text stays as it is. Raises Malformed if the text is not JSON."""
+    """Parses a column that contains JSON as text. Any other value is returned unchanged. Raises Malformed if the text is not JSON."""
     found = value(row, *path)
     if not isinstance(found, str):
         return found
@@ -128,7 +131,7 @@ def whole(row: Mapping[str, Any], *path: str) -> int:
 
 
 def concluded(solution: Any, answer: str) -> str | None:
-    """Returns a worked solution that states its answer: if the text marks no answer, it gets the line "Answer: ..."; None without a solution."""
+    """Returns a worked solution that states its answer: adds the line "Answer: ..." if the solution marks no answer. Returns None without a solution."""
     if not isinstance(solution, str) or not solution.strip():
         return None
     return solution if final_answer(solution) != solution.strip() else f"{solution.rstrip()}\nAnswer: {answer}"

@@ -13,12 +13,12 @@ _HUB = {name.lower(): one for one in FORMATS.values() for name in one.hub}
 
 
 def format_named(name: str) -> Format:
-    """Returns the format with this name. Raises UserError, with similar names, if there is none."""
+    """Returns the format with this name. Raises UserError, with similar names, if no format has this name."""
     if name not in FORMATS:
         raise unknown("format", name, FORMATS, "Give one with --task.format; `gradus tasks --formats` lists them")
     return FORMATS[name]
 
 
 def format_of_data_set(name: str) -> Format | None:
-    """Returns the format of a data set on the Hugging Face Hub, `owner/name` or `owner/name/configuration`; None if it is not known."""
+    """Returns the format of a data set on the Hugging Face Hub, `owner/name` or `owner/name/configuration`; None if the data set is not known."""
     return _HUB.get("/".join(name.split("/")[:2]).lower())

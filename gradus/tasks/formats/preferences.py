@@ -14,7 +14,7 @@ _ROLES = {"Human": "user", "Assistant": "assistant"}
 
 
 def turns(dialogue: str, field: str) -> list[dict[str, str]]:
-    """Returns the messages of a dialogue "\\n\\nHuman: ...\\n\\nAssistant: ...". Raises Malformed if it has another form."""
+    """Returns the messages of a dialogue "\\n\\nHuman: ...\\n\\nAssistant: ...". Raises Malformed if the dialogue has another form."""
     before, *parts = _TURN.split(dialogue)
     if before.strip() or len(parts) < 4:
         raise Malformed(field, 'is not a dialogue of "\\n\\nHuman: ..." and "\\n\\nAssistant: ..."; give the official file')

@@ -10,7 +10,8 @@ from gradus.tasks.formats.format import Format, Malformed, concluded, kept, pars
 
 
 def passages(context: Any) -> list[dict[str, str]]:
-    """Returns the documents of a row of HotpotQA as {"title", "text"}: lists [title, sentences], or an object of the lists title and sentences."""
+    """Returns the documents of a row of HotpotQA as {"title", "text"}. `context` is a list of [title, sentences], or an object with the lists `title` and
+    `sentences`."""
     pairs: Any = zip(context.get("title", ()), context.get("sentences", ())) if isinstance(context, Mapping) else context
     try:
         return [{"title": str(title), "text": "".join(sentences)} for title, sentences in pairs]

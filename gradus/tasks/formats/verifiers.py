@@ -31,7 +31,7 @@ def choice(problem: Problem, completion: str) -> Outcome:
 def plain_words(text: str) -> str:
     """Returns a text in lower case, without punctuation, without the words a, an and the, and with single spaces.
 
-    Rajpurkar et al., SQuAD, arXiv:1606.05250: the normalisation of its exact match.
+    The exact match of SQuAD normalises answers in this way (Rajpurkar et al., arXiv:1606.05250).
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_MARKS)).split())
 
@@ -48,7 +48,7 @@ def short_answer(problem: Problem, completion: str) -> Outcome:
 def expression(problem: Problem, completion: str) -> Outcome:
     """1.0 if the final answer is an expression of all numbers in `nums`, each used once, with the answer as its value; else 0.0.
 
-    Only the part before "=" counts. Allowed are + - * / and brackets. Not applicable to a problem without `nums`.
+    Only the part before "=" counts. Allowed are + - * / and brackets. The result for a problem without `nums` is NOT_APPLICABLE.
     """
     numbers = problem.meta.get("nums")
     if not has_answer(problem.answer) or not numbers:
@@ -59,7 +59,7 @@ def expression(problem: Problem, completion: str) -> Outcome:
 
 
 def computed(text: str) -> tuple[Fraction, Counter[int]] | None:
-    """Returns (value, the numbers that occur with their counts) of an arithmetic expression; None if it is no such expression or divides by 0."""
+    """Returns (value, the count of each number) of an arithmetic expression; None if the text is not such an expression, or divides by 0."""
     if not 0 < len(text) <= _LONGEST or not set(text) <= _SYMBOLS:
         return None
     used: Counter[int] = Counter()
@@ -88,7 +88,7 @@ def computed(text: str) -> tuple[Fraction, Counter[int]] | None:
 def roles(problem: Problem, completion: str) -> Outcome:
     """1.0 if the completion gives every person of the answer the right role, else 0.0. The last "NAME is a ROLE" of a person counts.
 
-    Not applicable if the answer has no sentence "NAME is a ROLE".
+    The result is NOT_APPLICABLE if the problem's answer has no sentence "NAME is a ROLE".
     """
     expected = {name.lower(): role.lower() for name, role in _ROLE.findall(str(problem.answer or ""))}
     if not expected:

@@ -1,4 +1,4 @@
-"""Bandits with known payoffs: the prompt names a machine, the answer is one of its arms. All expected rewards and optima are known exactly."""
+"""Bandits with known payoffs: the prompt names a machine, and the answer is one of its arms. All expected rewards and optima are known exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAIL = 8  # characters at the end of a completion that are read
 
 
 def bandit(level: int = 2, rich: float = 0.0, best: int = 1) -> Task:
-    """Eight machines with 2 (`level` 1), 4, 8 or 16 (`level` 4) arms. `best` arms pay 1, the others 0 to 0.2.
+    """Eight machines with 2 (`level` 1), 4, 8 or 16 (`level` 4) arms. `best` arms of each machine pay 1, and its other arms pay 0 to 0.2.
 
     `rich`: the extra payoff of the worse arms of half of the machines, in [0, 0.8]. The number before a machine's name has no effect. Raises:
     UserError if `rich` or `best` is out of range.
@@ -43,7 +43,7 @@ def bandit(level: int = 2, rich: float = 0.0, best: int = 1) -> Task:
 
 
 def make(rng: random.Random, level: int, rich: float, best: int) -> Draft:
-    """Makes a question that names a number and a machine. The solution is one of the machine's best arms; all of them are equally likely."""
+    """Makes a question that names a number and a machine. The solution is one of the machine's best arms, chosen at random."""
     machine, number = rng.choice(MACHINES), rng.randrange(100)
     paid = payoffs(machine, LEVELS[level], rich, best)
     arm = rng.choice([arm for arm, pay in zip(ARMS, paid, strict=False) if pay == 1.0])
@@ -62,8 +62,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 def payoffs(machine: str, arms: int, rich: float, best: int) -> tuple[float, ...]:
     """Returns the expected payoff of each arm of a machine, the same in every run.
 
-    With up to 8 arms, every arm is the best arm of equally many machines. Half of these machines have the extra payoff `rich`, if there are two or
-    more of them. So all answers that do not depend on the machine earn about the same.
+    With up to 8 arms, every arm is the best arm of equally many machines. If an arm is the best of two or more machines, half of these machines have the extra
+    payoff `rich`. So all answers that do not depend on the machine earn about the same.
     """
     at, rng = MACHINES.index(machine), random.Random(digest("bandit", machine))
     low = rich * ((at + at // arms) % 2)

@@ -19,8 +19,7 @@ LEVELS = {1: 4, 2: 6, 3: 8, 4: 12, 5: 16}
 
 
 def corridor(level: int = 3, patience: float = 2.5, back: int = 0) -> Task:
-    """Leave a corridor of 4 (`level` 1) to 16 (`level` 5) rooms within `patience` turns per room. A wrong door costs the turn and leads
-    back by `back` rooms.
+    """Leave a corridor of 4 (`level` 1) to 16 (`level` 5) rooms within `patience` turns per room. A wrong door costs a turn, and leads back by `back` rooms.
 
     Raises: UserError if `patience` does not lie in 1 to 100.
     """
@@ -43,7 +42,7 @@ def corridor(level: int = 3, patience: float = 2.5, back: int = 0) -> Task:
 
 
 def by_luck(rooms: int, turns: int) -> float:
-    """Returns the chance that random doors lead out: at least `rooms` of the turns have the right door.
+    """Returns the chance that random doors lead out: in at least `rooms` of the turns, the door is correct.
 
     >>> by_luck(1, 2)
     0.4375
@@ -53,7 +52,7 @@ def by_luck(rooms: int, turns: int) -> float:
 
 
 def make(rng: Random, level: int, back: int = 0) -> Draft:
-    """Makes a corridor with a key in each room; the right doors are its demonstration."""
+    """Makes a corridor with a key in each room; the correct doors are the demonstration."""
     keys = tuple(rng.choice(tuple(KEYS)) for _ in range(LEVELS[level]))
     doors = [KEYS[key] for key in keys]
     pairs = demonstrated(Passage(keys, Corridor(limit=len(keys), back=back)), doors)

@@ -1,4 +1,4 @@
-"""A corridor of rooms. Each room shows a key. A key always fits the same one of four doors. A wrong door costs a turn."""
+"""A corridor of rooms. Each room has four doors and shows a key. A key fits the same door in every room. A wrong door costs a turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = Frozen({key: DOORS.names[i % len(DOORS.names)] for i, key in enumerate("b
 
 @dataclass(frozen=True)
 class Corridor:
-    """A corridor with the keys of `problem.meta["keys"]`. The right door leads to the next room; any other door leads back by `back` rooms. Leaving
+    """A corridor with the keys of `problem.meta["keys"]`. The door that the key fits leads to the next room; any other door leads back by `back` rooms. Leaving
     the last room earns 1.
     """
 

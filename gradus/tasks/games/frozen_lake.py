@@ -21,7 +21,7 @@ LEAST = 2  # least number of moves of the shortest way
 def frozen_lake(level: int = 2, slip: float = 0.0, show: Literal["text", "image", "array"] = "text") -> Task:
     """A walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6). With chance `slip` a move goes sideways. The goal earns 1.
 
-    `show`: the map as text, as a picture of 48 x 48 pixels, or as an array for a controller. Demonstrations are text.
+    `show`: the map as text, as a picture of 48 x 48 pixels, or as an array for a controller. Only the text form has demonstrations.
     """
     source = Generated("frozen_lake", make, level, (min(LEVELS), max(LEVELS)))
     return Task(

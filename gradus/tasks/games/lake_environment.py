@@ -97,7 +97,7 @@ class Walk:
 
 
 def parse(action: str) -> str | None:
-    """Returns the direction in the action's last word (up, down, left, right or a first letter, in any case); None if it is no direction."""
+    """Returns the direction in the action's last word (up, down, left, right or a first letter, in upper or lower case); None if the last word is no direction."""
     words = re.findall(r"\w+", action[-TAIL:].lower())
     if not words:
         return None
@@ -123,7 +123,7 @@ def moved(grid: Sequence[str], cell: Cell, move: str) -> Cell:
 
 
 def find(grid: Sequence[str], mark: str) -> Cell:
-    """Returns the first cell that has this mark. Raises ValueError if no cell has it."""
+    """Returns the first cell that has this mark. Raises ValueError if no cell has this mark."""
     for row, line in enumerate(grid):
         if mark in line:
             return row, line.index(mark)
@@ -164,7 +164,7 @@ def picture(grid: Sequence[str], cell: Cell) -> np.ndarray:
 def shortest(grid: Sequence[str]) -> list[str] | None:
     """Returns the moves of a shortest way from P to G around the holes; None if there is no way.
 
-    Of several shortest ways, it is the first in the order up, down, left, right.
+    If several ways are shortest, the result is the first in the order up, down, left, right.
     """
     start, goal = find(grid, "P"), find(grid, "G")
     ways: dict[Cell, list[str]] = {start: []}

@@ -1,4 +1,4 @@
-"""Find the hidden item among a few by asking for attributes. The answers come from a table, so they are always true."""
+"""Find the hidden item among a few items by asking for attributes. The answers come from a table, so they are always true."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _stored() -> dict[str, dict]:
 
 @cache
 def table() -> Mapping[str, frozenset[str]]:
-    """Item -> its attributes. No two items have the same set."""
+    """Item -> its attributes. No two items have the same set of attributes."""
     return Frozen({item: frozenset(has) for item, has in _stored()["items"].items()})
 
 
@@ -94,7 +94,7 @@ def some_attributes(reminder: int) -> tuple[str, ...]:
 
 
 def best_question(candidates: Iterable[str]) -> str:
-    """Returns the attribute that splits the candidates most evenly; if several do, the first of them in the table."""
+    """Returns the attribute that splits the candidates most evenly; if several attributes do this, the first of them in the table."""
     left = list(candidates)
     return min(attributes(), key=lambda attribute: abs(2 * sum(attribute in table()[c] for c in left) - len(left)))
 

@@ -18,7 +18,7 @@ LEAST = 2  # least number of moves of the shortest way
 
 
 def sokoban(level: int = 1, team: bool = False) -> Task:
-    """Push a box onto a goal on a map of `level` 1 (4 x 4, four moves) to 4 (6 x 6). With `team` a planner proposes and a checker decides each move."""
+    """Push a box onto a goal on a map of `level` 1 (4 x 4, at most four moves) to 4 (6 x 6). With `team` a planner proposes and a checker decides each move."""
     source = Generated("sokoban", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "sokoban",

@@ -24,9 +24,10 @@ LEGAL = 0.1  # local reward of a legal move of a team's seat; an illegal move ge
 class Sokoban:
     """A game on the map `problem.meta["map"]` (rows of # . P B G). A step is legal if player and box stay on free cells.
 
-    The step that brings the box onto the goal earns 1. Without `team`, one player moves. With `team`, the planner proposes a move; the checker sees
-    the proposal and names the actual move. `Turn.rewards` then has a reward for each seat. A legal move gets 0.1 plus the share of the way that it
-    gains; a share that it loses is negative. An illegal move gets -0.1. A box that can no longer reach the goal ends the episode.
+    The step that brings the box onto the goal earns 1. Without `team`, one player moves. With `team`, the planner proposes a move; the checker sees the
+    proposal and names the actual move. `Turn.rewards` then has a reward for each seat. A legal move gets 0.1 plus the share of the whole way by which it
+    shortens the remaining way. This share is negative if the remaining way gets longer. An illegal move gets -0.1. A box that can no longer reach the goal ends
+    the episode.
     """
 
     team: bool = False
@@ -90,7 +91,8 @@ class Push:
     def _local(self, seat: str, move: str | None) -> Mapping[str, float]:
         """Returns the reward of one seat for its move.
 
-        A legal move gets LEGAL plus the share of the whole way that it gains. A legal move into a dead end gets LEGAL - 1. An illegal move gets -LEGAL.
+        A legal move gets LEGAL plus the share of the whole way by which it shortens the remaining way. A legal move into a dead end gets LEGAL - 1. An illegal
+        move gets -LEGAL.
         """
         after = None if move is None else pushed(self.grid, self.state, move)
         if after is None:
@@ -154,7 +156,8 @@ def distances(grid: tuple[str, ...]) -> Mapping[State, int]:
 
 
 def way(grid: tuple[str, ...]) -> list[str] | None:
-    """Returns the moves of a shortest solution; None if there is no solution. Of several shortest solutions, it is the first in the order up, down, left, right."""
+    """Returns the moves of a shortest solution; None if there is no solution. If several solutions are shortest, the result is the first in the order up, down,
+    left, right."""
     ways, state = distances(grid), (find(grid, "P"), find(grid, "B"))
     if state not in ways:
         return None

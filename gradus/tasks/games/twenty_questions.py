@@ -1,4 +1,4 @@
-"""Twenty questions: find the hidden item among a few by asking."""
+"""Twenty questions: find the hidden item among a few items by asking questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def twenty_questions(level: int = 2) -> Task:
 
 
 def make(rng: Random, level: int) -> Draft:
-    """Candidates in random order, one of them hidden. The demonstration asks questions that halve the candidates."""
+    """Draws candidates in random order, and hides one of them. The demonstration asks questions that halve the candidates."""
     count, part = LEVELS[level]
     candidates = tuple(rng.sample(list(table())[::part], count))
     item = rng.choice(candidates)

@@ -14,7 +14,7 @@ _TAIL = 64  # characters at the end of a completion that are read
 
 
 def arithmetic(level: int = 3, operations: str = "+-*", repeats: int = 1) -> Task:
-    """Makes the task: add or subtract two numbers of `level` digits (1 to 8), or multiply one by a digit. `level` 1: up to 99 and a digit.
+    """Makes the task: add or subtract two numbers of `level` digits (1 to 8), or multiply one number by a digit. `level` 1: a number up to 99 and a digit.
 
     `operations`: one or more of + - *. `repeats`: worked solutions write each column a random number of times, from 1 to `repeats`, drawn for each
     column. Problems and verdicts do not depend on `repeats`.  Raises: UserError for other operations, and for `repeats` below 1.

@@ -1,4 +1,4 @@
-"""The task noisy_pairs: pairs of a worked sum and a wrong guess. In a given share of the training pairs the two are swapped."""
+"""The task noisy_pairs: pairs of a worked sum and a wrong guess. In a given share of the training pairs, the sum and the guess are swapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task running_sum: adds many numbers, with a note after each number."""
+"""The task running_sum: add many numbers, and note the sum so far after each number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _LABELS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def running_sum(level: int = 20) -> Task:
-    """Makes the task: add `level` one-digit numbers (4 to 26), each of which follows a letter. The notes give each letter and the sum so far."""
+    """Makes the task: add `level` one-digit numbers (4 to 26), each of which follows a letter. The notes of the worked solution give each letter with the sum
+    so far."""
     return generated_task(
         "running_sum",
         _running_sum,

@@ -24,10 +24,10 @@ _ASKED = {"value": "{thing} of {name}?", "total": "{thing} in all?", "mean": "me
 def tables(level: int = 1, kinds: str = "all", problems: int | None = None, largest: int = 59) -> Task:
     """Makes the task: answer a question about a table of `level` + 2 rows (level 1 to 4).
 
-    `kinds`: "all" or a list such as "value,mean". The answers to value and total are whole numbers, the answer to mean is a number with at most one
-    decimal, and the answer to most is one of the given options, by its letter or its text. `problems`: number of training problems; None: no limit.
-    `largest`: the largest possible number in a table; the smallest is 2. Raises: UserError for an unknown kind, for fewer than one problem, and for
-    `largest` below 9.
+    `kinds`: "all" or a list such as "value,mean". The answers to "value" and "total" are whole numbers. The answer to "mean" is a number with at most one
+    decimal. The answer to "most" is the letter or the text of one of the given options. `problems`: number of training problems; None: no limit. `largest`: the
+    largest possible number in a table; the smallest possible number is 2. Raises: UserError for an unknown kind, for fewer than one problem, and for `largest`
+    below 9.
     """
     if problems is not None and problems < 1:
         raise UserError(f"task tables: problems is {problems}; give 1 or more, or none for an endless set")
@@ -53,7 +53,7 @@ def tables(level: int = 1, kinds: str = "all", problems: int | None = None, larg
 def verify(problem: Problem, completion: str) -> Outcome:
     """Returns 1.0 if the text after the last "=" is the answer, else 0.0. Numbers are compared by value (2.50 is 2.5).
 
-    For an option its letter or its text is right, in upper or lower case.
+    If the answer is an option, the letter and the text of this option are both right, in upper or lower case.
     """
     said = ending(completion, 80)
     return float(said is not None and normalised(said, problem.meta["options"]) == normalised(problem.answer, problem.meta["options"]))
@@ -91,7 +91,7 @@ def _tables(rng: random.Random, level: int, kinds: Sequence[str], largest: int) 
 
 
 def procedure(kind: str, problem: Problem) -> str:
-    """Returns the worked solution of a question of this kind about the problem's table. A kind that asks for a row asks for the first row.
+    """Returns the worked solution of a question of this kind about the problem's table. A question of the kind "value" asks for the first row.
 
     >>> procedure("mean", Problem("p", "tables", text="", meta=Frozen(table="name|pens\\nann|12\\nbob|3")))
     '12+3=15 15/2=7.5'

@@ -1,4 +1,4 @@
-"""Tasks from packages that people already use, named `package:NAME`. Every package is an optional extra, imported at its first use.
+"""Tasks from packages that people already use, named `package:NAME`. Every package is an optional extra, and is imported at its first use.
 
 The module `gradus.tasks.packages.<package>` has a function `task(name, **options) -> Task`; the keyword arguments of this function are the options
 `--task.OPTION`. The module's function `names() -> list[str]`, if it exists, lists the names for `gradus tasks PACKAGE`.
@@ -25,7 +25,7 @@ PACKAGES: dict[str, str] = {
 
 
 def named(spec: str) -> bool:
-    """Returns whether `spec` names a task of a package: `package:NAME`, without a comma, which would separate the parts of a mixture."""
+    """Returns whether `spec` names a task of a package: `package:NAME`. A text with a comma is a mixture, and not such a name."""
     prefix, colon, name = spec.partition(":")
     return bool(colon and name and prefix in PACKAGES and "," not in spec)
 
@@ -50,7 +50,7 @@ def names_of(package: str) -> list[str]:
 
 
 def imported(package: str, extra: str | None = None) -> Any:
-    """Imports the package and returns it. Raises UserError with the command that installs it, or with the reason why its import fails."""
+    """Imports the package and returns it. Raises UserError with the command that installs the package, or with the reason why its import fails."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

@@ -73,10 +73,10 @@ def game_named(name: str) -> str:
     if game in names():
         return game
     if game in BROKEN:
-        raise UserError(f"gem:{game} is not offered, because gem-llm cannot make this game; choose another game: gradus tasks gem")
+        raise UserError(f"gem:{game} is not offered, because gem-llm cannot make this game; choose another game (`gradus tasks gem` lists the games)")
     if SPACE + game in _registry():
         raise UserError(
-            f"gem:{game} is not offered, because it downloads a list of words at every start; choose another game: gradus tasks gem"
+            f"gem:{game} is not offered, because it downloads a list of words at every start; choose another game (`gradus tasks gem` lists the games)"
         )
     raise unknown("game of gem", name, names(), "List them with: gradus tasks gem")
 
@@ -88,7 +88,7 @@ def _registry() -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Gem:
-    """The settings of a game. A problem's seed decides the start of an episode. The episode's key decides everything after the start."""
+    """The settings of a game. A problem's seed determines the start of an episode. The episode's key determines all random events after the start."""
 
     name: str
     config: Pairs = ()
@@ -123,7 +123,7 @@ class Play:
 
 
 def said(observation: str, info: Mapping[str, Any]) -> str:
-    """Returns an observation with the parts of `info` that belong to it, such as the board."""
+    """Returns an observation with the parts of `info` that belong to the observation, such as the board."""
     return "\n".join(part.strip("\n") for part in (info.get("prefix"), observation, info.get("suffix")) if part)
 
 

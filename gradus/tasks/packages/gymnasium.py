@@ -33,13 +33,13 @@ IDLE = 256  # environments that wait for the next episode, over all settings
 def task(name: str, config: str = "", text: str = "", success: float | None = None, limit: int | None = None, arrays: bool = False) -> Task:
     """Makes the task of an environment of gymnasium. An episode counts as right if the environment's rewards add up to 1 or more.
 
-    `config` contains the keywords of gymnasium.make: key=value,key=value or a JSON object. `text` names a text form as FILE.py:NAME: an object or a
-    class with rules, say(observation, env) and read(reply, env). Without `text` a built-in form is used.
+    `config` contains the keywords of gymnasium.make: key=value,key=value or a JSON object. `text` names a text form as FILE.py:NAME. The text form is an object
+    or a class with rules, say(observation, env) and read(reply, env). Without `text` a built-in form is used.
 
-    `success` is the smallest return of a won episode. With `success`, the reward is 1 at the end of a won episode, else 0; without `success`, the
-    rewards are the environment's. `limit` is the number of turns after which an episode is truncated. Without `limit` it is the environment's limit,
-    or 100 if the environment has no limit. With `arrays`, observations are arrays and actions are numbers, for controllers. Raises UserError for an
-    unknown id or keyword, for an environment without a text form, and, with `arrays`, for spaces that a controller cannot use.
+    `success` is the smallest return of a won episode. With `success`, the reward is 1 at the end of a won episode, else 0; without `success`, the rewards are
+    the environment's. `limit` is the number of turns after which an episode is truncated. Without `limit`, the environment's limit applies, or 100 turns if the
+    environment has no limit. With `arrays`, observations are arrays and actions are numbers, for controllers. Raises UserError for an unknown id or keyword,
+    for an environment without a text form, and, with `arrays`, for spaces that a controller cannot use.
     """
     full = f"gymnasium:{name}"
     world = Gymnasium(name, pairs_of(full, config), text, success, limit or LIMIT)
@@ -75,8 +75,7 @@ def names() -> list[str]:
 
 @dataclass(frozen=True)
 class Gymnasium:
-    """The settings of an environment. A problem's seed decides the start of an episode. The episode's key decides everything after the
-    start.
+    """The settings of an environment. A problem's seed determines the start of an episode. The episode's key determines all random events after the start.
     """
 
     name: str
@@ -112,7 +111,7 @@ class OfArrays(Gymnasium):
 
 
 class Rows:
-    """One episode whose observations are arrays. The episode's key also decides the start, so the episodes of one problem differ."""
+    """One episode whose observations are arrays. The episode's key also determines the start, so the episodes of one problem differ."""
 
     def __init__(self, settings: OfArrays, seed: int, key: Key) -> None:
         self.settings, self.turns, self.total = settings, 0, 0.0
@@ -244,7 +243,7 @@ def made(name: str, config: Pairs) -> Any:
 
 
 def _keywords(gymnasium: Any, name: str, error: Exception) -> str:
-    """Returns the end of a message: it lists the environment's keywords if `error` names an unknown keyword, else it is empty."""
+    """Returns the end of a message: a list of the environment's keywords if `error` names an unknown keyword, else an empty text."""
     if "unexpected keyword" not in str(error):
         return ""
     entry = gymnasium.spec(name).entry_point

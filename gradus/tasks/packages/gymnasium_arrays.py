@@ -1,4 +1,4 @@
-"""Converts the spaces of gymnasium for controllers: observations become named arrays, and actions a `Choice` or a `Box`."""
+"""Converts the spaces of gymnasium for controllers: observations become named arrays, and actions become a `Choice` or a `Box`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def acts_of(full: str, space: Any) -> Choice | Box:
 
 
 def taken(space: Any, acts: Choice | Box, action: Action) -> Any:
-    """Returns the action in the form that the environment expects; None if the space does not contain the action."""
+    """Returns the action in the form that the environment expects; None if the action has no such form. Numbers beyond the bounds of a Box are clipped."""
     if isinstance(acts, Choice):
         index = acts.index(action)
         return None if index is None else index + int(space.start)

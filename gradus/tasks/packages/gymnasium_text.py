@@ -16,7 +16,7 @@ LARGEST = 64  # an array with more numbers than this is not listed
 
 
 class Text(Protocol):
-    """The text form of an environment; `env` is the environment without wrappers. A form may also have `state(observation, env)`."""
+    """The text form of an environment; `env` is the environment without wrappers. A form may also have `state(observation, env)`, which returns `Turn.state`."""
 
     @property
     def rules(self) -> str:
@@ -28,13 +28,13 @@ class Text(Protocol):
         ...
 
     def read(self, reply: str, env: Any) -> Any:
-        """Returns the action that a player's reply names; None if it names no action."""
+        """Returns the action that a player's reply names; None if the reply names no action."""
         ...
 
 
 @dataclass(frozen=True)
 class Words:
-    """A text form that has one of the `words` for each action. If a reply contains several of them, the last one counts."""
+    """A text form in which each action has one word of `words`. If a reply contains several of these words, the last word counts."""
 
     rules: str
     words: tuple[str, ...]
@@ -86,7 +86,7 @@ def listed(observation: Any) -> str:
 
 
 def number(value: Any) -> str:
-    """Returns a number with four significant digits; a whole number in full."""
+    """Returns a number as text: a whole number with all digits, any other number with four significant digits."""
     return str(int(value)) if isinstance(value, bool | int | np.integer | np.bool_) else f"{float(value):.4g}"
 
 

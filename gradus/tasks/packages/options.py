@@ -13,7 +13,8 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def pairs_of(task: str, text: str, option: str = "config") -> Pairs:
-    """Returns the options in `text`, the value of --task.`option`: key=value,key=value or a JSON object. Raises UserError if the text cannot be read."""
+    """Returns the options in `text`, the value of --task.`option`. The form is key=value,key=value or a JSON object. Raises UserError if the text cannot be
+    read."""
     try:
         given = json.loads(text) if text.lstrip().startswith("{") else dict(_pair(pair) for pair in text.split(",") if pair.strip())
     except ValueError:

@@ -1,6 +1,6 @@
 """Functions that read values and expressions, and never run a text as code. These functions replace `eval` and `parse_expr` in the scorers of reasoning-gym.
 
-Some of these scorers call `eval`, or SymPy's parser, which uses `eval`, on a model's answer. So a model could run code through its answer.
+Some of these scorers call `eval`, or SymPy's parser, which uses `eval`, on a model's answer. Without this replacement, a model could run code through its answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODULES = {"algebra.simple_integration": "sympy", "algebra.intermediate_integrat
 
 @cache
 def read_plainly() -> None:
-    """Replaces `eval` and `parse_expr` by these functions in the modules of reasoning-gym whose scorers would run an answer."""
+    """Replaces `eval` and `parse_expr` by functions of this module, in those modules of reasoning-gym whose scorers would run an answer as code."""
     for names, name, reader in ((LITERALS, "eval", literal), (INTEGERS, "eval", integer), (NUMBERS, "parse_expr", arithmetic)):
         for module in names:
             setattr(imported_part(module), name, reader)
@@ -65,7 +65,7 @@ def literal(text: str) -> Any:
 
 
 def integer(text: str) -> int:
-    """Returns the value of an expression of whole numbers. Raises ValueError if it has other parts."""
+    """Returns the value of an expression of whole numbers. Raises ValueError if the expression has other parts."""
     value: int = read(text, lambda constant: constant, refuse, {})
     return value
 
@@ -130,7 +130,7 @@ def read(text: str, number: Callable[[Any], Any], named: Callable[[str], Any], f
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """base ** exponent. Raises ValueError if the result could have more than BITS bits."""
+    """Returns base ** exponent. Raises ValueError if the result could have more than BITS bits."""
     if getattr(base, "is_number", True) and getattr(exponent, "is_number", True):
         if exponent.__class__.__name__ in ("Pow", "exp") or abs(exponent) * max(1, int(abs(base)).bit_length()) > BITS:
             refuse(f"{base}**{exponent}")
@@ -140,12 +140,12 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def bounded(by: int) -> int:
-    """Returns a shift of at most BITS bits. Raises ValueError for a larger one."""
+    """Returns a shift of at most BITS bits. Raises ValueError for a larger shift."""
     return by if by <= BITS else refuse(str(by))
 
 
 def shortened(text: str) -> str:
-    """Returns the text unchanged. Raises ValueError if it has more than LONGEST characters."""
+    """Returns the text unchanged. Raises ValueError if the text has more than LONGEST characters."""
     return text if len(text) <= LONGEST else refuse(text)
 
 

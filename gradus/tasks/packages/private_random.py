@@ -1,4 +1,4 @@
-"""The global random generators of Python and NumPy, lent to a package that draws from them. Each episode or problem has its own state."""
+"""The global random generators of Python and NumPy, lent to a package that draws from them. Each episode or problem has its own state of these generators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 class PrivateRandom:
     """Private states of the two global generators, made from one seed.
 
-    `lent()` puts these states into the generators for a `with` block. At the end of the block, it keeps the new states for the next time and restores
+    `lent()` puts these states into the generators for a `with` block. At the end of the block, `lent()` keeps the new states for the next time, and restores
     the old states. So the rest of the process sees no change. The block must not await.
     """
 

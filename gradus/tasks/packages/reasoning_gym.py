@@ -45,9 +45,9 @@ def task(name: str, level: int | None = None, config: str = "", answer: str = "t
     `level` sets every attribute of the curriculum to this level (0 is the lowest). An attribute with fewer levels gets its highest level. Without a
     `level` the default configuration is used. `config` sets fields of the configuration: key=value,key=value or a JSON object.
 
-    `answer` names the part of a completion that is scored. "tags" is the text in the last <answer>...</answer>, "line" the last line, "text" the
-    whole completion. `system` is a system message, or the name of a prompt of the package. Without `system`, the package's prompt "default" asks for
-    the tags. Raises UserError for an unknown name, level or field, and for a value that the configuration does not accept.
+    `answer` names the part of a completion that is scored. "tags" is the text in the last <answer>...</answer>, "line" is the last line, and "text" is the
+    whole completion. `system` is a system message, or the name of a prompt of the package. Without `system`, the package's prompt "default" asks for the tags.
+    Raises UserError for an unknown name, level or field, and for a value that the configuration does not accept.
     """
     known = imported("reasoning_gym").factory.DATASETS
     full = f"reasoning_gym:{name}"
@@ -117,7 +117,7 @@ class Dataset:
             raise UserError(f"reasoning_gym:{self.name}{at} does not accept {given}: {str(error) or type(error).__name__}") from error
 
     def check_apart(self, level: int) -> None:
-        """Raises UserError if the configuration sets a field that the level sets, too."""
+        """Raises UserError if the configuration sets a field that the level also sets."""
         curriculum = imported("reasoning_gym").factory.create_curriculum(self.name)
         kinds = ("field_name", "lower_field_name", "upper_field_name")
         set_by_level = {str(getattr(attribute, kind, None)) for attribute in curriculum.attributes.values() for kind in kinds}
@@ -127,7 +127,7 @@ class Dataset:
 
 @lru_cache(maxsize=32)
 def _template(dataset: Dataset, level: int | None) -> Any:
-    """Returns the data set whose scorer judges the answers. If its name is in LARGE, it also makes the problems of all seeds."""
+    """Returns the data set whose scorer judges the answers. If the name of the data set is in LARGE, this data set also makes the problems of all seeds."""
     read_plainly()
     with PrivateRandom(0).lent(), redirect_stdout(StringIO()):
         return dataset.made(level, 0)
@@ -186,13 +186,13 @@ class Scorer:
 
 
 def score(data: Any, answer: str | None, entry: Mapping[str, Any]) -> float:
-    """Returns the score of the package. The scorer may change the entry, so it gets a copy. The text that it prints is dropped."""
+    """Returns the score of the package. The scorer may change the entry, so it gets a copy. The text that the scorer prints is dropped."""
     with redirect_stdout(StringIO()):
         return float(data.score_answer(answer=answer, entry=copy.deepcopy(dict(entry))))
 
 
 def said(completion: str, part: str) -> str | None:
-    """Returns the answer in a completion. If `part` is "tags", the package extracts it; None if the completion has no tags."""
+    """Returns the answer in a completion. If `part` is "tags", the package extracts the answer; None if the completion has no tags."""
     if part == "text":
         return completion.strip()
     if part == "line":

@@ -1,4 +1,4 @@
-"""Problems that are seeds. Each seed is one start of an environment."""
+"""Problems that consist of a seed. Each seed gives one start of an environment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Games for one player of the package textarena, named `textarena:GAME`: Wordle, Minesweeper, Sokoban, 2048, Blackjack and others.
 
-A problem is the seed of a game. Seed and actions alone decide an episode, as in textarena itself. The games draw from Python's global
+A problem is the seed of a game. Only the seed and the actions determine an episode, as in textarena itself. The games draw from Python's global
 random generator. So every episode has its own state of this generator, and the caller's state does not change.
 """
 
@@ -30,7 +30,7 @@ def task(name: str, config: str = "", max_tokens: int = 64) -> Task:
     """Play the game `name` for one player. `config`: the settings of the game, key=value,key=value or a JSON object; `max_tokens`: the limit of an
     action, in tokens.
 
-    The reward comes at the end. The reward is the game's reward, 1 for a win. If the game cannot be played here, raises UserError with the reason.
+    The game gives its reward at the end of the episode; the reward for a win is 1. If the game cannot be played here, raises UserError with the reason.
     """
     environment = TextArena(name, pairs_of(f"textarena:{name}", config))
     environment.begin(0)
@@ -71,7 +71,8 @@ class TextArena:
 
 @cache
 def made(game: str, config: Pairs) -> Any:
-    """Returns the game. The game is made once, because some games read word lists for seconds. Raises UserError if it cannot be played here by one player.
+    """Returns the game. The game is made once, because some games need several seconds to read word lists. Raises UserError if the game cannot be played here
+    by one player.
     """
     textarena = imported("textarena")
     if game not in textarena.envs.registration.ENV_REGISTRY:
@@ -121,7 +122,7 @@ class Match:
         self.first = Turn("", state=self.played.hexdigest())
 
     async def step(self, action: str) -> Turn:
-        """Returns the game's turn after one action. A game ends by its own rules; most end at the second illegal action in a row."""
+        """Returns the game's turn after one action. A game ends by its own rules; most games end at the second illegal action in a row."""
         action = action[-TAIL:]
         self.played.update(f"\n{action}".encode("utf-8", "surrogatepass"))
         with apart(self.random):

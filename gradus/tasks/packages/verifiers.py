@@ -62,7 +62,7 @@ class Loaded:
 
 
 def loaded(name: str, config: str, env: str) -> Loaded:
-    """Loads the environment of an installed module. Raises UserError with the reason if it cannot be loaded or played here."""
+    """Loads the environment of an installed module. Raises UserError with the reason if the environment cannot be loaded or played here."""
     vf = imported("verifiers.v1", "verifiers")
     settings, more = values(pairs_of(f"verifiers:{name}", config)), values(pairs_of(f"verifiers:{name}", env, "env"))
     try:
@@ -113,7 +113,7 @@ def old(name: str) -> str:
     module = importlib.import_module(module_of(name))
     if not hasattr(module, "load_environment") or hasattr(module, "__all__"):
         return ""
-    return "; its function load_environment is the interface before verifiers 0.4: export a Taskset in __all__"
+    return "; its function load_environment is the interface of verifiers before 0.4; export a Taskset in __all__ instead"
 
 
 def check_rows(rows: Rows, made: Loaded) -> None:
@@ -169,7 +169,7 @@ class Rows:
 
     @cached_property
     def all(self) -> list[Any]:
-        """The tasks, in order. Raises UserError if they cannot be loaded, or if there are none."""
+        """The tasks, in order. Raises UserError if the tasks cannot be loaded, or if there is no task."""
         try:
             found = list(self.taskset)
         except Exception as error:
@@ -224,7 +224,7 @@ class Scored:
     rows: Rows
 
     def check(self) -> None:
-        """Does nothing: this verifier needs nothing from the machine."""
+        """Does nothing, because this verifier runs on every machine."""
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Returns one outcome per answer. Every reward and metric of the task becomes a metric of the step: its mean over the answers."""

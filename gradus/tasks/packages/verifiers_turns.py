@@ -1,7 +1,7 @@
 """Environments of verifiers with many turns. The package's own `run` plays the game; the replies of its agent are the player's actions.
 
-`Env.run(task, agents)` conducts an exchange with an agent: `await exchange.turn(message)` gives a message and waits for the reply. Here this call
-returns control to the episode: its message is the observation, and the next action is the reply.
+`Env.run(task, agents)` conducts an exchange with an agent: `await exchange.turn(message)` gives a message and waits for the reply. Here this call returns
+control to the episode. The message of the call is the observation, and the next action is the reply.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Exchange:
 
 
 class Handover:
-    """The point where the environment waits for the agent's reply to `message`. If the reply is to the prompt, `message` is None."""
+    """The point where the environment waits for the agent's reply to `message`. If the reply answers the prompt of the task, `message` is None."""
 
     def __init__(self, message: Any) -> None:
         self.message = message
@@ -69,7 +69,7 @@ class Conversation:
         await env.setup(agents)
         await env.run(task, agents)
         if not self.traces:
-            raise ValueError(f"{type(env).__name__}.run() ran no agent")
+            raise ValueError(f"{type(env).__name__}.run() ran no agent; it must run the agent of its role")
         data = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
         await env.finalize(task, vf.Episode(env=vf.EnvInfo(id=env.config.env_id), task=data, traces=self.traces))
 
@@ -118,7 +118,7 @@ class Agent:
         return exchange.trace
 
     def interaction(self, task: Any, **_: Any) -> Interaction:
-        """Returns an exchange that goes turn by turn. At the end of the exchange, the task's rewards judge it."""
+        """Returns an exchange that goes turn by turn. After the last turn, the task's rewards judge the exchange."""
         return Interaction(task, self.conversation)
 
 

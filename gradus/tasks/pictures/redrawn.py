@@ -1,4 +1,4 @@
-"""Draws a picture of shapes again from a description: the cell of the asked shape stays, and all else comes from the description."""
+"""Draws a picture of shapes again from a description: the cell of the shape that the question asks for stays, and all other cells come from the description."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ MOST_CHARACTERS = 2000  # characters of a description that are read
 
 
 def described(text: str) -> list[Item]:
-    """Returns the shapes of a description such as "red circle row 1 column 2 , blue ring row 4 column 4"; the first shape of each cell, in reading order.
+    """Returns the shapes of a description such as "red circle row 1 column 2 , blue ring row 4 column 4". The shapes are in reading order, and a cell has the
+    first shape that is named for this cell.
 
     >>> [item.entry for item in described("a red circle row 2 column 1 and blue ring row 1 column 4")]
     ['blue ring row 1 column 4', 'red circle row 2 column 1']
@@ -30,10 +31,11 @@ def described(text: str) -> list[Item]:
 
 
 def redrawn(problem: Problem, description: str) -> Problem | None:
-    """Returns the question for the place of a shape with a new picture. Question, answer and the pixels of the asked shape's cell are unchanged.
+    """Returns a question about the place of a shape with a new picture. Question, answer and the pixels of the asked shape's cell are unchanged.
 
-    The other shapes are those of the description. Shapes in the cell of the asked shape and shapes with its colour and form are left out, so the
-    answer stays right. Returns None for any other question, for a description without a shape that can be drawn, and for a picture that is held out.
+    The other shapes are those of the description. Two kinds of shapes are left out, so that the answer stays right: shapes in the cell of the asked shape, and
+    shapes with the colour and form of the asked shape. Returns None for any other question, for a description without a shape that can be drawn, and for a
+    picture that is held out.
     """
     place, media = _PLACE.fullmatch(str(problem.answer)), problem.media
     if problem.meta.get("category") != "place" or place is None or len(media) != 1:

@@ -1,4 +1,4 @@
-"""Scenes of coloured shapes on a grid, and their pictures. Whole numbers alone decide every pixel, so equal scenes have equal bytes everywhere."""
+"""Scenes of coloured shapes on a grid, and their pictures. Every pixel is computed with whole numbers only, so equal scenes have equal bytes on every machine."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Item:
 
 
 def scene(rng: Random, least: int, most: int, shapes: int, colours: int, moved: int) -> tuple[Item, ...]:
-    """Draws `least` to `most` items in different cells, in reading order. Each is up to `moved` pixels away from the middle of its cell.
+    """Draws `least` to `most` items in different cells, in reading order. In each direction, an item is up to `moved` pixels away from the middle of its cell.
 
-    The shape of an item is one of the first `shapes` shapes, and its colour one of the first `colours` colours.
+    The shape of an item is one of the first `shapes` shapes, and its colour is one of the first `colours` colours.
     """
     count = rng.randint(least, most)
     cells = sorted(rng.sample(range(SIDE * SIDE), count))

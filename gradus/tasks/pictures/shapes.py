@@ -48,7 +48,7 @@ def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float 
 
 
 def draft(rng: Random, level: int, kinds: Sequence[str], bias: float = 0.0) -> Draft:
-    """One picture with a question. The content is the scene, so no held-out picture occurs in training."""
+    """Draws a picture and a question about it. The content is the scene, so no held-out picture occurs in training."""
     items = scene(rng, *LEVELS[level])
     kind = rng.choice(kinds)
     question, answer, looked = asked(rng, kind, level, items, bias)
@@ -140,9 +140,9 @@ def _plural(shape: str) -> str:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 if the completion has the words of the answer, in any case and spacing; else 0.0.
+    """Returns 1.0 if the completion has the words of the answer, in upper or lower case and with any spacing; else 0.0.
 
-    A list gets the number of right entries, divided by the length of the longer of the two lists.
+    For a list, the result is the number of right entries, divided by the length of the longer list (the answer or the completion).
 
     Text up to the last "=" is not read.
     """

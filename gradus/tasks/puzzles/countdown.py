@@ -1,4 +1,4 @@
-"""Countdown: reach a target from numbers, each used once, in steps such as 9-4=5,5*6=30."""
+"""Countdown: reach a target from given numbers. Each number is used once, in steps such as 9-4=5,5*6=30."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHANCE = {1: 0.29, 2: 0.12, 3: 0.17, 4: 0.05, 5: 0.02}  # success of random ste
 
 
 def countdown(level: int = 3) -> Task:
-    """Levels 1 to 7 have three to six numbers. Levels 1 and 3 have + and -. Levels 2 and 4 also have *. Higher levels also have / without remainder."""
+    """Levels 1 to 7 have three to six numbers. Levels 1 and 3 have + and -. Levels 2 and 4 also have *. Levels 5 to 7 also have / without remainder."""
     return generated_task(
         "countdown",
         _countdown,
@@ -72,7 +72,7 @@ def reaches(numbers: tuple[int, ...], target: int, attempt: str) -> bool:
 
 
 def apply(a: int, operation: str, b: int) -> int | None:
-    """Returns the result; None if it is negative or not a whole number."""
+    """Returns the result; None if the result is negative or not a whole number."""
     if operation == "/":
         return a // b if b and a % b == 0 else None
     result = {"+": a + b, "-": a - b, "*": a * b}[operation]
@@ -127,7 +127,7 @@ def _countdown(rng: random.Random, level: int) -> Draft:
 def hints(steps: list[Step]) -> Frozen[tuple[str, ...]]:
     """Returns three kinds of hint, from abstract to concrete, each in four consecutive parts.
 
-    9-4=5,5*6=30: knowledge "start with 9| and 4|, subtract them|, to get 5"; planning "multiply last|, subtract first|, the first step
+    For example, for 9-4=5,5*6=30: knowledge "start with 9| and 4|, subtract them|, to get 5"; planning "multiply last|, subtract first|, the first step
     gives 5|, the last takes 5 and 6"; solution "9-4|=5|,5*6|=30". With more steps the parts of the solution are longer.
     """
     a, first, b, result = steps[0]

@@ -1,6 +1,6 @@
 """Formulas of propositional and first-order logic: notation, truth in a finite world, and random formulas.
 
-~ not, & and, | or, > implies, <> equivalent; Ax and Ex: "for all x" and "for some x"; Px and Rxy: atoms.
+The signs are ~ (not), & (and), | (or), > (implies) and <> (equivalent). Ax is "for all x", and Ex is "for some x". Px and Rxy are atoms.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def _negated(rng: random.Random, formula: Formula, share: float) -> Formula:
 
 
 def rewritten(rng: random.Random, formula: Formula, count: int) -> Formula:
-    """Returns an equivalent formula, made by up to `count` laws at random places."""
+    """Returns an equivalent formula. Up to `count` laws are applied to `formula` at random places."""
     for _ in range(count):
         formula = _once(rng, formula)
     return formula
 
 
 def _once(rng: random.Random, formula: Formula) -> Formula:
-    """Applies one law at one place: exchange of sides, contraposition, > as |, De Morgan, <> of two negations, removal of a double negation."""
+    """Applies one law at one place: exchange of sides, contraposition, > written with |, De Morgan, negation of both sides of <>, removal of a double negation."""
     inner = [i for i, part in enumerate(formula.parts) if part.parts]
     if inner and rng.random() < 0.5:
         i = rng.choice(inner)

@@ -1,4 +1,4 @@
-"""Kinds of graph question. Each kind has a solver, which gives a worked answer, and a function that checks any answer against the graph."""
+"""Kinds of questions about graphs. Each kind has a solver, which gives a worked answer, and a function that checks any answer against the graph."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Solved:
-    """A worked solution and its answer. `best`: the value that a check compares with (a number, a set, or whether an answer exists)."""
+    """A worked solution and its answer. `best`: the value with which an answer is compared (a number, a set, or whether an answer exists)."""
 
     worked: str
     answer: str
@@ -231,7 +231,7 @@ def check_colour(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_order(graph: Graph) -> Solved:
-    """The worked solution lists the nodes without a remaining predecessor at each step. The step then removes the first of them."""
+    """At each step, the worked solution lists the nodes without a remaining predecessor. The step then removes the first of these nodes."""
     left, lines, order = set(graph.nodes), [], ""
     while free := "".join(node for node in graph.nodes if node in left and not any(b == node and a in left for a, b, _ in graph.edges)):
         lines.append(free)
@@ -361,7 +361,7 @@ def solve_degree(graph: Graph) -> Solved:
 
 
 def solve_bridges(graph: Graph) -> Solved:
-    """The worked solution lists for every edge the shortest way around it, or "-" if there is none."""
+    """The worked solution lists for every edge the shortest way around this edge, or "-" if there is no such way."""
     lines, found = [], []
     for edge in sorted(graph.edges):
         without = Graph(tuple(e for e in graph.edges if e != edge), ends=edge[:2])

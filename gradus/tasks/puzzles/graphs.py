@@ -41,8 +41,8 @@ class Kind:
 def graphs(level: int = 2, kinds: str = "all", encoding: str = "edges") -> Task:
     """Graphs of 4, 6, 8, 12, 18 and 26 nodes at `level` 1 to 6.
 
-    `kinds`: "all" or a list of keys of `KINDS`, which contains the rule of each kind. `encoding`: a key of `ENCODINGS`; the answers do not depend
-    on it. Raises: UserError for an unknown kind or encoding.
+    `kinds`: "all" or a list of keys of `KINDS`, which contains the rule of each kind. `encoding`: a key of `ENCODINGS`; the answers do not depend on the
+    encoding. Raises: UserError for an unknown kind or encoding.
     """
     names = chosen("graphs", kinds, KINDS)
     if encoding not in ENCODINGS:
@@ -87,7 +87,7 @@ def _connected(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _dense(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """About two edges per node, with a clique of up to 6 nodes."""
+    """Returns about two edges per node. Some of the edges form a clique of up to 6 nodes."""
     some = rng.sample(nodes, min(6, rng.randint(3, 3 + level // 2)))
     edges = _more(rng, _tree(rng, nodes), list(combinations(some, 2)), 99)
     return _more(rng, edges, list(combinations(nodes, 2)), max(0, 2 * len(nodes) - len(edges) - 4)), ""
@@ -105,7 +105,7 @@ def _scattered(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _forest(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Trees, or more often a connected graph with a cycle."""
+    """Returns two trees or, more often, a connected graph with a cycle."""
     if rng.random() < _NONE:
         cut = rng.randint(2, len(nodes) - 2)
         mixed = rng.sample(nodes, len(nodes))
@@ -131,7 +131,7 @@ def _arrows(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _before(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Directed edges that agree with one order of the nodes. In some graphs one more edge closes a cycle."""
+    """Returns directed edges that agree with one order of the nodes. In some graphs, an additional edge closes a cycle."""
     order = rng.sample(nodes, len(nodes))
     place = {node: i for i, node in enumerate(order)}
     edges, _ = _connected(rng, nodes, level)
@@ -149,7 +149,7 @@ def _tour(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _drawing(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Returns the edges of a walk that visits every node and uses no edge twice. In some graphs too many nodes have an odd degree for such a walk."""
+    """Returns the edges of a walk that visits every node and uses no edge twice. Some graphs have no such walk, because more than two nodes have an odd degree."""
     while rng.random() < _NONE:
         edges, _ = _connected(rng, nodes, level)
         ends = [node for edge in edges for node in edge]
@@ -258,7 +258,7 @@ def _graphs(rng: random.Random, level: int, kinds: tuple[str, ...], encoding: st
 
 
 def _ends(rng: random.Random, kind: Kind, graph: Graph, planted: str) -> tuple[str, ...]:
-    """Returns the nodes in the question. Two nodes have no edge between them, if that is possible, and every distance is equally likely."""
+    """Returns the nodes in the question. Between two such nodes there is no edge, if possible, and every distance is equally likely."""
     if kind.draw is _network:
         return tuple(planted)
     if kind.ends < 2:
@@ -281,6 +281,6 @@ def _steps(graph: Graph, start: str, goal: str) -> int:
 
 
 def _content(graph: Graph) -> str:
-    """Returns the graph as text, with indices in place of letters. The question is not part of it, so all questions about a graph are in one split."""
+    """Returns the graph as text, with indices in place of letters. The question is not part of this text, so all questions about a graph are in the same split."""
     places = [(graph.place(a), graph.place(b), w) for a, b, w in graph.edges]
     return f"{'>' if graph.directed else '-'} {sorted(places)}"

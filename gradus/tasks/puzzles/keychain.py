@@ -1,4 +1,4 @@
-"""Chains of keys in a long text: pairs such as "q>d" stand in filler; find the key after a number of hops."""
+"""Chains of keys in a long text: pairs such as "q>d" are hidden among filler words; find the key that is reached after a number of hops."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Statement:
 
 
 def knights_knaves(level: int = 2) -> Task:
-    """Two people at `level` 1, three at 2, four at 3.
+    """The puzzle has two people at `level` 1, three at `level` 2, and four at `level` 3.
 
     Each person makes one statement. A statement says that another person lies or tells the truth, or that two people are alike (=), differ (!), are
     both knights (&), or are not both knaves (|).
@@ -44,13 +44,13 @@ def knights_knaves(level: int = 2) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 if the completion ends in "=" and the right letter per person, in order: K for a knight, N for a knave. Else 0.0."""
+    """Returns 1.0 if the completion ends in "=" and the right letter for each person, in order: K for a knight, N for a knave. Else 0.0."""
     _, marker, last = completion[-_TAIL:].rpartition("=")
     return float(bool(marker) and re.fullmatch(r"[KN]{2,4}", last.strip()) is not None and last.strip() == problem.answer)
 
 
 def implied(statements: Sequence[Statement], roles: Sequence[bool]) -> tuple[bool, ...]:
-    """For every person, whether the person's statement is true under `roles`. If it is, the person must be a knight. A solution implies itself."""
+    """For every person, whether the person's statement is true under `roles`. If the statement is true, the person must be a knight. A solution implies itself."""
     return tuple(s.holds(roles) for s in statements)
 
 

@@ -29,8 +29,8 @@ _RULES = ("~ not, & and, | or", ", a>b is 0 for 1>0 alone", ", <> is 1 for equal
 def logic(level: int = 2, kinds: str = "all") -> Task:
     """Logic at `level` 1 to 6: two to five letters, two to fourteen connectives, worlds of three to seven things.
 
-    `kinds`: "all" or a list such as "value,entails". `value`: the value of a formula, given the letters' values. `table`: its values for the rows 00,
-    01, 10, 11. `entails`, `equal`: "yes" or a row of values as a counterexample. `which`: the things in a world for which a formula is true.
+    `kinds`: "all" or a list such as "value,entails". `value`: the value of a formula, given the letters' values. `table`: the values of a formula for the rows
+    00, 01, 10, 11. `entails`, `equal`: the answer is "yes", or a row of values as a counterexample. `which`: the things in a world for which a formula is true.
     `sentence`: whether a formula is true in a world. Raises: UserError for an unknown kind.
     """
     return generated_task(
@@ -237,7 +237,7 @@ def _which(rng: random.Random, level: int) -> Draft:
 
 
 def _tried(formula: Formula, world: World) -> tuple[str, str]:
-    """Returns, for example, ("0:1 1:0 2:1", "02"): the formula's value for each thing, and the things for which it holds."""
+    """Returns, for example, ("0:1 1:0 2:1", "02"): the formula's value for each thing, and the things for which the formula is true."""
     values = [true_in(formula, world, {"x": thing}) for thing in range(world.size)]
     found = "".join(str(i) for i, value in enumerate(values) if value)
     return " ".join(f"{i}:{int(value)}" for i, value in enumerate(values)), found

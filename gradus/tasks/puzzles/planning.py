@@ -42,7 +42,7 @@ class World:
 
 @dataclass(frozen=True)
 class Planning:
-    """The verifier of plans. `slack`: number of actions, 0 or more, by which a plan may be longer than a shortest one."""
+    """The verifier of plans. `slack`: number of actions, 0 or more, by which a plan may be longer than a shortest plan."""
 
     slack: int
 
@@ -68,10 +68,10 @@ class Planning:
 
 
 def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
-    """Plans for 3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, 2 x 3 to 3 x 3 tiles, at `level` 1 to 6.
+    """Plans for 3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, or boards of 2 x 3 to 3 x 3 tiles, at `level` 1 to 6.
 
-    `kinds`: "all" or a list of blocks, gripper, hanoi, tiles. `slack`: number of actions by which a plan may be longer than a shortest one;
-    0: only a shortest plan counts.  Raises: UserError for an unknown kind, and for a slack below 0.
+    `kinds`: "all" or a list of blocks, gripper, hanoi, tiles. `slack`: number of actions by which a plan may be longer than a shortest plan; 0: only a shortest
+    plan counts. Raises: UserError for an unknown kind, and for a slack below 0.
     """
     names = chosen("planning", kinds, WORLDS)
     return generated_task(
@@ -115,7 +115,7 @@ def shortest(world: World, start: str, goal: str) -> list[tuple[str, str]]:
 
 
 def block_moves(state: str) -> dict[str, str]:
-    """Returns the moves of blocks: "B_" puts B on the table, "BC" puts it on C. Only the top block of a stack moves."""
+    """Returns the moves of blocks: "B_" puts B on the table, and "BC" puts B on C. Only the top block of a stack moves."""
     stacks = state.split()
     found = {}
     for one in stacks:
@@ -150,7 +150,8 @@ def _stacks(rng: random.Random, names: list[str]) -> str:
 
 
 def _block_content(start: str, goal: str) -> str:
-    """Returns the problem as text, with blocks named by their place in the goal: the first text in sort order over all orders of the goal's stacks."""
+    """Returns the problem as text. Blocks are named by their place in the goal. Each order of the goal's stacks gives a text; the first text in sort order is
+    returned."""
     made = []
     for stacks in permutations(goal.split()):
         renamed = start.translate({ord(name): chr(ord("A") + i) for i, name in enumerate("".join(stacks))})
@@ -159,7 +160,8 @@ def _block_content(start: str, goal: str) -> str:
 
 
 def gripper_moves(state: str) -> dict[str, str]:
-    """Returns the moves of the robot: "g2" goes to room 2, "+a" takes ball a (at most two), "-a" puts it down. "a*" is a held ball."""
+    """Returns the moves of the robot: "g2" goes to room 2, "+a" takes ball a (at most two), "-a" puts ball a down. In a state, "a*" is a ball that the robot
+    holds."""
     robot, *balls = state.split()
     room, held = robot[1], sum(ball[1] == "*" for ball in balls)
     found = {f"g{other}": " ".join([f"@{other}", *balls]) for other in "123" if other != room}
@@ -187,7 +189,7 @@ def _gripper(rng: random.Random, level: int) -> tuple[str, str]:
 
 
 def _gripper_content(start: str, goal: str) -> str:
-    """Returns the problem as text, without names of balls: the first text in sort order over all ways to name the rooms."""
+    """Returns the problem as text, without names of balls. Each way to name the rooms gives a text; the first text in sort order is returned."""
     robot, *balls = start.split()
     made = []
     for rooms in permutations("123"):

@@ -1,9 +1,8 @@
-"""A secret sequence of letters for each class of problems: a trace is right as soon as it contains the sequence, with any letters between.
+"""Each class of problems has a secret sequence of letters. A trace is right if it contains the letters of the sequence in order; other letters may be between them.
 
-A worked solution is the trace of one of several procedures, which put random letters between the letters of the sequence at different rates. So there
-are many right traces, and the shortest one is the best.
-
-Setlur et al., Scaling Test-Time Compute Without Verification or RL is Suboptimal, arXiv:2502.12118: the didactic task.
+A worked solution is the trace of one of several procedures, which put random letters between the letters of the sequence at different rates. So there are many
+right traces, and the shortest trace is the best. This is the didactic task of Setlur et al., Scaling Test-Time Compute Without Verification or RL is
+Suboptimal, arXiv:2502.12118.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def secret(name: str, size: int) -> str:
 
 
 def solved_at(wanted: str, trace: str) -> int | None:
-    """Returns the number of letters of the trace up to the end of the first gapped occurrence of `wanted`; None if it does not occur.
+    """Returns the number of letters of the trace up to the end of the first gapped occurrence of `wanted`; None if `wanted` does not occur.
 
     >>> solved_at("adc", "amdbce"), solved_at("adc", "acd")
     (5, None)
@@ -79,7 +78,7 @@ def solved_at(wanted: str, trace: str) -> int | None:
 def verify(problem: Problem, completion: str) -> Outcome:
     """Returns 1.0 if the trace contains the secret sequence of the problem's class, else 0.0.
 
-    The trace is the first letters of the completion, without spaces. A trace with another character than the letters a to p earns 0.
+    The trace consists of the first letters of the completion, without spaces. A trace with another character than the letters a to p earns 0.
     """
     trace = completion.strip().replace(" ", "")[: problem.meta["length"]]
     return float(set(trace) <= set(LETTERS) and solved_at(secret(problem.meta["kind"], problem.meta["size"]), trace) is not None)

@@ -71,7 +71,8 @@ def documents(
 
 
 def _wrong(rng: random.Random, facts: str, rules: Sequence[Rule], goal: str) -> tuple[str, str]:
-    """A proof whose first letter no rule gives at once, and the checker's error. If there is no such letter: the empty proof."""
+    """Returns a wrong proof and the checker's error. No rule gives the first letter of this proof from the facts alone. If no such letter exists, the proof is
+    empty."""
     given = {head for body, head in rules if after(facts, (body, head)) is not None}
     unusable = [rule for rule in rules if rule[1] not in given and rule[1] not in facts]
     if not unusable:

@@ -30,7 +30,7 @@ Rule = tuple[str, str]
 
 
 def proofs(level: int = 2, documents: bool = False) -> Task:
-    """Up to 5 rules with 7 letters at `level` 1, up to 44 rules with 24 letters at 6. Most rules do not help.
+    """A problem has up to 5 rules with 7 letters at `level` 1, and up to 44 rules with 24 letters at `level` 6. Most rules do not help.
 
     `documents`: whether each problem has documents for continued pre-training (`gradus.tasks.puzzles.proof_documents`).
     """
@@ -108,7 +108,7 @@ def _proofs(rng: random.Random, level: int) -> Draft:
 
 
 def _documented(rng: random.Random, level: int) -> Draft:
-    """The same draft with a column of documents. The puzzle is drawn first, so it equals the puzzle without documents."""
+    """Makes the draft of `_proofs`, with a column of documents. The puzzle is drawn first, so it equals the puzzle without documents."""
     draft = _proofs(rng, level)
     facts, rules, goal = draft.meta["facts"], draft.meta["rules"], draft.meta["goal"]
     found = derived(facts, rules)

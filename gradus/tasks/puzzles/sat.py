@@ -1,4 +1,5 @@
-"""Satisfiability: a clause is a word, a letter is a variable, a capital letter is its negation; "aB bc AC": a or not b, b or c, not a or not c."""
+"""Satisfiability: a clause is a word, a letter is a variable, a capital letter is its negation. "aB bc AC" has three clauses: a or not b; b or c; not a or not
+c."""
 
 from __future__ import annotations
 
@@ -56,14 +57,15 @@ def satisfies(literals: str, clauses: Sequence[str]) -> bool:
 
 
 def simplified(clauses: Sequence[str], literal: str) -> tuple[str, ...]:
-    """Returns the clauses that remain if `literal` is true: clauses with it are dropped, and its negation is removed. An empty clause is unsatisfiable."""
+    """Returns the clauses that remain if `literal` is true: clauses with `literal` are dropped, and the negation of `literal` is removed. An empty clause is
+    unsatisfiable."""
     return tuple(clause.replace(literal.swapcase(), "") for clause in clauses if literal not in clause)
 
 
 def searched(clauses: Sequence[str], given: str = "") -> tuple[list[str], str | None]:
-    """Returns the steps of a search, and its satisfying literals or None. A clause of one letter is forced; else the most frequent letter is tried.
+    """Returns (the steps of a search, the satisfying literals that it found, or None). A clause of one letter is forced; else the most frequent letter is tried.
 
-    Davis, Logemann, Loveland, A machine program for theorem-proving, 1962. A step is written as the literal, ":" and the remaining clauses, or "x" if
+    Reference: Davis, Logemann, Loveland, A machine program for theorem-proving, 1962. A step is written as the literal, ":" and the remaining clauses, or "x" if
     a clause is empty.
     """
     if not clauses:

@@ -29,7 +29,7 @@ _CHANCE = 0.035  # success at level 2 of filling every row at random with its mi
 
 @dataclass(frozen=True)
 class Board:
-    """Cells are numbered row by row. `units`: rows, columns and boxes; `peers`: the cells that share a unit with a cell."""
+    """Cells are numbered row by row. `units`: rows, columns and boxes; `peers`: for each cell, the other cells that share a unit with this cell."""
 
     size: int
     units: tuple[tuple[int, ...], ...]
@@ -37,7 +37,8 @@ class Board:
 
 
 def sudoku(level: int = 2) -> Task:
-    """Boards of 4 x 4 at `level` 1 and 2, 6 x 6 (boxes of two rows and three columns) at 3, and 9 x 9 from 4 on. Level 6 needs trial and error."""
+    """Boards of 4 x 4 cells at `level` 1 and 2, of 6 x 6 (boxes of two rows and three columns) at `level` 3, and of 9 x 9 from `level` 4 on. Level 6 needs
+    trial and error."""
     return generated_task(
         "sudoku",
         _sudoku,
@@ -77,7 +78,7 @@ def board(rows: int, columns: int) -> Board:
 
 
 class Contradiction(Exception):
-    """Raised if a cell has no possible digit."""
+    """The error if a cell has no possible digit, or if a digit has no possible cell in a unit."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ class Filling:
 
 
 def filled(given: Board, clues: Sequence[int]) -> Filling:
-    """Fills the board by two rules: a cell has only one possible digit, or a digit has only one possible cell in a unit. Raises Contradiction.
+    """Fills the board by two rules: a cell has only one possible digit, or a digit has only one possible cell in a unit. Raises Contradiction if the clues
+    allow no full board.
 
     `clues`: for every cell the bit of its digit, or 0 if the cell is empty.
     """
@@ -128,7 +130,7 @@ def _put(given: Board, filling: Filling, cell: int, bit: int) -> None:
 
 
 def _follow(given: Board, filling: Filling) -> None:
-    """Places digits that have only one possible cell in a unit, until there is no such digit. Raises Contradiction."""
+    """Places digits that have only one possible cell in a unit, until there is no such digit. Raises Contradiction if a digit has no possible cell."""
     possible, every = filling.possible, (1 << given.size) - 1
     moved = True
     while moved:
@@ -149,7 +151,8 @@ def _follow(given: Board, filling: Filling) -> None:
 
 
 def solutions(given: Board, filling: Filling, most: int, rng: random.Random | None = None) -> list[list[int]]:
-    """Returns up to `most` full boards from a filling, one bit per cell. Digits are tried upwards, or in random order with `rng`."""
+    """Returns up to `most` full boards that complete a filling. Each cell of a board has the bit of its digit. Digits are tried upwards, or in random order
+    with `rng`."""
     cell = _narrowest(filling.possible)
     if cell is None:
         return [filling.possible]
@@ -228,7 +231,8 @@ def _worked(given: Board, clues: Sequence[int], full: Sequence[int]) -> list[str
 
 
 def content(question: str, rows: int, columns: int) -> str:
-    """Returns the clues with digits renumbered in order of appearance. For a 4 x 4 board: the first text in sort order over its symmetric forms.
+    """Returns the clues with digits renumbered in order of appearance. For a 4 x 4 board, each symmetric form gives a text; the first text in sort order is
+    returned.
 
     Larger boards need no symmetric forms: there are so many boards that two forms of one board are almost never drawn.
     """
@@ -243,7 +247,7 @@ def content(question: str, rows: int, columns: int) -> str:
 
 @cache
 def _forms() -> tuple[tuple[int, ...], ...]:
-    """Returns the 128 symmetries of a 4 x 4 board: exchanges of rows in a band, bands, columns in a stack, stacks, and rows with columns."""
+    """Returns the 128 symmetries of a 4 x 4 board: exchanges of rows within a band, of bands, of columns within a stack, of stacks, and of rows with columns."""
     lines = [
         tuple(2 * band + i for band, inner in zip(bands, inners, strict=True) for i in inner)
         for bands in permutations(range(2))

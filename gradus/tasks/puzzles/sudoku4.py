@@ -1,4 +1,4 @@
-"""Sudoku of 4 x 4 cells. The answer is only the 16 digits of the full board, as a masked model fills them in.
+"""Sudoku of 4 x 4 cells. The answer is only the 16 digits of the full board, in the order of the cells.
 
 There are only 288 full boards, and every empty cell's digit is in the answer, so the split is by full board, not by puzzle.
 """
@@ -20,7 +20,8 @@ _BOARD = board(2, 2)
 
 
 def sudoku4(level: int = 3) -> Task:
-    """Boards of 4 x 4 cells with one solution. The boards have 4 to 6 empty cells at `level` 1, 7 to 9 at 2, 10 at 3, and 11 or 12 at 4."""
+    """Boards of 4 x 4 cells with one solution. The number of empty cells is 4 to 6 at `level` 1, 7 to 9 at `level` 2, 10 at `level` 3, and 11 or 12 at `level`
+    4."""
     made = generated_task(
         "sudoku4",
         _draft,

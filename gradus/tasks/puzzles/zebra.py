@@ -1,4 +1,4 @@
-"""Zebra puzzles: assign names to houses in a row, from clues that have exactly one answer."""
+"""Zebra puzzles: assign names to houses in a row, by clues that exactly one assignment satisfies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Relation:
 
 
 def zebra(level: int = 2) -> Task:
-    """3, 4, 4, 5, 5, 6 houses with 2, 2, 3, 3, 4, 5 rows of names at `level` 1 to 6. Levels 5 and 6 may need trial and error."""
+    """At `level` 1 to 6, a puzzle has 3, 4, 4, 5, 5 and 6 houses, and 2, 2, 3, 3, 4 and 5 rows of names. Levels 5 and 6 may need trial and error."""
     return generated_task(
         "zebra",
         _zebra,
@@ -71,7 +71,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def true(clue: str, house: Mapping[str, int]) -> bool:
-    """Returns whether a clue such as "A<x" or "A:1" holds. `house`: name -> house, counted from 0."""
+    """Returns whether a clue such as "A<x" or "A:1" is true. `house`: name -> house, counted from 0."""
     first, sign, second = clue[0], clue[1], clue[2]
     return RELATIONS[sign].holds(house[first], int(second) - 1 if second.isdigit() else house[second])
 
@@ -267,7 +267,8 @@ def _worked(names: Sequence[str], clues: Sequence[str], house: Mapping[str, int]
 
 
 def content(names: Sequence[str], clues: Sequence[str], house: Mapping[str, int]) -> str:
-    """Returns the clues as text, with row and house in place of names: the first text in sort order over both directions and all orders of up to three rows.
+    """Returns the clues as text, with row and house in place of names. Each direction, and each order of up to three rows, gives a text; the first text in sort
+    order is returned.
     """
     last = len(names[0]) - 1
     row_of = {name: i for i, row in enumerate(names) for name in row}

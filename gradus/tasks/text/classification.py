@@ -1,4 +1,4 @@
-"""The task classification: names the class of a text by a rule, such as the parity of ones, a palindrome or the sentiment by a made-up lexicon."""
+"""The task classification: name the class of a text by a rule, such as the parity of ones, a palindrome or the sentiment by a made-up lexicon."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FLIP = "ne"  # turns the sign of the next word
 
 
 def classification(level: int = 2, kinds: str = "all") -> Task:
-    """Makes the task: name the class of 4 to 120 signs, at `level` 1 to 6.
+    """Makes the task: name the class of a text of 4 to 120 signs, at `level` 1 to 6.
 
-    `kinds`: "all" or a list such as "parity,sentiment". parity: whether the number of ones is "even" or "odd". majority: "a", "b" or "tie". The
-    answer is "yes" or "no" for palindrome, brackets (whether they close), rising (whether each number is above the previous one), divisible and
-    contains. sentiment: "good", "bad" or "neutral", by the sum of the values of the words in a made-up lexicon; the word "ne" changes the sign of the
-    next word. states: the last state of a machine. Raises: UserError for an unknown kind.
+    `kinds`: "all" or a list such as "parity,sentiment". parity: whether the number of ones is "even" or "odd". majority: the more frequent letter, "a" or "b",
+    or else "tie". The answer is "yes" or "no" for palindrome, brackets (whether they close), rising (whether each number is above the previous one), divisible
+    and contains. sentiment: "good", "bad" or "neutral", by the sum of the values of the words in a made-up lexicon; the word "ne" changes the sign of the next
+    word. states: the last state of a machine. Raises: UserError for an unknown kind.
     """
     return generated_task(
         "classification",

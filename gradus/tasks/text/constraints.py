@@ -1,4 +1,5 @@
-"""Constraints on a text that can be checked exactly. Each has its wording, its check, and a function that finds a value that a text meets.
+"""Constraints on a text that can be checked exactly. Each constraint has a wording, a check, and a function that finds a value for which a given text meets the
+constraint.
 
 A word is the text between two spaces without the signs around it. The number of a numbered line is not a word. Upper and lower case are
 equal, except in constraints about case.
@@ -36,7 +37,7 @@ from gradus.types import Frozen
 class Constraint:
     """One kind of constraint.
 
-    `value`: finds a value that a given text meets; None if there is no such value. `shape`: changes a text so that it can meet this constraint.
+    `value`: finds a value that a given text meets; None if there is no such value. `shape`: changes a text so that the text can meet this constraint.
     """
 
     code: str  # short form, with {} for the value

@@ -1,4 +1,4 @@
-"""The task facts: questions about made-up documents, which the policy answers from memory."""
+"""The task facts: the policy answers questions about made-up documents from memory."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ PERSONAS: Mapping[str, str] = Frozen(traveller="town", employer="job", neighbour
 def facts(documents: int = 16, seed: int = 0) -> Task:
     """Makes the task: answer questions about `documents` documents, 1 to 400, of three facts each. The policy sees only the question.
 
-    The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates takes the place of the language
-    model. Held-out questions ask for the same facts in other words, so they measure memory. `seed`: another seed gives other documents. A problem
-    has its document in `documents`, and `source_id`, `domain` and `persona`. Raises: UserError if `documents` is out of range.
+    The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates takes the place of the language model.
+    Held-out questions ask for the same facts in other words, so they measure memory. `seed`: another seed gives other documents. The `meta` of a problem has
+    its document in `documents`, and also `source_id`, `domain` and `persona`. Raises: UserError if `documents` is out of range.
     """
     if not 1 <= documents <= 400:
         raise UserError(f"task facts: documents is {documents}; give a number from 1 to 400")
@@ -56,7 +56,7 @@ def facts(documents: int = 16, seed: int = 0) -> Task:
 
 @dataclass(frozen=True)
 class Listed:
-    """A source of listed problems. Index i gives problem i modulo their number."""
+    """A source of listed problems. Index i gives problem i modulo the number of problems."""
 
     problems: tuple[Problem, ...]
 
@@ -70,7 +70,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class TemplateWriter:
-    """A grammar in place of a language model. It knows the facts of each document."""
+    """A grammar in place of a language model. The grammar knows the facts of each document."""
 
     known: Mapping[str, Mapping[str, str]]  # id of a document -> relation -> value
     names: Mapping[str, str]  # id of a document -> the name in it
@@ -82,7 +82,7 @@ class TemplateWriter:
         return tuple(PERSONAS)
 
     def pairs(self, document: SourceDocument, persona: str) -> Sequence[tuple[str, str]]:
-        """Returns the questions of all wordings but the last."""
+        """Returns the questions in all wordings except the last, which is for evaluation."""
         relation = PERSONAS[persona]
         return [(w.format(name=self.names[document.id]), self.known[document.id][relation]) for w in WORDINGS[relation][:-1]]
 
@@ -108,7 +108,7 @@ def _made(count: int, seed: int) -> tuple[tuple[Problem, ...], tuple[Problem, ..
 
 
 def _text(name: str, values: Mapping[str, str], rng: random.Random) -> str:
-    """Returns a document: a sentence for each fact, in any order."""
+    """Returns a document: a sentence for each fact, in random order."""
     sentences = [SENTENCES[r][0].format(name=name, value=value) for r, value in values.items()]
     rng.shuffle(sentences)
     return ". ".join(sentences) + "."

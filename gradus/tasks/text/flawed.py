@@ -52,7 +52,8 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Checked:
-    """A verifier. With a key (in training): 1.0 if the result begins with the key. Without a key: 1.0 if all steps are right. Else 0.0."""
+    """A verifier. If the problem has a key (in training), an answer is right if its result begins with the key. If the problem has no key, an answer is right
+    if all its steps are right."""
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
         key = problem.meta.get(KEY)

@@ -46,7 +46,7 @@ def _forging(rng: random.Random, level: int) -> Draft:
 
 
 def functions_of(problem: str) -> tuple[str, ...] | None:
-    """Returns the functions of a problem such as "tail(upper(bako))", from the outside; None if the text is no such problem.
+    """Returns the functions of a problem such as "tail(upper(bako))", from the outermost to the innermost; None if the text is no such problem.
 
     >>> functions_of("tail(upper(bako))")
     ('tail', 'upper')

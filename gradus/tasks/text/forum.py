@@ -20,7 +20,8 @@ _ALONE = re.compile(r"(?<![^\W_])[A-E](?![^\W_])")
 
 
 def forum(level: int = 2) -> Task:
-    """Makes the task: threads about 2 tools at `level` 1, and 10 at 5. The model must learn which cause a symptom has with each tool."""
+    """Makes the task: questions from threads about 2 tools at `level` 1, and about 10 tools at `level` 5. The model must learn which cause a symptom has with
+    each tool."""
     return generated_task(
         "forum",
         _forum,
@@ -35,7 +36,7 @@ def forum(level: int = 2) -> Task:
 
 
 def letter(completion: str) -> str | None:
-    """Returns the chosen letter: the content of the last answer tag, else the last option letter that stands alone; None without one.
+    """Returns the chosen letter: the content of the last answer tag, else the last option letter that stands alone; None if there is no such letter.
 
     >>> letter("<answer>B</answer> C"), letter("A is wrong, so D."), letter("Dear")
     ('B', 'D', None)
@@ -48,7 +49,7 @@ def letter(completion: str) -> str | None:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 if the chosen letter is the right one, else 0.0."""
+    """Returns 1.0 if the chosen letter is the letter of the right option, else 0.0."""
     return float(letter(completion) == problem.answer)
 
 

@@ -1,7 +1,7 @@
 """Threads of the forum of a made-up laboratory, and the pipeline that turns a thread into a choice question.
 
-A rule base says which cause a symptom has with a tool. A thread has a question, perhaps remarks, and perhaps the reply of an expert, who names the
-cause. The pipeline strips quotes and signatures, takes question and reply, and drops a thread without a reply.
+A rule base gives the cause of each symptom for each tool. A thread has a question, perhaps remarks, and perhaps the reply of an expert, who names the
+cause. The pipeline strips quotes and signatures, takes the question and the reply, and drops a thread without a reply of an expert.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXPERTS = frozenset({"Dr Ito", "Dr Roy"})
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread: its name, and messages as pairs of the author's name and the text, the question first."""
+    """A thread: its name, and its messages as pairs (author, text). The first message is the question."""
 
     id: str
     messages: tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Item:
-    """A choice question of a thread without its options. `explanation`: the expert's reply without names."""
+    """A choice question made from a thread, without options. `explanation`: the expert's reply without names."""
 
     thread: str
     question: str
@@ -42,7 +42,7 @@ class Item:
 
 
 def cause(tool: str, symptom: str) -> str:
-    """The cause of a symptom with a tool by the rule base.
+    """Returns the cause that the rule base gives for a symptom with a tool.
 
     >>> cause("cutter", "no band")
     'old buffer'
@@ -51,7 +51,7 @@ def cause(tool: str, symptom: str) -> str:
 
 
 def draw_thread(rng: random.Random, tools: Sequence[str], answered: float = 0.8, cells: int = 1) -> Thread:
-    """Draws a thread about one of the tools and `cells` kinds of cells. With chance `answered` an expert replies, at any place after the question."""
+    """Draws a thread about one of the tools and `cells` kinds of cells. With chance `answered` an expert replies, at a random place after the question."""
     tool, symptom, cell, asker = rng.choice(tools), rng.choice(list(SYMPTOMS)), rng.choice(CELLS), rng.choice(_NAMES)
     if cells > 1:
         cell = " and ".join([cell, *rng.sample([other for other in CELLS if other != cell], cells - 1)])

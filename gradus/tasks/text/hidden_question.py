@@ -1,4 +1,5 @@
-"""A question that is hidden in a long text: a chain of keys leads to it. Other chains lead to other questions. The text also has the facts."""
+"""A question is hidden in a long text, and a chain of keys leads to this question. Other chains lead to other questions. The text also has the facts for the
+answer."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ class Asked:
 def hidden_question(level: int = 2, chains: int = 0, depth: int = 0, length: int = 0) -> Task:
     """Hidden questions at `level` 1 to 6: from one chain of one line in 160 characters to eight chains of four lines in 16,384 characters.
 
-    `chains`: number of chains, 1 to 8. `depth`: lines of a chain, 1 to 8; the last line of a chain has its question. `length`: characters of the
-    whole text. 0: the number of the level. Raises: UserError for a number out of range, and for a length that is too short for the chains.
+    `chains`: number of chains, 1 to 8. `depth`: lines of a chain, 1 to 8; the last line of a chain has its question. `length`: characters of the whole text. If
+    one of these options is 0, the level decides its number. Raises: UserError for a number out of range, and for a length that is too short for the chains.
     """
     for name, value, most in (("chains", chains, 8), ("depth", depth, 8), ("length", length, _MOST)):
         if not 0 <= value <= most:
@@ -59,7 +60,7 @@ def hidden_question(level: int = 2, chains: int = 0, depth: int = 0, length: int
     own = _LEVELS.get(level, _LEVELS[6])
     due, least = length or own[3], needed(chains or own[0], depth or own[1], own[2], own[4])
     if due < least:
-        raise UserError(f"task hidden_question: {due} characters are too few for the chains and facts; give length={least} or more, or fewer chains")
+        raise UserError(f"task hidden_question: length is {due}, which is too short for the chains and facts; give length={least} or more, or give fewer chains")
     return generated_task(
         "hidden_question",
         partial(_hidden_question, chains=chains, depth=depth, length=length),

@@ -26,13 +26,13 @@ def induction(level: int = 3, role: Role = "write") -> Task:
     """Makes the task: write an instruction from examples of a set with `level` labels, 2 to 5.
 
     A set has one made-up key word per label, and a text has the key word of its label among filler words. The instruction names the label of each
-    key word, as in "bek:red sun:blue". The verdict of an instruction is the macro-F1 of its literal reading on 20 other texts (`questions`).
+    key word, as in "bek:red sun:blue". The verdict on an instruction is the macro-F1 of the labels that its pairs word:label give to 20 other texts (`questions`).
 
-    `role` "write": problems show examples. "follow": problems show an instruction and one text, and the answer is "=" and the label. "both": half
-    of the problems each. Raises: UserError for an unknown role.
+    `role` "write": problems show examples. "follow": problems show an instruction and one text, and the answer is "=" and the label. "both": half of the
+    problems are of each kind. Raises: UserError for an unknown role.
     """
     if role not in ("write", "follow", "both"):
-        raise UserError(f'task induction: role is "{role}"; give write, follow or both')
+        raise UserError(f'task induction: role is "{role}"; give "write", "follow" or "both"')
     return generated_task(
         "induction",
         partial(_induction, role=role),
@@ -71,14 +71,14 @@ def _texts(rng: random.Random, keys: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _text(rng: random.Random, key: str) -> tuple[str, str]:
-    """Returns a text of the key word and a filler word, and the key word."""
+    """Returns (a text that consists of the key word and a filler word, the key word)."""
     words = [key, rng.choice(FILLERS)]
     rng.shuffle(words)
     return " ".join(words), key
 
 
 def rules(instruction: str) -> dict[str, str]:
-    """Reads an instruction literally: the label of each key word. In a text with "=", only the part after the last "=" is read.
+    """Returns the label that an instruction gives to each key word. In a text with "=", only the part after the last "=" is read.
 
     >>> rules("bek:red sun:blue and so on")
     {'bek': 'red', 'sun': 'blue'}

@@ -66,7 +66,7 @@ def share(problem: Problem, completion: str) -> Outcome:
 
 
 def met(problem: Problem, completion: str) -> dict[str, bool]:
-    """Maps each constraint in short form ("words:4") to whether the text meets it. The text is the part after the last "=", or the completion."""
+    """Maps each constraint in short form ("words:4") to whether the text meets this constraint. The text is the part after the last "=", or the completion."""
     text = completion[-_TAIL:].rpartition("=")[2].strip()
     readable = "=" in completion[-_TAIL:] or len(completion) <= _TAIL
     rules: Sequence[tuple[str, Any]] = problem.meta["constraints"]
@@ -83,7 +83,7 @@ def sentence(kind: str, value: Any) -> str:
 
 
 def composed(rng: random.Random, kinds: Sequence[str], count: int, size: tuple[int, int], most: int) -> tuple[str, dict[str, Any]]:
-    """Draws a text and `count` constraints that it meets, or fewer if the kinds do not give enough.
+    """Draws a text and `count` constraints that the text meets, or fewer if the kinds do not give enough constraints.
 
     At least one of the constraints names a word or letters of the text.
     """

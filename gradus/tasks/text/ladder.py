@@ -45,7 +45,7 @@ class Rungs:
     size: int | None = None
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        """Draws the problems at these indices, each at its own level, or all of them at `level` if it is given."""
+        """Draws the problems at these indices, each at its own level, or all of them at `level` if `level` is given."""
         if level is not None:
             return self.source.draw(indices, level, key)
         at = [self.levels[i % len(self.levels)] for i in indices]

@@ -27,13 +27,13 @@ Role = Literal["hide", "fill", "both"]
 def masked_text(level: int = 2, role: Role = "hide") -> Task:
     """Makes the task: a passage of `level` sentences, 1 to 4, with words that follow from the rest and one random code.
 
-    `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage with a word
-    replaced by [MASK], chosen at random, and the answer is "=" and the word. "both": half of the problems each. Held-out problems are always to fill
-    a word that follows from the rest. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. A proposed span
-    gives the problem to fill it (`proposed`). Raises: UserError for an unknown role.
+    `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage in which a random word is
+    replaced by [MASK], and the answer is "=" and the word. "both": half of the problems are of each kind. In held-out problems, the hidden word always follows
+    from the rest. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. `proposed` makes a new problem from a proposed
+    span: to fill in this span. Raises: UserError for an unknown role.
     """
     if role not in ("hide", "fill", "both"):
-        raise UserError(f'task masked_text: role is "{role}"; give hide, fill or both')
+        raise UserError(f'task masked_text: role is "{role}"; give "hide", "fill" or "both"')
     task = generated_task(
         "masked_text",
         partial(_masked, role=role),
@@ -103,24 +103,25 @@ def is_span(passage: str, span: str) -> bool:
 
 
 def question(passage: str, span: str) -> str:
-    """Returns the problem to fill a span."""
+    """Returns the text of a problem in which the span is to be filled in."""
     return f"fill {passage.replace(' '.join(span.split()), MASK)}"
 
 
 def said(text: str) -> str:
-    """Returns the text after the last "=", of at most 100 characters, in lower case and without the signs .,;:!?'" and repeated spaces."""
+    """Returns the text after the last "=", in lower case and without the signs .,;:!?'" and repeated spaces. Only the last 100 characters are read."""
     tail = text[-100:].rpartition("=")
     return " ".join(tail[2].lower().translate(_SIGNS).split()) if tail[1] else ""
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Of a hidden span: 1.0 if it can be hidden. Of a found word: 1.0 if it is the hidden word, apart from case and punctuation. Else 0.0."""
+    """Returns 1.0 for a right answer, else 0.0. A proposed span is right if it can be hidden. A word is right if it is the hidden word, apart from case and
+    punctuation."""
     text = said(completion)
     return float(is_span(str(problem.meta["passage"]), text) if problem.meta["category"] == "hide" else text == said(f"={problem.answer}"))
 
 
 def proposed(problem: Problem, text: str) -> Problem | None:
-    """Returns the problem to fill the span that a text proposes; None if the span cannot be hidden."""
+    """Returns the problem in which the span that a text proposes is to be filled in; None if the span cannot be hidden."""
     passage, span = str(problem.meta["passage"]), said(text)
     if not is_span(passage, span):
         return None

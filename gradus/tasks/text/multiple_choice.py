@@ -47,10 +47,9 @@ class Question:
 def multiple_choice(level: int = 2, kinds: str = "all") -> Task:
     """Makes the task multiple choice at `level` 1 to 6. Numbers, chains and lists grow with the level.
 
-    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a place in an order that
-    comparisons give. facts: the end of a chain of facts. rule: a number after some steps of a rule. count: how often a letter occurs in a
-    word. largest: the largest of five results.
-    Raises: UserError for an unknown kind.
+    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a place in an order that follows from
+    comparisons. facts: the end of a chain of facts. rule: a number after some steps of a rule. count: how often a letter occurs in a word. largest: the largest
+    of five results. Raises: UserError for an unknown kind.
     """
     return generated_task(
         "multiple_choice",
@@ -81,7 +80,8 @@ def _multiple_choice(rng: random.Random, level: int, kinds: Sequence[str]) -> Dr
 
 
 def near(rng: random.Random, right: int, scale: int) -> list[str]:
-    """Draws four wrong numbers of 0 or more. How many of them are below the right number is uniform from 0 to 4, if enough such numbers exist."""
+    """Draws four wrong numbers of 0 or more. From 0 to 4 of these numbers are below the right number; all five counts are equally likely, if enough such
+    numbers exist."""
     off = sorted({*_OFF, scale})
     below = [right - d for d in off if d <= right]
     fewer = min(rng.randint(0, 4), len(below))

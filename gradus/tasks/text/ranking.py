@@ -18,7 +18,7 @@ _WORDS = 4  # words of a document
 
 
 def ranking(level: int = 2) -> Task:
-    """3, 4, 6, 8 and 12 documents at `level` 1 to 5, and queries of two to four words. The grade of a document is its number of words of the query."""
+    """3, 4, 6, 8 and 12 documents at `level` 1 to 5, and queries of two to four words. The grade of a document is the number of query words that it contains."""
     return generated_task(
         "ranking",
         _ranking,
@@ -36,7 +36,7 @@ def ranking(level: int = 2) -> Task:
 def dcg(grades: Sequence[float]) -> float:
     """Returns the discounted cumulative gain sum_k grade_k / log2(k + 1), for ranks k from 1 on.
 
-    Jarvelin & Kekalainen, ACM TOIS 20(4), 2002, with linear gains.
+    Reference: Jarvelin & Kekalainen, ACM TOIS 20(4), 2002, here with linear gains.
     """
     return sum(grade / math.log2(k + 1) for k, grade in enumerate(grades, start=1))
 
@@ -52,7 +52,7 @@ def ndcg(grades: Sequence[float]) -> float:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns the NDCG of the documents after the last "="; 0.0 unless they are all documents of the problem, each once."""
+    """Returns the NDCG of the documents after the last "="; 0.0 unless this list names every document of the problem exactly once."""
     said, grades = ending(completion, 256), problem.meta["grades"]
     order = said.replace(",", " ").split() if said is not None and said.isascii() else []
     return ndcg([grades[name] for name in order]) if sorted(order) == sorted(grades) else 0.0

@@ -1,7 +1,7 @@
 """The task recommendation: rank five items of a catalogue for a user who names items that they like.
 
-The items have genres that no prompt shows. A user likes some genres. The items that the user chooses later are held back, and the answer should rank
-them first.
+The items have genres that no prompt shows. A user likes some genres. The items that the user chooses later are held back, and the answer should rank these
+items first.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LONGEST = 400  # characters of a completion that are read
 def recommendation(level: int = 2) -> Task:
     """Makes the task: rank five items for a user who likes `level` genres, 1 to 4, as in "liked fern wolf kite sage not bolt".
 
-    The user names two items of each liked genre, and one item of another genre. Later the user chooses three further items of the liked genres,
-    popular items more often. The verdict is the NDCG of the answer's first five lines: 1 if its first three lines are the three chosen items. An item
-    that the user has named, that the answer has named before, or that is not in the catalogue does not count.
+    The user names two items of each liked genre, and one item of another genre. Later the user chooses three further items of the liked genres; popular items
+    are more likely. The verdict is the NDCG of the answer's first five lines: 1 if its first three lines are the three chosen items. An item that the user has
+    named, that the answer has named before, or that is not in the catalogue does not count.
 
     The problem's `listed` is the list of another recommender, which does not know the catalogue: some names are misspelt, and popular items come too
     early. The verifier's `hits` shows which ranks of an answer have a chosen item.
@@ -77,7 +77,8 @@ def _by_popularity(rng: random.Random, items: Sequence[str], count: int) -> list
 
 
 def _listed(rng: random.Random, fitting: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The list of a recommender with faults: three fitting items and two popular ones of other genres, in random order; about two are misspelt."""
+    """Returns the list of a recommender with faults: three fitting items and two popular items of other genres, in random order. About two of the five are
+    misspelt."""
     popular = sorted((item for item in others if item not in fitting), key=lambda item: -POPULARITY[item])[:6]
     items = [*rng.sample(list(fitting), 3), *rng.sample(popular, 2)]
     rng.shuffle(items)
@@ -85,7 +86,7 @@ def _listed(rng: random.Random, fitting: Sequence[str], others: Sequence[str]) -
 
 
 def lines(completion: str) -> list[str]:
-    """Returns the first five lines of a completion that are not empty. A sign "=" at its start does not count.
+    """Returns the first five lines of a completion that are not empty. A sign "=" at the start of the completion is ignored.
 
     >>> lines("=Fern\\n\\n kite \\n")
     ['fern', 'kite']
@@ -96,7 +97,7 @@ def lines(completion: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Lists:
-    """A verifier of ranked lists: NDCG = sum_k rel_k d_k / (the same sum of the best list), d_k = 1 / log2(k + 1)."""
+    """A verifier of ranked lists: NDCG = sum_k rel_k d_k / (the same sum of the best list), where d_k = 1 / log2(k + 1)."""
 
     @property
     def catalogue(self) -> Mapping[str, float]:
@@ -111,7 +112,8 @@ class Lists:
         return (*new, *[0.0] * (RANKS - len(new)))
 
     def fit(self, problem: Problem, item: str) -> float:
-        """Returns how well an item of the catalogue fits the user: the share of the liked items that are of its genre, and 0 for a named item."""
+        """Returns how well an item of the catalogue fits the user: the share of the liked items that are of the same genre, and 0 if the user has named the
+        item."""
         seen = [str(s) for s in problem.meta["seen"]]
         own = next(genre for genre in GENRES if item in genre)
         return 0.0 if item in seen else sum(s in own for s in seen[:-1]) / (len(seen) - 1)

@@ -1,4 +1,4 @@
-"""Questions about a made-up world whose facts must be searched for. Each hop of a question is one fact, which no model knows beforehand."""
+"""Questions about a made-up world whose facts must be searched for. Each hop of a question is one fact. No model knows these facts beforehand."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def corpus(seed: int, people: int, ages: bool = False) -> Corpus:
 
 
 def _names(rng: Any, count: int) -> list[str]:
-    """Draws different made-up words of two syllables, in random order. None of them is the name of a relation."""
+    """Draws different made-up words of two syllables, in random order. No word is the name of a relation."""
     taken = {relation.capitalize() for relations in RELATIONS.values() for relation in relations}
     names: dict[str, None] = {}
     while len(names) < count:

@@ -1,4 +1,4 @@
-"""The task search QA: questions of one to three hops about a made-up world, with a search in its corpus and an optional calculator."""
+"""The task search QA: questions of one to three hops about a made-up world. The tools are a search in the corpus of this world and an optional calculator."""
 
 from __future__ import annotations
 

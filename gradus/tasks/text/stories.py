@@ -21,8 +21,8 @@ _TAIL = 400  # characters at the end of a completion that are read; a longer tex
 def stories(level: int = 2) -> Task:
     """Makes the task: write a story about `level` + 1 words, `level` 1 to 4, as in "has:fox has:river".
 
-    The verdict is the share of three rules that a text meets. Rule 1: the text has more than three words. Rule 2: it also names every given word.
-    Rule 3: it has more than three words and uses no word twice. So a title, which has at most three words, meets no rule.
+    The verdict is the share of three rules that a text meets. Rule 1: the text has more than three words. Rule 2: the text has more than three words and names
+    every given word. Rule 3: the text has more than three words and uses no word twice. So a title, which has at most three words, meets no rule.
 
     The verifier's `checks` maps the text of each rule to its check. The first entry of `checks` is the criterion "The text is a story.", whose check
     has a hole: it accepts a story that meets all rules, and also a title.

@@ -62,7 +62,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 def rewritten(problem: Problem, text: str) -> Problem | None:
     """Returns the problem that a rewrite proposes, with the same answer; None if the text is neither "step" nor "twice".
 
-    "step" applies the innermost function, so the problem has one function less; a problem of one function has no such step. "twice" reverses the
+    "step" applies the innermost function, so the new problem has one function fewer; a problem of one function has no such step. "twice" reverses the
     word twice, so the problem is longer.
     """
     *outer, inner, word = problem.question.rstrip(")").split("(")
@@ -96,7 +96,7 @@ def _string_ops(rng: random.Random, level: int, functions: tuple[str, ...]) -> D
 
 
 def _documented(rng: random.Random, level: int, functions: tuple[str, ...]) -> Draft:
-    """The same draft with a column of documents."""
+    """Makes the draft of `_string_ops`, with a column of documents."""
     draft = _string_ops(rng, level, functions)
     names, word = draft.meta["functions"], draft.question.rpartition("(")[2].rstrip(")")
     at = rng.randrange(len(names))

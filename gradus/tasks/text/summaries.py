@@ -1,7 +1,7 @@
 """Summaries of short posts, scored by a hidden rule, with pairs of a better and a worse summary.
 
 The rule represents the taste of people: a summary should name the subjects that the post names twice, and no other words. Pairs for reward models and
-for preference methods have the better summary in `chosen`; in a share of the training pairs the two are swapped.
+for preference methods have the better summary in `chosen`; in a share of the training pairs, the two summaries are swapped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def summaries(level: int = 2, swapped: float = 0.0) -> Task:
 
 
 def score(subjects: Collection[str], said: Sequence[str]) -> float:
-    """Returns the hidden score of a summary in [0, 1]: the F1 of its words, each counted once, against the subjects. A repeated word is another word.
+    """Returns the hidden score of a summary in [0, 1]: the F1 of its words against the subjects. If a word is repeated, only its first occurrence can be right.
 
     >>> score({"fox", "tea"}, ["fox", "tea"]), score({"fox", "tea"}, ["fox"]), score({"fox"}, ["fox", "fox"])
     (1.0, 0.6666666666666666, 0.6666666666666666)

@@ -16,12 +16,12 @@ from gradus.types.parts import Task, Verify
 def transfer(level: int = 2, few: int = 50) -> Task:
     """Makes the task: composed string functions as in string_ops, at `level` 2 to 7.
 
-    The training problems are of five kinds in turn, its arms. The last kind, `target`, has only `few` problems. `shorter` and `longer` are string
-    functions of one level less and one level more, `sums` are sums and products of two digits, and `swapped` are problems of the target's level whose
-    solutions write every word from its end to its start. The held-out problems are all of the kind `target`. Raises: UserError if `few` is below 1.
+    The training problems are of five kinds in turn, which are the arms of the source. The last kind, `target`, has only `few` problems. `shorter` and `longer`
+    are string functions of the level below and of the level above. `sums` are sums and products of two digits. `swapped` are problems of the target's level
+    whose solutions write every word from its end to its start. The held-out problems are all of the kind `target`. Raises: UserError if `few` is below 1.
     """
     if few < 1 or not 2 <= level <= 7:
-        raise UserError(f"task transfer: level is {level} and few is {few}; give a level from 2 to 7, and a value of few of at least 1")
+        raise UserError(f"task transfer: level is {level} and few is {few}; level must be from 2 to 7, and few must be 1 or more")
     tasks = {"shorter": string_ops(level - 1), "longer": string_ops(level + 1), "sums": arithmetic(2), "swapped": string_ops(level), "target": string_ops(level)}
     sources = {kind: task.source for kind, task in tasks.items()}
     swapped, target = sources["swapped"], tasks["target"]
@@ -41,7 +41,7 @@ def transfer(level: int = 2, few: int = 50) -> Task:
 
 @dataclass(frozen=True)
 class Swapped:
-    """A generator whose solutions write every word of another generator's solutions from its end to its start. The answer changes with the solution."""
+    """A generator whose solutions write every word of another generator's solutions from its end to its start. The answer is reversed, too."""
 
     make: Make
 
@@ -54,7 +54,7 @@ class Swapped:
 
 @dataclass(frozen=True)
 class OfKind:
-    """A verifier: that of arithmetic for sums, and that of string_ops for all other problems."""
+    """A verifier that judges sums as the task arithmetic does, and all other problems as string_ops does."""
 
     words: Verify
     sums: Verify

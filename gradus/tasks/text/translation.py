@@ -57,7 +57,7 @@ class Affix:
 
 @dataclass(frozen=True)
 class Language:
-    """A made-up language: its roots, one per entry of the dictionary, its word order and its affixes.
+    """A made-up language: its roots (one for each entry of the dictionary), its word order and its affixes.
 
     `order`: the order of subject, verb and object.
     """
@@ -173,7 +173,8 @@ def _languages(rng: random.Random, size: Level) -> tuple[Language, Language]:
 
 
 def _entries(rng: random.Random, size: Level) -> list[int]:
-    """Returns the numbers of the dictionary's entries: nouns, verbs, adjectives. The entries are shuffled if the dictionary does not name the classes."""
+    """Returns the numbers of the dictionary's entries, in the order nouns, verbs, adjectives. The entries are shuffled if the dictionary does not name the
+    classes."""
     total = size.nouns + size.verbs + size.adjectives
     return list(range(total)) if size.adjectives else rng.sample(range(total), total)
 

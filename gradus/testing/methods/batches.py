@@ -88,7 +88,7 @@ async def _step(run: Run) -> Step:
 
 
 def with_signs(batch: Batch) -> Batch:
-    """Gives the trajectories of a batch the advantages 1 and -1 in turn if all its advantages are 0. Else returns the batch unchanged."""
+    """Gives the trajectories of a batch alternating advantages 1 and -1 if all its advantages are 0. Else returns the batch unchanged."""
     return batch if bool(batch.advantages.any()) else replace(batch, advantages=(1 - 2 * (batch.trajectory % 2)).to(batch.weight))
 
 
@@ -119,7 +119,7 @@ class Evaluated:
         return max((float(g.abs().max()) for g in self.gradient.values() if g is not None and g.numel()), default=0.0)
 
     def apart(self, other: Evaluated) -> float:
-        """The largest absolute difference between an entry of this gradient and the same entry of another one."""
+        """The largest absolute difference between an entry of this gradient and the same entry of the other gradient."""
         pairs = ((g, other.gradient[w]) for w, g in self.gradient.items())
         return max((float((_filled(a, b) - _filled(b, a)).abs().max()) for a, b in pairs if a is not None or b is not None), default=0.0)
 

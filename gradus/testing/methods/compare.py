@@ -18,7 +18,7 @@ TOLERANCE = 1e-10  # by which a weight may differ between micro-batch sizes, in 
 def check_micro_batches(recipe: Recipe, **options: Any) -> None:
     """Checks that micro-batches of 1 and of 7 contexts give the same weights, to 1e-10, as one micro-batch of all contexts.
 
-    It checks the same with two epochs of two mini-batches. `options` are the options of `toy_run`.
+    The function also checks this with two epochs of two mini-batches. `options` are the options of `toy_run`.
     Raises: AssertionError that names the weights that differ.
 
     >>> from gradus import load_recipe
@@ -52,7 +52,7 @@ def check_same_update(ours: Recipe, base: Recipe, **options: Any) -> None:
 
 
 def check_different_update(ours: Recipe, base: Recipe, **options: Any) -> None:
-    """Checks that two recipes give the policy different weights. `check_same_update` alone would also pass if the difference never acts."""
+    """Checks that two recipes give the policy different weights. `check_same_update` alone would also pass if the difference never has an effect."""
     found, expected = (_policy(r, options) for r in (ours, base))
     assert any(not torch.equal(value, expected[name]) for name, value in found.items()), f"{ours.key} moves the policy exactly as {base.key} does"
 
@@ -65,7 +65,7 @@ def _policy(recipe: Recipe, options: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def check_bound_acts(recipe: Recipe, *, updates: int, metric: str = "clip_share", learning_rate: float = 0.1, **options: Any) -> None:
-    """Checks that every batch gives `updates` updates, and that some actions, but less than half, meet the bound that `metric` counts.
+    """Checks that every batch gives `updates` updates, and that some actions, but fewer than half, meet the bound that `metric` counts.
 
     With one update per batch, no action may meet the bound, because every ratio is 1.
 

@@ -1,4 +1,4 @@
-"""The effects of a toy run: the weights that it moved, and the metrics that it logged."""
+"""The effects of a toy run: the weights that it changed, and the metrics that it logged."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Bigram(nn.Module):
     """The weights of the toy model.
 
     `logits` [8, 8]: the row of a token contains the logits of the next token. `values` [8]: for each token, the value head's estimate after
-    it. `heads`: further heads by name: [8], one number after each token, or [8, 8], one row over the vocabulary after each token.
+    this token. `heads`: further heads by name: [8], one number after each token, or [8, 8], one row over the vocabulary after each token.
     """
 
     def __init__(self, key: Key, dtype: torch.dtype) -> None:

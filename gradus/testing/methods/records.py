@@ -90,7 +90,7 @@ def loss_and_gradient(
     signals: Mapping[Signal, Mapping[str, Sequence[float]]] | None = None,
     want: Want | None = None,
 ) -> tuple[float, list[float], dict[str, float]]:
-    """Returns the loss of an objective, the gradient of the loss by every row, and the metrics.
+    """Returns the loss of an objective, the gradient of the loss with respect to every row, and the metrics.
 
     Args: `rows` [A]: the values of `want` (None: the log-probabilities). `advantages`: one per trajectory (None: 1 for each trajectory). `signals`:
     {signal: {trajectory id: rows [A]}}.

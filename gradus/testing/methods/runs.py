@@ -1,4 +1,4 @@
-"""Runs of a recipe over toy players: a step takes about ten milliseconds, and its weights can be compared to the last bit."""
+"""Runs of a recipe over toy players: a step takes about ten milliseconds, and the weights can be compared to the last bit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
 
 
 def _control_run(recipe: Recipe, scale: Mapping[str, Any], task: Task | None, seed: int, micro: int | None) -> Run:
-    """Makes the run of a controller. The run has the players of the recipe with smaller networks, because controllers are as small as toys."""
+    """Makes the run of a controller. The run has the players of the recipe with smaller networks, because controllers need no toy of their own."""
     made = cut_down(replace(recipe, setting=replace(recipe.setting, **scale), study=None))
     if micro is not None:
         made = made.but(setting__micro_tokens=micro)

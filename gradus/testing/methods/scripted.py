@@ -97,7 +97,7 @@ class ScriptedPolicy:
 def scripted_world(
     task: Task, speak: Callable[[Ask], str], *, step: int = 3, reward: Any = None, max_tokens: int = 1000, context_length: int = 100_000
 ) -> tuple[RunWorld, ScriptedPolicy]:
-    """Makes the world of a training step with 2 samples per problem, and its scripted policy, whose version is 7 updates.
+    """Makes the world of a training step with 2 samples per problem, and its scripted policy, which has had 7 updates.
 
     `reward`: the reward of the run (None: `EnvironmentReturn()`).
 
@@ -128,7 +128,7 @@ def scripted_world(
 
 
 def turn_of(ask: Ask) -> int:
-    """Returns the number of the turn in its episode, from 0, for which an ask wants an action."""
+    """Returns the number of the turn for which an ask wants an action. The first turn of an episode is 0."""
     return int(ask.request.tags[-1])
 
 

@@ -135,7 +135,7 @@ def test_a_batch_is_cut_into_eight_and_the_clip_acts() -> None:
 
 
 def test_tools_without_a_name_are_refused() -> None:
-    with pytest.raises(UserError, match="give one name or more, none of them empty"):
+    with pytest.raises(UserError, match="give one or more names, and no empty name"):
         ToolReward(tools=())
     with pytest.raises(UserError, match="bonus"):
         ToolReward(bonus=-1.0)

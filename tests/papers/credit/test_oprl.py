@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.oprl import ImplicitSteps, oprl, step_rewards
+from gradus.papers.credit.oprl import ImplicitSteps, oprl
 from gradus.rollouts.episodes import Episodes
 from gradus.selection.pairs import Higher, RankedPairs
 from gradus.testing.methods import (
@@ -49,10 +49,13 @@ def signals(group, *ratios):
 
 
 def test_step_rewards_by_hand():
-    # beta .05: steps of 2 and 1 tokens with log-ratios 4 + 2 and -2
-    assert step_rewards(np.array([4.0, 2.0, -2.0]), np.array([2, 1]), beta=0.05).tolist() == pytest.approx([0.3, -0.1])
-    assert step_rewards(np.array([9e-6, -9e-6, 2e-5]), np.array([1, 1, 1]), beta=1.0).tolist() == [0, 0, 2e-5]  # rounding is no reward
-    assert step_rewards(np.zeros(0), np.zeros(0, int), beta=0.05).tolist() == []
+    # beta .05: steps of 2 and 1 tokens with log-ratios 4 + 2 and -2; of two steps without a scale each is half of the difference away from 0
+    group = Group("g", (episode("a", 2, 1, reward=1.0),))
+    (rows,) = advantages_of(ImplicitSteps(scale="none"), group, signals=signals(group, [4.0, 2.0, -2.0]))
+    assert rows[0] == pytest.approx([0.2, 0.2, -0.2])
+    quiet = Group("g", (episode("a", 1, 1, 1, reward=1.0),))
+    (rows,) = advantages_of(ImplicitSteps(beta=1.0, scale="none"), quiet, signals=signals(quiet, [9e-6, -9e-6, 3e-5]))
+    assert rows[0] == pytest.approx([-1e-5, -1e-5, 2e-5])  # rounding is no reward
 
 
 def test_step_advantages_by_hand():

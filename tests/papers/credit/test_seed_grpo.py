@@ -145,6 +145,6 @@ def test_what_cannot_be_scaled_is_refused():
     for wrong in ({"alpha": 1.5}, {"alpha": 1.5, "law": "focal"}, {"alpha": -0.1}, {"power": 0.0}):
         with pytest.raises(UserError, match=r"Certainty\.(alpha|power)"):
             Certainty(**wrong)
-    with pytest.raises(UserError, match="Certainty compares answers"):
+    with pytest.raises(UserError, match="Certainty compares texts"):
         Certainty().check_task(flow_2d())
     Certainty().check_task(arithmetic())

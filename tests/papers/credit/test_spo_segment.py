@@ -11,25 +11,18 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.credit.step_values import TreeChanges
 from gradus.objectives.terms import evaluate
-from gradus.papers.credit.spo_segment import CutPoints, SegmentChanges, TreeChanges, spo_segment
+from gradus.papers.credit.spo_segment import SegmentChanges, spo_segment
 from gradus.papers.credit.vineppo import vineppo
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.segment_tree import SegmentTree
-from gradus.testing.methods import TOY, advantages_of, scripted_context, scripted_world, toy_group, toy_trajectory, train_toy, weights_after
+from gradus.testing.methods import TOY, advantages_of, scripted_world, toy_group, toy_trajectory, train_toy, weights_after
 from gradus.types import Frozen, Group, Key, Request, Sampling, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
-from gradus.types.spans import Separated
-
-
-def context(*probabilities):
-    return scripted_context("a" * len(probabilities), [math.log(p) for p in probabilities])
-
-
-def cut(*probabilities, **fields):
-    return CutPoints(**fields).of(context(*probabilities), lambda tokens: "").tolist()
+from gradus.types.spans import CutPoints, Separated
 
 
 def answer(probabilities, values, reward, name="t", every=1):
@@ -38,15 +31,6 @@ def answer(probabilities, values, reward, name="t", every=1):
     span = CutPoints(every=every).of(made.contexts[0], lambda tokens: "")
     value = np.array([values[s] if s >= 0 else np.nan for s in span])
     return made.but(contexts=(replace(made.contexts[0], streams=Frozen(span=span, value=value)),))
-
-
-def test_cut_points_by_hand():
-    assert cut(0.99, 0.5, 0.95, 0.3, every=1) == [-1, 0, 0, 1]
-    assert cut(0.5, 0.5, 0.95, 0.3, 0.2, 0.99, every=2) == [0, 0, 0, 1, 1, 1]
-    assert cut(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.95) == [0, 0, 0, 0, 0, 1, 1]  # five in a segment
-    assert cut(0.99, 0.95) == [-1, -1]
-    assert cut(0.8, rho=0.7) == [-1]
-    assert cut() == []
 
 
 def test_changes_of_segments_by_hand():
@@ -161,7 +145,3 @@ def test_answers_without_values_or_probabilities_are_refused():
         train_toy(spo_segment.but(rollout=Auto()), steps=1)
     with pytest.raises(UserError, match="set --rollout SegmentTree"):
         TreeChanges().assign([toy_group(1, 0)], {})
-    with pytest.raises(UserError, match="the policy gives no probabilities of sampled tokens"):
-        CutPoints().of(replace(context(0.5), logprobs=None), lambda tokens: "")
-    with pytest.raises(UserError, match="every"):
-        CutPoints(every=0)

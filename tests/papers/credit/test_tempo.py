@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative
@@ -17,7 +15,7 @@ from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.tempo import PrefixTree, prefix_values, tempo
+from gradus.papers.credit.tempo import PrefixTree, tempo
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods import advantages_of, toy_group, toy_trajectory, train_toy, weights_after
 from gradus.types import Context, Group, UserError, prompt_context
@@ -29,15 +27,6 @@ from gradus.types.signals import LogProb
 def group_of(words, rewards, **more):
     """A group of answers to one prompt; every letter is a token."""
     return Group("g", tuple(toy_trajectory([ord(c) for c in w], reward=r, name=f"g/{i}", **more) for i, (w, r) in enumerate(zip(words, rewards))))
-
-
-def values(words, rewards):
-    return [v.tolist() for v in prefix_values([np.array([ord(c) for c in w]) for w in words], np.array(rewards, float))]
-
-
-def test_values_of_prefixes_by_hand():
-    found = values(["ab", "ac", "de", "df"], [1, 0, 0, 0])
-    assert found == [[0.25, 0.5, 1.0], [0.25, 0.5, 0.0], [0.25, 0.0, 0.0], [0.25, 0.0, 0.0]]  # V(root) .25, V(a) .5, V(d) 0
 
 
 def test_advantages_by_hand():
@@ -59,11 +48,6 @@ def test_a_group_that_says_the_same_or_earns_the_same_gets_nothing_from_the_tree
     assert advantages_of(PrefixTree(), group_of(["ab"], [1])) == [[[0.0, 0.0]]]
 
 
-def test_an_answer_that_ends_where_another_goes_on():
-    # V(a) = .5; after it only the longer answer is left, with its own reward
-    assert values(["a", "ab"], [1, 0]) == [[0.5, 0.5], [0.5, 0.5, 0.0]]
-
-
 def test_scale_divides_both_parts():
     made = group_of(["ab", "ac", "de"], [1, 0, 0])
     plain, half, sample = (advantages_of(PrefixTree(scale=s), made)[0] for s in ("none", "population", "sample"))
@@ -71,20 +55,6 @@ def test_scale_divides_both_parts():
     for a, b, c in zip(plain, half, sample, strict=True):
         assert_close(np.array(a) / rewards.std(), np.array(b))
         assert_close(np.array(a) / rewards.std(ddof=1), np.array(c))
-
-
-WORDS = st.lists(st.tuples(st.text("ab", max_size=5), st.floats(-2, 2)), min_size=1, max_size=7)
-
-
-@given(WORDS)
-def test_values_equal_a_plain_loop_over_prefixes_and_changes_sum_to_the_reward(rows):
-    words, rewards = [w + str(i % 2) for i, (w, _) in enumerate(rows)], [r for _, r in rows]
-    for word, reward, found in zip(words, rewards, values(words, rewards), strict=True):
-        same = [[r for w, r in zip(words, rewards, strict=True) if w.startswith(word[:t])] for t in range(len(word) + 1)]
-        assert found == pytest.approx([math.fsum(s) / len(s) for s in same], abs=1e-12)
-        last = [r for w, r in zip(words, rewards, strict=True) if w.startswith(word)]
-        if len(last) == 1:
-            assert sum(np.diff(found)) == pytest.approx(reward - math.fsum(rewards) / len(rewards), abs=1e-12)
 
 
 def test_deciding_tokens_stand_out():

@@ -132,7 +132,7 @@ def test_the_papers_numbers_and_what_is_refused() -> None:
     assert (clpo.selection, clpo.setting.group) == (Mixed(), 4)
     assert isinstance(clpo.rollout.test, Auto)
     assert asyncio.run(ScriptedRewrite().texts([(None, "hard"), (None, "medium")], None)) == ["step", "twice"]
-    with pytest.raises(UserError, match="which is above its medium"):
+    with pytest.raises(UserError, match=r"which is above Restructured\.medium"):
         Restructured(hard=0.8)
-    with pytest.raises(UserError, match=r"lacks \{problem\}"):
+    with pytest.raises(UserError, match=r"does not contain \{problem\}"):
         WrittenRewrite(hard="simpler")

@@ -13,14 +13,12 @@ import gradus
 from gradus.credit.gae import GAE
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.data.limr import LearningImpact, filled, impact, limr
+from gradus.papers.data.limr import LearningImpact, impact, limr
 from gradus.recipe.core import changes
 from gradus.schedules.stages import FIRST
 from gradus.testing.methods import toy_group
 from gradus.types import Ended, Failed, Group, Key, Problem
 from gradus.types.moments import Steps
-
-NAN = float("nan")
 
 
 def test_the_score_by_hand() -> None:
@@ -37,12 +35,6 @@ def test_an_average_curve_scores_1_and_an_always_solved_one_0() -> None:
     assert scores[:2].tolist() == [1.0, 0.0]
     assert scores[3] == pytest.approx(1 - (0.0625 + 0.25) / (0.5625 + 0.25))  # never solved
     assert impact(np.ones((3, 2))).tolist() == [0, 0, 0]
-
-
-def test_a_gap_takes_the_next_value() -> None:
-    assert filled([0.1, NAN, 0.9]).tolist() == [0.1, 0.9, 0.9]
-    assert np.isnan(filled([0.1, NAN, NAN, 0.9])).tolist() == [False, True, False, False]
-    assert np.isnan(filled([0.1, NAN])).tolist() == [False, True]
 
 
 def visits(curves: dict[str, list[float | None]]) -> list[Group]:

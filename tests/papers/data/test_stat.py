@@ -97,7 +97,7 @@ def test_of_the_difficult_problems_the_first_ones_count():
 
 
 def test_problems_without_labels_are_named():
-    with pytest.raises(UserError, match='no "skills"; STAT needs'):
+    with pytest.raises(UserError, match='no column "skills"; give every problem'):
         MissingSkills(column="skills").rows([group("f", "x=y", ("a", "b"), "z=z")])
     assert MissingSkills().rows([]) == []
 

@@ -125,7 +125,7 @@ def test_what_cannot_be_is_refused():
         Redrawn().check_task(arithmetic())
     Redrawn(replace=0.0).check_task(arithmetic())
     Redrawn().check_task(shapes(2))
-    with pytest.raises(UserError, match="both marks"):
+    with pytest.raises(UserError, match="the marks before and after"):
         Described(opening="")
     with pytest.raises(UserError, match=r"Redrawn\.replace"):
         Redrawn(replace=2.0)

@@ -183,7 +183,7 @@ def test_without_its_differences_it_is_grpo():
 
 
 def test_tasks_of_many_turns_and_wrong_numbers_are_refused():
-    with pytest.raises(UserError, match=r"has many turns; set --rollout\.rollout Auto"):
+    with pytest.raises(UserError, match=r"has several turns; set --rollout.rollout Auto"):
         Seeded().check_task(frozen_lake())
     with pytest.raises(UserError, match="it must"):
         Seeded(share=1.0)

@@ -15,7 +15,7 @@ from gradus.credit.scaled import Scaled
 from gradus.objectives.kl import KL
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.objectives.apo import Divergence, LongerThanRight, apo, divergence_weight, length_factor
+from gradus.papers.objectives.apo import Divergence, LongerThanRight, apo, divergence_weight
 from gradus.recipe.core import changes
 from gradus.testing.methods import REFERENCE, advantages_of, check_bound_acts, toy_group, train_toy, weights_after
 from gradus.types import UserError
@@ -33,11 +33,9 @@ def test_weights_by_hand():
 
 
 def test_length_factors_by_hand():
-    assert length_factor(1000) == pytest.approx(1.00995, abs=5e-6)  # 2 - 1.00001^-1000
-    assert length_factor(10000) == pytest.approx(1.09516, abs=5e-6)
-    assert length_factor(10, base=1.01) == pytest.approx(1.09471, abs=5e-6)  # 2 - 1.01^-10 = 2 - .90529
-    assert length_factor(0) == length_factor(-5) == 1.0
-    assert length_factor(1000, base=1.0) == 1.0
+    for length, base, due in ((1001, 1.00001, 1.00995), (10001, 1.00001, 1.09516), (11, 1.01, 1.09471), (1, 1.01, 1.0), (1001, 1.0, 1.0)):
+        (found,) = LongerThanRight(base).factors([toy_group(1, 0, lengths=[1, length])], {})
+        assert found[1][0] == pytest.approx(due, abs=5e-6)  # 2 - 1.00001^-1000, 2 - 1.00001^-10000, 2 - 1.01^-10 = 2 - .90529
 
 
 def test_only_long_wrong_answers_get_a_factor():

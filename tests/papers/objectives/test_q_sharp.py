@@ -95,7 +95,7 @@ def test_the_loss_is_a_mean_over_tokens_with_gradient_sigmoid_minus_reward():
 
 
 def test_other_rewards_are_refused():
-    with pytest.raises(UserError, match=r"a reward is 0\.5; take a reward that is always 0 or 1"):
+    with pytest.raises(UserError, match=r"a reward is 0\.5; use a reward function that gives only 0 and 1"):
         RewardLikelihood().loss({Value("q"): torch.zeros(2, dtype=torch.float64)}, toy_batch(toy_group(0.5)))
 
 

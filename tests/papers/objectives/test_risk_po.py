@@ -230,9 +230,9 @@ def test_a_step_without_groups_keeps_the_state():
 
 
 def test_levels_that_do_not_fit_are_refused():
-    with pytest.raises(UserError, match=r"BundledRisk.low is 0.8, which is not below its high \(0.8\); make low smaller"):
+    with pytest.raises(UserError, match=r"BundledRisk.low is 0.8, which is not below BundledRisk.high \(0.8\); set low to a number below 0.8"):
         BundledRisk(low=0.8)
-    with pytest.raises(UserError, match=r"BundledRisk.low is 0, so no score is below it, but tail is 1.5, the weight of such scores"):
+    with pytest.raises(UserError, match=r"BundledRisk.low is 0, so no score is in the lower tail, but tail \(the weight of such scores\) is 1.5"):
         BundledRisk(low=0.0)
     with pytest.raises(UserError, match=r"BundledRisk.bundle is 0"):
         BundledRisk(bundle=0)

@@ -196,7 +196,7 @@ def test_a_url_may_end_as_openai_clients_want_it(fake):
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "http://127.0.0.1:99999", "http://x:eight", "http://[::1"])
 def test_what_is_no_url_is_refused(url):
-    with pytest.raises(UserError, match=r"write it as http://127\.0\.0\.1:8000"):
+    with pytest.raises(UserError, match=r"write a url such as http://127\.0\.0\.1:8000"):
         Server(VLLMServer(url=url))
 
 

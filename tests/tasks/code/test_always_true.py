@@ -21,29 +21,29 @@ def problem(*tests: object) -> Problem:
 
 
 NOTHING = {  # tests of one problem -> a part of the reason
-    ("assert True",): "hold no assertion that can fail, such as 'assert True'",
-    ("assert 1", "assert 'yes'"): "hold no assertion that can fail",
-    ("assert 1 + 1 == 2",): "hold no assertion",
-    ("assert not []",): "hold no assertion",
-    ("assert f(1) == f(1)",): "hold no assertion",
-    ("assert f(1) == 2 or True",): "hold no assertion",
-    ("assert (f(i) == i for i in range(3))",): "hold no assertion",
-    ("assert [f(1) == 2]",): "hold no assertion",
-    ("assert lambda: f(1) == 2",): "hold no assertion",
-    ("try:\n    assert f(1) == 2\nexcept Exception:\n    pass",): "hold no assertion",
-    ("try:\n    assert f(1) == 2\nexcept:\n    print('failed')",): "hold no assertion",
-    ("try:\n    assert f(1) == 2\nexcept (ValueError, AssertionError):\n    pass",): "hold no assertion",
-    ("if False:\n    assert f(1) == 2",): "hold no assertion",
-    ("while 0:\n    assert f(1) == 2",): "hold no assertion",
-    ("for x in []:\n    assert f(x) == 2",): "hold no assertion",
-    ("def check(c):\n    assert True\ncheck(f)",): "hold no assertion",
+    ("assert True",): "contain no assertion that can fail, such as 'assert True'",
+    ("assert 1", "assert 'yes'"): "contain no assertion that can fail",
+    ("assert 1 + 1 == 2",): "contain no assertion",
+    ("assert not []",): "contain no assertion",
+    ("assert f(1) == f(1)",): "contain no assertion",
+    ("assert f(1) == 2 or True",): "contain no assertion",
+    ("assert (f(i) == i for i in range(3))",): "contain no assertion",
+    ("assert [f(1) == 2]",): "contain no assertion",
+    ("assert lambda: f(1) == 2",): "contain no assertion",
+    ("try:\n    assert f(1) == 2\nexcept Exception:\n    pass",): "contain no assertion",
+    ("try:\n    assert f(1) == 2\nexcept:\n    print('failed')",): "contain no assertion",
+    ("try:\n    assert f(1) == 2\nexcept (ValueError, AssertionError):\n    pass",): "contain no assertion",
+    ("if False:\n    assert f(1) == 2",): "contain no assertion",
+    ("while 0:\n    assert f(1) == 2",): "contain no assertion",
+    ("for x in []:\n    assert f(x) == 2",): "contain no assertion",
+    ("def check(c):\n    assert True\ncheck(f)",): "contain no assertion",
     ("def check(c):\n    assert c(1) == 2",): "only define names, such as 'def check(c):'",
-    ("# nothing",): "hold no assertion",
+    ("# nothing",): "contain no assertion",
     ("assert (f(1) == 2, 'message')",): "asserts a tuple, which is always true; leave out the brackets: assert f(1) == 2, 'message'",
     ("assert f(1) == 2", "assert (f(3) == 4, 'no')"): "asserts a tuple",
     ("def check(c):\n    assert (c(1) == 2, 'm')\n    assert c(2) == 3\ncheck(f)",): "asserts a tuple",
-    ("f(1) == 2",): "'f(1) == 2' compares and asserts nothing, so a wrong value passes; write assert f(1) == 2",
-    ("assert f(1) == 2", "f(2) == 3 and f(3) == 4"): "compares and asserts nothing",
+    ("f(1) == 2",): "'f(1) == 2' compares values but asserts nothing, so a wrong value passes; write assert f(1) == 2",
+    ("assert f(1) == 2", "f(2) == 3 and f(3) == 4"): "compares values but asserts nothing",
     ("assert sorted([2, 1]) == [1, 2]",): "call no function of the program",
     ("def g(x): return x\nassert g(2) == 2",): "call no function of the program",
     ("x = 3\nassert x == 3",): "call no function of the program",
@@ -107,8 +107,8 @@ def test_conditions():
         assert always_true(ast.parse(text, mode="eval").body) is expected, text
     assert claims_nothing(ast.parse("import math\nx = 3").body)
     assert not claims_nothing(ast.parse("check(f)").body)
-    remedy = "add an assertion, or a line that calls the defined function: check(f)"
-    assert fault([]) == f"its tests hold no assertion that can fail, so every program would pass; {remedy}"
+    remedy = "add an assertion, or a line such as check(f), which calls a defined function"
+    assert fault([]) == f"its tests contain no assertion that can fail, so every program would pass; {remedy}"
 
 
 def test_the_programs_functions_are_the_names_that_nobody_else_defines():
@@ -140,11 +140,11 @@ def test_a_file_with_such_a_row_is_refused_with_its_line(tmp_path):
     good: list[object] = ["assert f(1) == 2"]
     file.write_text(rows(good, good, ["assert True"], good))
     given = {"answer_column": "tests", "verify": "unit_tests"}
-    with pytest.raises(UserError, match=r"code\.jsonl, line 3: \"tests\" its tests hold no assertion that can fail, such as 'assert True', so"):
+    with pytest.raises(UserError, match=r"code\.jsonl, line 3: \"tests\" its tests contain no assertion that can fail, such as 'assert True', so"):
         load_task_file(file, **given)
     assert load_task_file(file, bad_rows=0.25, **given).source.size == 2
     file.write_text(rows(good, [], good))
-    with pytest.raises(UserError, match=r"line 2: \"tests\" its answer must be its tests"):
+    with pytest.raises(UserError, match=r"line 2: \"tests\" the answer must be a list of tests"):
         load_task_file(file, **given)
     assert load_task_file(file, answer_column="tests").source.size == 2  # for another verifier these are answers
 

@@ -206,14 +206,14 @@ def test_stored_tests_judge_as_before():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (None, "problem p: its answer must be its tests"),
-        ((), "name the column that holds them with --task.answer_column"),
+        (None, "problem p: the answer must be a list of tests"),
+        ((), "name the column of the tests with --task.answer_column"),
         (7, "not '7'"),
         (("assert f(",), r"the test 'assert f\(' is not valid Python .*; fix it"),
-        (({"stdin": "a"},), 'a test must be Python text, or hold the texts "stdin" and "stdout"'),
+        (({"stdin": "a"},), 'a test must be Python text, or an object with the texts "stdin" and "stdout"'),
         ((3,), "a test must be Python text"),
         (("  ",), "a test must be Python text"),
-        (("def check(c):\n    assert c(1) == 2",), r"every program would pass; add an assertion, or a line that calls .*: check\(f\)"),
+        (("def check(c):\n    assert c(1) == 2",), r"every program would pass; add an assertion, or a line such as check\(f\), which calls a defined function"),
         (("import math", "x = 3"), "its tests only define names, such as 'import math'"),
     ],
 )

@@ -42,10 +42,10 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"reward": None}, "transitions need action, reward, done"),
+        ({"reward": None}, "transitions need the columns action, reward, done"),
         ({"next.state": None}, r"observation\.NAME with next\.NAME"),
         ({"action": np.zeros(2)}, "action has 2 rows, but reward has 3"),
-        ({"reward": np.array([0.0, np.nan, 0.0])}, "reward is not finite in row 1"),
+        ({"reward": np.array([0.0, np.nan, 0.0])}, "reward contains NaN or infinity in row 1"),
     ],
 )
 def test_what_a_wrong_file_is_told(tmp_path, change, said):

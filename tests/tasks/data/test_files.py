@@ -136,13 +136,13 @@ def test_a_bad_line_is_named(tmp_path, line, sentence):
         ("data.json", b'[{"prompt": "x"}, 3]', "data.json, item 2: contains a number, not an object; every item must be an object"),
         ("data.json", b'[{"prompt": "x"},', "data.json is not a valid JSON array: "),
         ("data.json", b"[]", "has no rows"),
-        ("data.xlsx", b"x", 'ends in ".xlsx", which is not a known kind of data file; save the sheet as .csv'),
+        ("data.xlsx", b"x", 'ends in ".xlsx", and Gradus does not read such files; save the sheet as .csv'),
         ("data.arrow", b"x", "convert it to one of .jsonl"),
         ("data.jsonl.gz", b"x", "unpack it: gunzip --keep "),
         ("data.jsonl", b'[{"prompt": "x"},\n{"prompt": "y"}]', "is one JSON array; rename it to "),
         ("data.csv", "prompt,answer\nx,1\n".encode("utf-16"), "is written in UTF-16; save it as UTF-8"),
         ("data.csv", "prompt,r\u00e9ponse\nx,1\n".encode("latin-1"), "not a readable CSV file"),
-        ("data", b"x", "has no ending, which is not a known kind of data file; add its kind to its name, as in "),
+        ("data", b"x", "has no ending, so its format is not known; add its kind to its name, as in "),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, content, sentence):

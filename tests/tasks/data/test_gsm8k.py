@@ -65,9 +65,9 @@ def test_what_counts_as_the_answer() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"question": "How many?"}, 'train.jsonl, line 3: a row of GSM8K must have the texts "question" and "answer"'),
-        ({"question": "How many?", "answer": "about ten"}, 'train.jsonl, line 3: "answer" must end in "####" and a number'),
-        ({"question": 5, "answer": "#### 5"}, 'line 3: a row of GSM8K must have the texts "question" and "answer"'),
+        ({"question": "How many?"}, 'train.jsonl, line 3: a row of GSM8K must have text in the fields "question" and "answer"'),
+        ({"question": "How many?", "answer": "about ten"}, 'train.jsonl, line 3: "answer" must end with "####" and a number'),
+        ({"question": 5, "answer": "#### 5"}, 'line 3: a row of GSM8K must have text in the fields "question" and "answer"'),
         ("{not json", "train.jsonl, line 3: not valid JSON"),
     ],
 )

@@ -57,7 +57,7 @@ def test_values_of_numpy_are_written_plainly():
     ("given", "sentence"),
     [
         ([], "the data in memory is empty"),
-        ([{"prompt": "a"}, "b"], "the data in memory, row 2: it is of type str; it must be a dictionary"),
+        ([{"prompt": "a"}, "b"], "the data in memory, row 2: the row is of type str; it must be a dictionary"),
         ([{"prompt": "a", 3: 1}], "row 1: the column 3 is of type int"),
         ([{"prompt": "a", "at": datetime.date(2020, 1, 1)}], "row 1: a value of type date cannot be written as JSON; convert the value"),
         ([{"prompt": "a", "at": float("nan")}], "row 1: Out of range float values"),
@@ -73,7 +73,7 @@ def test_what_cannot_be_a_task_is_a_sentence(given, sentence):
 
 def test_several_splits_are_refused_with_the_remedy():
     datasets = pytest.importorskip("datasets")
-    with pytest.raises(UserError, match=r"the task is a DatasetDict; give one split, as data\['train'\]"):
+    with pytest.raises(UserError, match=r"the task is a DatasetDict; give one split, for example data\['train'\]"):
         gradus.load_task(datasets.DatasetDict(train=dataset()))
     with pytest.raises(UserError, match="is not stored; give the run a folder"):
         plan("grpo", ROWS).stored()

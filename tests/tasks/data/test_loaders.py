@@ -75,11 +75,11 @@ def test_chat_prompts_stay_chat(tmp_path):
     ("spec", "options", "sentence"),
     [
         ("chats.jsonl", {"prompt": "raw"}, "chats.jsonl: the prompts are lists of chat messages, which need a chat template"),
-        ("sums.jsonl", {"prompt": "raw", "system": "Hi"}, "task sums has a system message, which raw prompts cannot have"),
+        ("sums.jsonl", {"prompt": "raw", "system": "Hi"}, "task sums has a system message, which does not work with raw prompts"),
         ("sums.jsonl", {"prompt": "ra"}, 'unknown value "ra" (did you mean raw?)'),
         ("arithmetic", {"prompt": "chat"}, "--task.prompt is only for prompts of a file or a data set, but task arithmetic writes its prompts itself"),
         ("arithmetic:1,chats.jsonl:1", {"prompt": "raw"}, "--task.prompt raw is only for text prompts of a file or a data set"),
-        ("sums.jsonl,arithmetic", {"prompt": "raw", "system": "Hi"}, "has a system message, which raw prompts cannot have"),
+        ("sums.jsonl,arithmetic", {"prompt": "raw", "system": "Hi"}, "has a system message, which does not work with raw prompts"),
         ("sums.jsonl,arithmetic", {"held_out": "x"}, "does not accept options (held_out)"),
     ],
 )

@@ -156,7 +156,7 @@ def test_environments_are_chosen_by_problem_and_not_mixed_with_one_turn_tasks():
     assert mixture.environment.start(Problem("b/1", "b"), Key(), None) == ("b", "b/1")
     with pytest.raises(UserError, match="a is played in an environment, but b is answered in one turn"):
         mixed((task("a", environment=Game("a")), 1), (task("b"), 1))
-    with pytest.raises(UserError, match=r"a and b are for different policies .* b shows text and takes 1 numbers"):
+    with pytest.raises(UserError, match=r"a and b are for different policies .* b shows text and accepts 1 numbers"):
         mixed((task("a"), 1), (task("b", acts=Box((0.0,), (1.0,))), 1))
 
 

@@ -180,7 +180,7 @@ def test_a_changed_picture_is_refused_at_resume(tmp_path: Path) -> None:
 
     check_same_pictures(load_task_file(path), Folder())
     (tmp_path / "pictures" / "1.png").write_bytes(file_of(media(77, 5, 5).array))
-    with pytest.raises(UserError, match="the pictures of task d have changed since the run run began, so"):
+    with pytest.raises(UserError, match="the pictures of task d differ from the pictures at the start of the run run, so"):
         check_same_pictures(load_task_file(path), Folder())
 
 

@@ -57,7 +57,7 @@ def test_a_row_that_is_none_is_told(row: object, told: str) -> None:
 
 def test_a_file_that_holds_none_is_told(tmp_path: Path) -> None:
     arithmetic = load_task("arithmetic")
-    with pytest.raises(UserError, match="contains no problem, because the screening or the stage kept none; widen the band"):
+    with pytest.raises(UserError, match="contains no problem, because the screening or the stage kept no problem; widen the band of the screening"):
         of_stored(arithmetic, put(tmp_path))
     with pytest.raises(UserError, match=r"rows.jsonl, line 1 is not a stored problem .* give a file from gradus screen or from a stage"):
         of_stored(arithmetic, put(tmp_path, '{"prompt": "2+2"}'))

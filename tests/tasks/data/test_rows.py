@@ -194,7 +194,7 @@ def test_bad_rows_are_left_out_with_line_field_and_reason(tmp_path):
     ("share", "sentence"),
     [
         (0.0, "data.jsonl, line 2: not valid JSON"),
-        (0.5, 'data.jsonl: 4 of 7 rows are bad, but --task.bad_rows is 0.5; the first bad row is line 2: not valid JSON at character 15'),
+        (0.5, 'data.jsonl: 4 of 7 rows are bad, but --task.bad_rows allows a share of 0.5; the first bad row is line 2: not valid JSON at character 15'),
         (1.5, "--task.bad_rows is 1.5; give a number from 0 to 1, the largest share of bad rows"),
     ],
 )

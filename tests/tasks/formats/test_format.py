@@ -59,7 +59,7 @@ def test_bad_rows_of_a_format_are_left_out_and_kept_as_they_were(tmp_path: Path)
 
 def test_a_format_decides_the_columns(tmp_path: Path) -> None:
     path = written(tmp_path, options(4))
-    with pytest.raises(UserError, match=r"--task.format medmcqa decides the columns; leave out --task.answer_column"):
+    with pytest.raises(UserError, match=r"--task.format medmcqa chooses the columns; leave out --task.answer_column"):
         load_task_file(path, format="medmcqa", answer_column="cop")
     assert load_task_file(path, format="rows", answer_column="cop").source.draw([0], None, Key(0))[0].answer == 1
 

@@ -279,7 +279,7 @@ def made(body: str = "pass", data: str = "prompt='a'") -> str:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("def load_environment(): pass\n", "load_environment is the interface before verifiers 0.4"),
+        ("def load_environment(): pass\n", "load_environment is the interface of verifiers before 0.4"),
         ("import surely_missing_package\n", "imports the module surely_missing_package, which is not installed"),
         (made("NEEDS_CONTAINER = True"), "runs in a container"),
         (made("async def setup(self, trace, runtime): pass"), "prepares a machine"),

@@ -1,7 +1,7 @@
 r"""Decides whether two mathematical answers are equal: numbers, expressions, equations, inequalities, sets, tuples, intervals, matrices.
 
-The answers are in LaTeX or in plain text. No part of a text runs as code. The length of the text bounds every step, so that every answer is judged in
-limited time and none raises an error.
+The answers are in LaTeX or in plain text. No part of a text runs as code. The length of the text bounds the work of every step. So every answer is judged in
+limited time, and no answer raises an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def _read(gold: str) -> tuple[str, Term | None] | None:
 
 
 def said(text: str) -> tuple[str, Term | None] | None:
-    """Returns (LaTeX, term) of the first candidate that can be read. Without such a candidate: (LaTeX of the first, None). Without any candidate: None."""
+    """Returns (LaTeX, term) of the first candidate that can be read. If no candidate can be read, returns (LaTeX of the first, None). Without candidates,
+    returns None."""
     first: str | None = None
     for latex in answers(text):
         first = latex if first is None else first
@@ -72,9 +73,9 @@ def framed(gold: str) -> str:
 
 
 def mathematics(problem: Problem, completion: str) -> Outcome:
-    """A verifier: 1.0 if the completion's answer equals the problem's answer, or one in its list; else 0.0.
+    """A verifier: 1.0 if the completion's answer equals the problem's answer, or one answer of its list; else 0.0.
 
-    Not applicable to a problem without an answer.
+    The result for a problem without an answer is NOT_APPLICABLE.
     """
     accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
     golds = [str(a) for a in accepted if a is not None and not isinstance(a, dict | list | tuple)]
@@ -84,7 +85,7 @@ def mathematics(problem: Problem, completion: str) -> Outcome:
 
 
 def reward(completions: Sequence[Any], answer: Sequence[Any], **columns: Any) -> list[float | None]:
-    """A reward function: compares each completion with the column `answer` as `mathematics` does; None without an answer.
+    """A reward function: compares each completion with the column `answer` as `mathematics` does. The reward is None if there is no answer to compare with.
 
     A completion is a text, or a chat whose last message is the answer.
     """

@@ -1,8 +1,8 @@
 """Decides whether an answer equals the gold answer.
 
-The gold answer sets the form. If it is an ordered tuple, the members of the answer must be in the same order; if it is a set, they may be in
-any order. One of the two may be a bare value and the other an equation (5 and x = 5). If the gold answer is an inequality, an interval is
-accepted; if it is an interval, an inequality is not accepted.
+The gold answer decides which forms are accepted. If it is an ordered tuple, the members of the answer must be in the same order; if it is a set, the members
+may be in any order. One of the two answers may be a bare value, and the other an equation (5 and x = 5). If the gold answer is an inequality, an interval is
+accepted. If the gold answer is an interval, an inequality is not accepted.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _greater(relation: Term) -> tuple[str, Term, Term]:
 
 
 def _members(term: Term) -> tuple[Term, ...]:
-    """Returns the members of a tuple. Of an open interval it returns the ends, because (1, 2) may be a point."""
+    """Returns the members of a tuple. For an open interval, returns its two ends, because (1, 2) may be a point."""
     if term.head == "interval":
         return term.parts[1:3] if (term.parts[0], term.parts[3]) == ("(", ")") else ()
     return term.parts if term.head == "tuple" else ()

@@ -70,7 +70,7 @@ def has_decimals(term: Term) -> bool:
 
 
 def _rounded(term: Term, value: Fraction | None) -> Any:
-    """Rounds the value to a whole number of units of 10^-DECIMALS. Returns the term itself if it has no real value."""
+    """Rounds the value to a whole number of units of 10^-DECIMALS. Returns the term itself if the term has no real value."""
     if value is None:
         if names(term):
             return term
@@ -132,7 +132,7 @@ def _value(term: Term, place: dict[str, float], tools: Any = None) -> Any:
 
 
 def _places(found: frozenset[str]) -> Iterator[dict[str, float]]:
-    """Yields sample points for the variables: positive and small, negative, large. Without variables it yields one empty point."""
+    """Yields sample points for the variables: positive and small, negative, large. Without variables, yields one empty point."""
     for low, high in _SPANS if found else _SPANS[:1]:
         yield {name: low + (high - low) * _share(f"{name}:{low}") for name in found}
 

@@ -1,6 +1,6 @@
 r"""Finds the candidates for the answer of a text, in the order in which they are tried.
 
-The order is: a formula or number after "final answer"; the content of the last \boxed{}, together with boxes close before it; a formula or
+The order is: a formula or number after "final answer"; the content of the last \boxed{}, together with boxes shortly before it; a formula or
 number after "answer"; the last formulas and numbers. A formula is the text between dollar signs or LaTeX brackets; a bare \frac{1}{2} is
 also a formula. Formulas joined by "and", "or" or a comma are one answer. The time of all scans is linear in the length of the text, and only
 the end of the text is read.
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def answers(text: str) -> Iterator[str]:
-    """Yields the candidates as LaTeX, the most likely one first, at most TRIES."""
+    """Yields the candidates as LaTeX, the most likely candidate first. There are at most TRIES candidates."""
     text = text[-TAIL:]
     seen: set[str] = set()
     for found in _candidates(text):
@@ -148,7 +148,7 @@ def numbers_in(text: str, formulas: list[Found]) -> list[Found]:
 
 
 def _latex(plain: str) -> str:
-    """Writes a number of plain text as LaTeX: 1 1/2 becomes a mixed number, "**" a power.
+    """Writes a number of plain text as LaTeX: 1 1/2 becomes a mixed number, and "**" becomes a power.
 
     A comma that does not separate thousands becomes a decimal point.
     """
@@ -162,7 +162,7 @@ def _latex(plain: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    r"""Returns the content of the last \boxed{} and of boxes close before it, joined by commas; None if there is no box."""
+    r"""Returns the content of the last \boxed{} and of boxes shortly before it, joined by commas; None if there is no box."""
     found: list[str] = []
     before = len(text)
     for box in reversed(list(_BOX.finditer(text))[-TRIES:]):

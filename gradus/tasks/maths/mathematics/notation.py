@@ -1,4 +1,4 @@
-r"""Splits LaTeX into tokens. Spacing, styles, words, units and commas in thousands are removed.
+r"""Splits LaTeX into tokens. Spacing, styles, words, units and the commas of numbers such as 1,234 are removed.
 
 `5\text{ cm}^2` and `5 km` become 5. `\text{and}` between two answers becomes a comma.
 """
@@ -65,7 +65,7 @@ def _without_words(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Returns the tokens of cleaned LaTeX: numbers, commands with their backslash, `\\text{...}` and `\\begin{...}` as a whole, single characters."""
+    """Returns the tokens of cleaned LaTeX: numbers, commands with their backslash, and single characters. `\\text{...}` and `\\begin{...}` are one token each."""
     found = _TOKEN.findall(text)
     if len(found) > MOST:
         raise Unreadable(f"more than {MOST} tokens")

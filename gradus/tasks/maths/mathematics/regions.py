@@ -13,7 +13,7 @@ MOST = 64  # largest number of pieces
 
 
 class Piece(NamedTuple):
-    """The numbers from `low` to `high`. `low_in`, `high_in`: whether the end belongs to the piece. The terms are the ends as the text writes them."""
+    """The numbers from `low` to `high`. `low_in`, `high_in`: whether the end belongs to the piece. `low_term`, `high_term`: the ends as the text writes them."""
 
     low: float
     low_in: bool
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
 
 def real(term: Term) -> float:
-    """Returns the value of an end, a real number or an infinity. Raises Valueless for any other end."""
+    """Returns the value of an end of a piece: a real number or an infinity. Raises Valueless for any other end."""
     if term == INFINITY:
         return math.inf
     if term == negative(INFINITY):
@@ -61,7 +61,7 @@ def pieces(term: Term) -> list[Piece]:
 
 
 def joined(found: list[Piece]) -> list[Piece]:
-    """Sorts the pieces and merges those that touch."""
+    """Sorts the pieces, and merges pieces that touch."""
     done: list[Piece] = []
     for piece in sorted(found, key=lambda p: (p.low, not p.low_in)):
         last = done[-1] if done else None
@@ -86,7 +86,7 @@ def common(left: list[Piece], right: list[Piece]) -> list[Piece]:
 
 
 def complement(found: list[Piece]) -> list[Piece]:
-    """Returns the pieces of all real numbers outside the given ones."""
+    """Returns the pieces of all real numbers outside the given pieces."""
     edges, low, low_in, term = [], -math.inf, False, negative(INFINITY)
     for piece in found:
         if low < piece.low or (low == piece.low and low_in and not piece.low_in):

@@ -75,7 +75,7 @@ class Reader:
         return token
 
     def answer(self, ends: tuple[str, ...]) -> Term:
-        """Reads statements that are separated by commas. Returns one statement unchanged, several as a set."""
+        """Reads statements that are separated by commas. Returns a single statement unchanged, and several statements as a set."""
         items = self.statements(ends)
         return items[0] if len(items) == 1 else members(items)
 
@@ -119,7 +119,7 @@ class Reader:
         return found
 
     def sum(self) -> Term:
-        """Reads a sum. Each sign "plus or minus" doubles the number of values; several values are a set."""
+        """Reads a sum. Each sign "plus or minus" doubles the number of values; several values form a set."""
         values: list[list[Term]] = [[]]
         sign = self.sign()
         while True:
@@ -262,7 +262,7 @@ def letter(reader: Reader, token: str) -> Term:
 
 
 def named(reader: Reader, name: str) -> str:
-    """Reads the index after a name, if one follows, and returns the name with it."""
+    """Returns the name, joined with its index if an index follows at this position."""
     if reader.peek() != "_":
         return name
     reader.take()
@@ -344,7 +344,7 @@ def blackboard(reader: Reader) -> Term:
 
 
 def function(reader: Reader, name: str) -> Term:
-    r"""Reads a named function. `\sin^2 x` is a square, `\sin^{-1} x` the inverse.
+    r"""Reads a named function. `\sin^2 x` is a square, and `\sin^{-1} x` is the inverse.
 
     Without brackets the argument is the next product of factors (`run` in the grammar).
     """

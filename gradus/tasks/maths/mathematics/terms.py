@@ -1,4 +1,4 @@
-"""A parsed answer: a tree of terms. A term is its head and its parts; equal trees are equal terms."""
+"""A parsed answer: a tree of terms. A term has a head and parts. Two terms are equal if their heads and parts are equal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Unreadable(ValueError):
-    """The text is not mathematics of a known form, or it is too long."""
+    """The error for a text that is not mathematics of a known form, or that is too long."""
 
 
 class Term(NamedTuple):

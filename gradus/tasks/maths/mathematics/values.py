@@ -100,12 +100,12 @@ def _whole_root(value: int, degree: int) -> int:
 
 def _whole(value: Fraction, most: int) -> int:
     if value.denominator != 1 or not 0 <= value <= most:
-        raise Valueless("no whole number within the limits")
+        raise Valueless("a number that is not whole or is too large")
     return int(value)
 
 
 def _logarithm(value: Fraction, base: Fraction) -> Fraction:
-    """Returns log_base(value) if it is a fraction with a numerator up to 512 and a denominator up to 12. Else raises Valueless."""
+    """Returns log_base(value) if this logarithm is a fraction with a numerator up to 512 and a denominator up to 12. Else raises Valueless."""
     if value <= 0 or base <= 0 or base == 1:
         raise Valueless("a logarithm that is not rational")
     near = Fraction(math.log(value) / math.log(base)).limit_denominator(12)
@@ -129,10 +129,10 @@ EXACT: Mapping[str, Callable[..., Fraction]] = {
 
 
 def residue(term: Term, point: int) -> int:
-    """Computes the value modulo PRIME. Name and `point` give every variable, and every part that is not polynomial, its random value.
+    """Computes the value modulo PRIME. Every variable, and every part that is not polynomial, has a random value, which its name and `point` determine.
 
-    Equal terms have equal residues. Different terms that are rational in their variables have different residues, except with a chance of
-    about their degree divided by PRIME. For other terms different residues prove nothing. Raises Valueless for a division by zero.
+    Equal terms have equal residues. Different terms that are rational in their variables have different residues; the chance of an exception is about their
+    degree divided by PRIME. For other terms different residues prove nothing. Raises Valueless for a division by zero.
     """
     head, parts = term
     if head == "number":

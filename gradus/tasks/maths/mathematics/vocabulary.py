@@ -1,4 +1,4 @@
-"""The signs and commands of LaTeX that are known, by their meaning."""
+"""The known signs and commands of LaTeX, with their meanings."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradus.rollouts.prompts import after, before, prompt_of
 from gradus.types import Problem, Request, UserError, prompt_context
+from gradus.types.prompts import after, before, prompt_of
 
 USER, ASSISTANT, SYSTEM = (
     {"role": "user", "content": "ask"},

@@ -1,4 +1,4 @@
-"""Adds text before or after a prompt. Chat messages stay chat messages, raw text stays raw text."""
+"""Adds text before or after a prompt. Chat messages stay chat messages, and raw text stays raw text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Prompt = str | tuple[Message, ...]
 
 
 def prompt_of(request: Request, system: str | None) -> Prompt:
-    """Returns the request's own prompt; if it has none, the problem's prompt with the task's system message before it.
+    """Returns the request's own prompt. If the request has no prompt, returns the problem's prompt after the task's system message.
 
     Raises UserError if the request continues from tokens, because no text can be added to them.
     """
