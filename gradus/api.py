@@ -98,7 +98,7 @@ def launch(
 ) -> Run:
     """Starts a run of the plan and trains it to its end.
 
-    If the run fails before it has finished a step or saved, its folder is deleted.
+    If the run fails without a finished step and without a saved state, its folder is deleted.
     `pause`: an amount in the unit of the run's budget. When the run has spent this amount, it is saved and returned. If `resume` continues the run, the pause
     does not change the result.
     """

@@ -1,4 +1,4 @@
-"""Advice: the first rule that applies, its recipes, each with a reason and a command, and the measurements that support it."""
+"""Advice: the first rule that applies, its recipes with reasons and commands, and the measurements that support the rule."""
 
 from __future__ import annotations
 

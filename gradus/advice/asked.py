@@ -46,7 +46,7 @@ class Asked:
 
 
 def asked_of(*, noisy: bool = False, problems: int = 16, samples: int = 16, **terms: Any) -> Asked:
-    """Makes the question from words as on the command line. `terms`: the arguments of `gradus.comparison.terms.experiment_of`; a ground is also possible."""
+    """Makes the question from words as on the command line. `terms`: the arguments of `gradus.comparison.terms.experiment_of`; these arguments may name a ground."""
     experiment = experiment_of([REFERENCE], **terms)
     if experiment.task is None:
         experiment = replace(experiment, task=LANGUAGE_MODEL.task)

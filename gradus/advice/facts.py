@@ -78,7 +78,7 @@ def offers(task: Task) -> dict[str, Any]:
 
 
 def goal_of(measure: str, task: str, others: Sequence[Elsewhere]) -> str:
-    """Returns the goal that belongs to a measure in the words of `gradus compare`.
+    """Returns the goal that belongs to a measure. `measure`: its name, as in `gradus compare --measure`.
 
     >>> goal_of("length", "arithmetic", ()), goal_of("entropy:last", "arithmetic", ()), goal_of("accuracy", "arithmetic", ())
     ('short', 'varied', 'accuracy')
@@ -96,6 +96,6 @@ def goal_of(measure: str, task: str, others: Sequence[Elsewhere]) -> str:
 
 
 def rewards_of(rewards: Sequence[str], is_folder: Mapping[str, bool]) -> dict[str, bool]:
-    """Whether the rewards, given in words, include a reward model (a folder), and whether they include a function."""
+    """Returns two truth values: whether the rewards include a reward model (a folder), and whether they include a function."""
     named = [text for text in rewards if text != "Verified"]
     return {"learned": any(is_folder[text] for text in named), "function": any(not is_folder[text] for text in named)}

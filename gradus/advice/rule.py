@@ -80,8 +80,8 @@ class Choice:
 class Rule:
     """If all conditions are true, the three recipes are advised in this order.
 
-    `grounds`: the proving grounds on which the first recipe is compared with GRPO. If it is empty, no ground measures this rule. `pair`: if GRPO does not
-    apply, the ground whose calibrated pair begins with the first recipe. If both are missing, a race decides.
+    `grounds`: the proving grounds on which the first recipe is compared with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO does not
+    apply, the ground whose calibrated pair begins with the first recipe. If `grounds` and `pair` are both missing, a race decides.
     """
 
     name: str

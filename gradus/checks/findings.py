@@ -42,7 +42,7 @@ def of_error(check: str, error: Exception, verdict: Verdict = "wrong") -> Findin
 
 
 def guarded(check: str, found: list[Finding], work: Callable[[], Any]) -> Any:
-    """Calls `work` and returns its result. If it raises an error that a user can fix, adds the error to the findings and returns None."""
+    """Calls `work` and returns its result. If `work` raises an error that a user can fix, adds the error to the findings and returns None."""
     try:
         return work()
     except Exception as error:  # of_error raises a fault of Gradus or of a library again

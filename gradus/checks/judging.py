@@ -190,7 +190,7 @@ def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     """Yields a warning if the verifier does not judge a worked solution, or any usual form of a reference answer, as right.
 
     The verifier is called as in a run. Answers are judged one after another. After the first answer that takes too long, no more answers are judged, because
-    the run must begin.
+    these checks must not delay the run.
     """
     from gradus.testing.subject import Subject
 

@@ -17,7 +17,7 @@ COMPARING = (GroupRelative, LeaveOneOut)
 
 
 def of_learning(recipe: Recipe) -> Iterator[Finding]:
-    """Yields a warning if nothing can be learned, because the objective has no term or because groups have no two different answers."""
+    """Yields a warning if nothing can be learned, because the objective has no term or because a group cannot have two different answers."""
     if recipe.credit is not None and not any(objective for _, objective in objectives_of(recipe)):
         yield Finding("recipe", "warning", "the objective has no term, so no weight moves", "set one, such as --objective.policy PolicyGradient")
     rule = next((type(part).__name__ for part in _parts(recipe.credit) if isinstance(part, COMPARING)), None)

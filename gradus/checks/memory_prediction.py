@@ -150,7 +150,7 @@ def lengthen(run: Run) -> int:
 def advice(found: Prediction, recipe: Recipe) -> tuple[str, ...]:
     """Returns advice about fields that the user can change. The most helpful change comes first.
 
-    If the step needs at most nine tenths of the allowed memory, there is at most advice about `micro_tokens`.
+    If the step needs at most nine tenths of the allowed memory, the only possible advice is about `micro_tokens`.
     """
     peak = max((p for p in (found.rollout, found.update) if p is not None), default=None)
     tight = found.refused is not None or (peak is not None and found.allowed is not None and peak > 0.9 * found.allowed)

@@ -72,9 +72,8 @@ class Asked:
 def load(
     model_or_run: str | None, *, task: str | None = None, which: str = "best", device: str = "cpu", precision: str = "float32"
 ) -> Any:
-    """Loads the model of a folder, or the `which` model (best or final) of a run. If this model is missing: the other of these two, else the newest model.
-
-    None: the built-in model for the task.
+    """Loads the model of a folder, or the `which` model (best or final) of a run. If the run lacks this model, loads the other of the two, else the newest
+    model. If `model_or_run` is None, loads the built-in model for the task.
     Raises UserError if the folder contains no language model, or if the device or the precision is unknown.
     """
     from gradus.players.build import DTYPES, check_device
@@ -107,7 +106,7 @@ def check_writes(folder: str) -> None:
 
 
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:
-    """Yields the answer as it grows; each item is the whole text so far. Yields only one item if not `streamed`, or if `sampling` has stop strings.
+    """Yields the answer as it grows; each item is the whole text so far. Yields only one item if `streamed` is False, or if `sampling` has stop strings.
 
     The answer is sampled in pieces of 8, 16, 32, ... tokens. For every piece, the model reads all earlier tokens again. The size of the pieces
     doubles, so this costs about as much as reading the answer twice. A token's random draw depends only on its position, not on the pieces.
@@ -121,7 +120,7 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
 
 
 def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]]:
-    """Yields the pieces of one sample. Each item is a context, and whether it is the last one."""
+    """Yields the pieces of one sample. Each item has two values: a context, and whether this piece is the last."""
     read, at, sampling = ask.parent, ask.at, ask.sampling
     left, size = sampling.limit, FIRST_PIECE if streamed and not sampling.stops else sampling.limit
     while True:
@@ -136,7 +135,7 @@ def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]
 
 
 class Streamed:
-    """A model that writes `mark` and then each sample to `out` while the sample grows. It samples one context at a time; the tokens stay the same."""
+    """A model that writes `mark` and then each sample to `out` while the sample grows. It samples one context at a time, which does not change the tokens."""
 
     def __init__(self, model: Any, out: TextIO, mark: str) -> None:
         self.model, self.out, self.mark = model, out, mark

@@ -33,7 +33,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measured(of: Known, options: argparse.Namespace, *, chosen: bool) -> str | None:
-    """Measures a claim and stores the result. Returns a sentence if this failed. A claim with its own measuring program is left out unless it was named."""
+    """Measures a claim and stores the result. Returns a sentence if this failed. A claim with its own measuring program is left out unless the user named this
+    claim.
+    """
     from gradus.comparison.claim_runs import refuse_script, run_claim, terms
     from gradus.comparison.progress import Display
 

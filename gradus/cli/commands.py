@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """The texts of a command. `line`: for the list of commands, at most 64 characters; `about`: for its own help; '' repeats the line."""
+    """The texts of a command. `line`: for the list of commands, at most 64 characters; `about`: for the help of the command itself; if it is '', the help
+    repeats the line.
+    """
 
     line: str
     examples: tuple[tuple[str, str], ...]  # (the words after `gradus`, their effect)

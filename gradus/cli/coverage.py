@@ -18,7 +18,7 @@ from gradus.runtime.tables import table
 
 @dataclass(frozen=True)
 class Line:
-    """A system of the catalogue with the row of its recipe in the index. Or a recipe that is not a system: a base or a variant."""
+    """A system of the catalogue with the row of its recipe in the index, or a recipe that is not a system (a base or a variant)."""
 
     system: System | None
     recipe: Mapping[str, Any] | None
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def about(self) -> str:
-        """The changes of a recipe and the modality that it waits for; for a system without a recipe its title, its year, and the missing feature."""
+        """The changes of a recipe and the modality that it waits for; for a system without a recipe: its title, its year, and the missing feature."""
         if self.recipe is not None:
             modality = self.system.modality if self.system is not None else ""
             return f"{self.recipe['about']}{f' It waits for a policy that reads {modality}.' if modality else ''}"

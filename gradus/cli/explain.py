@@ -92,7 +92,7 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
 
     Args: recipe: the recipe of the registry; stages: the later changes to it, in order, as (source, place, changed recipe): a profile,
     options, a run's file.
-    Raises: UserError for a path that neither the last recipe nor an earlier one has; it names the nearest path.
+    Raises: UserError for a path that neither the last recipe nor an earlier recipe has; the message names the nearest path.
     """
     final = stages[-1][2] if stages else recipe
     path = full_path(final, path)

@@ -1,4 +1,4 @@
-"""`gradus grounds`: the proving grounds, one of them in full, and its calibration."""
+"""`gradus grounds`: lists the proving grounds, describes one ground in full, and calibrates it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _calibrate(ground: Ground, options: argparse.Namespace) -> int:
 
 
 def on_ground(options: argparse.Namespace) -> None:
-    """Sets the terms that the command does not give to the terms of the named ground."""
+    """Fills in the terms that the command leaves out, with the terms of the named ground."""
     if options.ground is None:
         return
     from gradus.comparison.starts import terms_of

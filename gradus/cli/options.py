@@ -31,7 +31,7 @@ def train_options(parser: ArgumentParser) -> None:
 
 
 def _group(parser: ArgumentParser, title: str) -> ArgumentParser:
-    """The group of options with this title, made if there is none yet."""
+    """The group of options with this title. If there is no such group, makes it."""
     found = next((group for group in parser._action_groups if group.title == title), None)
     return found if found is not None else parser.add_argument_group(title)  # type: ignore[return-value]
 
@@ -56,7 +56,7 @@ def json_option(parser: ArgumentParser, about: str = "print JSON") -> None:
 
 
 def plan_options(parser: ArgumentParser) -> None:
-    """The options that plan a run, for train, check, explain and doctor."""
+    """Adds the options that plan a run, for train, check, explain and doctor."""
     add = parser.add_argument_group("Data and model").add_argument
     add("--task", metavar="T", help=f"{TASK}; default: arithmetic")
     add("--model", metavar="M", help=TINY)
@@ -310,7 +310,7 @@ def race_options(parser: ArgumentParser) -> None:
 
 
 def _terms(parser: ArgumentParser) -> None:
-    """Data and model of a comparison or a race."""
+    """Adds the options for the data and the model of a comparison or a race."""
     add = parser.add_argument_group("Data and model").add_argument
     add("--ground", metavar="G", help="a proving ground (gradus grounds) gives task, start model, fields, budget and measures; default: none")
     add("--task", metavar="T", help=f"{TASK}; default: arithmetic")
@@ -321,7 +321,7 @@ def _terms(parser: ArgumentParser) -> None:
 
 
 def _examination(parser: ArgumentParser, *, problems: int, place: str) -> None:
-    """Measure and held-out problems of a comparison or a race."""
+    """Adds the options for the measure and the held-out problems of a comparison or a race."""
     add = parser.add_argument_group(f"Examination at the end of {place}").add_argument
     about = "accuracy, pass@K, reward, length, distinct, accuracy@NAME, worst@COLUMN, or METRIC:READING as in entropy:last"
     more = "; also auc, best, tokens, seconds" if place == "every run" else ""

@@ -127,7 +127,9 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
 
 
 def refuse_repeats(words: Sequence[str], parser: Parser) -> None:
-    """Raises UserError for an option that is given twice, because only the last value would count. An option that adds up may repeat."""
+    """Raises UserError for an option that is given twice, because only the last value would count. An option that collects several values may be given several
+    times.
+    """
     once = {n: a.option_strings[0] for a in parser._actions if not isinstance(a, argparse._AppendAction) for n in a.option_strings}
     given = [once[name] for name in (word.partition("=")[0] for word in words) if name in once]
     if twice := next((name for name in given if given.count(name) > 1), None):

@@ -176,7 +176,7 @@ def question(task: Task, problem: Problem, album: Album) -> str:
 def play(
     task: Task, numbered: Iterable[tuple[int, Problem]], lines: Iterator[str], say: Say, *, seed: Key = Key(0), echo: bool = True
 ) -> Score:
-    """Plays the problems until they or the lines end. Returns the score.
+    """Plays the problems until the problems or the typed lines end. Returns the score.
 
     `echo`: whether actions are shown, too. Raises UserError if the task has no verifier.
     """

@@ -79,7 +79,7 @@ def _row(name: str, arm: Mapping[str, Any], made: Comparison, measure: Measure) 
 
 
 def fingerprint(ground: Ground) -> str:
-    """A hash of a ground's terms, without its descriptions. If a calibration has another hash, the ground has changed since."""
+    """A hash of a ground's terms, without its descriptions. If a calibration has another hash, the ground has changed since the calibration."""
     terms = {name: value for name, value in asdict(ground).items() if name != "about"}
     terms["pair"].pop("why")
     return hashlib.sha256(json.dumps(terms, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -93,7 +93,7 @@ def opened(experiment: Experiment, folder: Path) -> Comparison:
 
 
 def _stored(path: Path) -> dict[str, Any]:
-    """The stored experiment in the present form. A field that is missing in the older form gets its default."""
+    """The stored experiment in the present form. A field that is missing in an older form gets its default."""
     try:
         return dict(json.loads(json.dumps(Experiment.read(json.loads(path.read_text())).stored())))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -142,7 +142,7 @@ def compare(
 
 
 def _found(made: Comparison, job: Job, name: str, *, elsewhere: bool) -> bool:
-    """Whether the run is finished in this folder, or (`elsewhere`) in another comparison. The result of a finished run is kept."""
+    """Whether the run is finished in this folder, or, with `elsewhere`, in another comparison. The result of a finished run is kept."""
     own = _read(made.own(job), name)
     result = own if own is not None or not elsewhere else _read(store() / f"{name}.json", name)
     if result is None:

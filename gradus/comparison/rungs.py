@@ -3,7 +3,7 @@
 Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every
 contestant trains a little, the better half trains twice as long, and so on until two are left. As in racing (Maron and Moore, Hoeffding
 Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant
-whose interval lies below the leader's, and the race ends when one is left.
+whose interval lies below the leader's, and the race ends when one contestant is left.
 
 Gradus separates two sources of error. A rung with one seed has intervals over held-out problems alone, without the randomness of training.
 So this rung keeps at least a quarter of its contestants, and at least two. Rungs with at most `LATE` contestants have several seeds, and
@@ -140,7 +140,7 @@ def affordable(rungs: Sequence[Rung], left: float, **how: Any) -> float:
 def judged(number: int, keep: int, scores: Scores, sign: int = 1) -> Verdict:
     """The verdict of rung `number` (from 1), which keeps at most `keep` contestants.
 
-    Args: sign: 1 if a higher score is better, -1 if a lower score is.
+    Args: sign: 1 if a higher score is better, -1 if a lower score is better.
     """
     failed = {name: found for name, found in scores.items() if isinstance(found, str)}
     found = {name: sign * np.asarray(values, np.float64) for name, values in scores.items() if not isinstance(values, str)}

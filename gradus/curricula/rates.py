@@ -100,7 +100,7 @@ class Nearest:
 class InBand:
     """Chooses candidates at random among those with a predicted rate in [low, high].
 
-    If this band has too few candidates, those with the nearest rates outside the band follow.
+    If this band has too few candidates, the candidates with the nearest rates outside the band follow.
     """
 
     low: float = 0.3

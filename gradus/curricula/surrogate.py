@@ -44,7 +44,7 @@ class Surrogate:
     def best(self, count: int, *, draws: int = 20_000, steps: int = 200, rate: float = 0.05) -> np.ndarray:
         """Returns the mixture [K] with the highest predicted score.
 
-        The search takes the best of `draws` and the seed mixtures, then makes `steps` steps of projected gradient ascent.
+        The search takes the best of `draws` random mixtures and the seed mixtures, then makes `steps` steps of projected gradient ascent.
         """
         drawn = -np.log(1 - Key().fold("mixtures").uniform(draws * count).reshape(draws, count))
         tried = np.concatenate([drawn / drawn.sum(1, keepdims=True), np.array(seed_mixtures(count))])

@@ -1,8 +1,8 @@
-"""Keys and values of the running sequences, and attention over them. The results of a sequence are the same bits with any other sequences and any padding.
+"""Keys and values of the running sequences, and attention over them. The result of a sequence is bitwise the same with any other sequences and any padding.
 
 A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
 multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros.
-The bits are the same for every T only if T does not change the order in which a sum over places is computed. This depends on the type:
+The result is bitwise the same for every T only if T does not change the order of the additions in a sum over places. The method depends on the type:
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
   cut into pieces of PIECE places, which are added in order. Each piece is within one inner block of the library. In measurements, one product over all places
@@ -14,8 +14,8 @@ The bits are the same for every T only if T does not change the order in which a
 
 Layers with a window read the same places, but the places before the window are masked.
 
-`stable_step` finds the smallest step size that keeps the bits on this machine. Too small a step changes the bits, because the library's
-kernels process an incomplete last vector in another way. If no step size keeps the bits, whole slots are read, so shapes never change.
+`stable_step` finds the smallest step size with bitwise equal results on this machine. A smaller step size changes the results, because the library's
+kernels process an incomplete last vector in another way. If every step size changes the results, whole slots are read, so shapes never change.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
 def stable_step(
     heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int, rule: Rule
 ) -> int | None:
-    """Returns the smallest step size, in places, that keeps the bits of a row; None if no step size does.
+    """Returns the smallest step size (in places) with bitwise equal results; None if there is no such step size.
 
     With this step size, a row gets the same bits for any number of places, and for any number of rows (at least `least`) that are read together.
     """

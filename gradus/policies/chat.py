@@ -64,7 +64,7 @@ def render_follow(template: str, observation: Sequence[Message], specials: Mappi
 
 def _plain(message: Message) -> dict[str, Any]:
     if "role" not in message or "content" not in message:
-        raise UserError(f"a chat message needs the fields role and content; this message has {', '.join(message) or 'none'}")
+        raise UserError(f"a chat message needs the fields role and content, but this message has {', '.join(message) or 'no fields'}; add the missing fields")
     return dict(message)
 
 
@@ -75,7 +75,7 @@ def _compiled(template: str) -> Template:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """Accepts the tag {% generation %}, by which a template may mark the assistant's text. The tag adds no text."""
+        """Accepts the tag {% generation %}, with which a template may mark the assistant's text. The tag adds no text."""
 
         tags = {"generation"}
 

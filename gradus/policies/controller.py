@@ -159,7 +159,7 @@ class Controller:
         return " ".join(self.config.acts.names[int(t)] for t in tokens) if isinstance(self.config.acts, Choice) else ""
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
-        """Draws one action per request, by the request's key. The matrix products are in blocks of `BLOCK` rows."""
+        """Draws one action per request with the request's key. The matrix products are in blocks of `BLOCK` rows."""
         with torch.no_grad():
             outputs = self._outputs(asked)
         return [self._acted(ask, row) for ask, row in zip(asked, outputs, strict=True)]

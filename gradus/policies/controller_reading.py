@@ -24,7 +24,7 @@ EDGE = 1 - 1e-6  # given actions are limited to [-EDGE, EDGE], in units of half 
 
 
 class OpenedController:
-    """The values of a controller that wants can read: see `types.signals.Opened` and `types.control`."""
+    """Gives wants access to the values of a controller. See `types.signals.Opened` and `types.control`."""
 
     def __init__(self, network: ControllerNetwork, contexts: Sequence[Context]) -> None:
         self.network, self.config, self.contexts = network, network.config, contexts
@@ -127,7 +127,7 @@ class OpenedController:
         return torch.cat([self._middle + self._half * raw.tanh(), logprobs[..., None]], -1)
 
     def number(self) -> Tensor:
-        """Returns the player's number once per action. [A]"""
+        """Returns the number that the player learns (`outputs="number"`), repeated for every action. [A]"""
         return self.network.number.repeat(self.actions)  # not a view: its gradient is switched by the caller alone
 
     def stream(self, name: str) -> Tensor:

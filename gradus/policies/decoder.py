@@ -234,7 +234,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def initialise(self, key: Key) -> Decoder:
-        """Sets the weights by the key.
+        """Draws the weights from the key.
 
         Matrices are normal with deviation `initializer_range`, norms have the factor 1, biases are 0.
         """

@@ -1,9 +1,9 @@
 """The decoder's arithmetic for the engine. The module reads prompts, then computes the logits of one token per row and step.
 
 The maths are those of `Decoder`, without gradient. One matrix product computes q, k and v. A second matrix product computes gate and up of the MLP. Weights are
-collected once per call, because they change with every training step. Bits are reproducible for four reasons. Matrix products run in blocks of allowed sizes
-(`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own attention depends only on the prompt's length. All
-other operations are exact for each element, or compute each row separately.
+collected once per call, because they change with every training step. Results are reproducible bit by bit for four reasons. Matrix products run in blocks of
+allowed sizes (`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own attention depends only on the prompt's
+length. All other operations are exact for each element, or compute each row separately.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Weights:
 
     @property
     def matrices(self) -> list[Tensor]:
-        """Returns one matrix for each shape of the matrices that multiply rows."""
+        """Returns one matrix of each shape among the matrices that multiply rows."""
         router = [] if self.mixture is None else [self.mixture.router]
         return [self.qkv, self.output, self.gate_up[0] if router else self.gate_up, self.down[0] if router else self.down, *router]
 
@@ -97,7 +97,7 @@ class Fused:
 
     @cached_property
     def place_step(self) -> int | None:
-        """Returns the step size, in places, of reads of `Slots`; None if no step size keeps the bits."""
+        """Returns the step size (in places) for reads from `Slots`; None if every step size changes the results."""
         shape = (self.heads, self.kv_heads, self.head_dim, self.least)
         return stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads(), self.layers[0].rule)
 
@@ -123,7 +123,9 @@ class Fused:
         return self._logits(x)
 
     def read(self, prefixes: Sequence[np.ndarray], given: Sequence[Inputs | None] = ()) -> list[Prompt]:
-        """Reads prefixes together. The prefixes must have the same padded length (`padded`). The bits of a prefix do not depend on the other prefixes.
+        """Reads prefixes together.
+
+        The prefixes must have the same padded length (`padded`). The result of a prefix does not depend in any bit on the other prefixes.
 
         `given`: for each prefix the input vectors in place of the embeddings of some tokens. Long prefixes are read in chunks, so only the memory
         for keys and values grows with the length.
@@ -340,14 +342,14 @@ def normed(x: Tensor, factor: Tensor, eps: float) -> Tensor:
 
 
 def _prompts(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
-    """Computes attention within prompts [count, length, heads, d]. The bits of a prompt do not depend on the number of other prompts."""
+    """Computes attention within prompts [count, length, heads, d]. The result of a prompt does not depend in any bit on the number of other prompts."""
     if rule.cap is None:
         return causal(q, k, v, rule)
     return torch.cat([causal(*one, rule) for one in zip(q.split(1), k.split(1), v.split(1), strict=True)])
 
 
 def _later(q: Tensor, kv: Tensor, rule: Rule) -> Tensor:
-    """Computes the attention of the last queries [count, size, heads, d] of prompts to all keys of their prompts.
+    """Computes the attention of the last queries of some prompts [count, size, heads, d] to all keys of the same prompts.
 
     kv is [2, count, kv_heads, stop, d]. Each prompt is computed separately.
     """

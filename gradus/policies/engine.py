@@ -129,7 +129,7 @@ class Lengths:
 
 
 class Together:
-    """A batch (`jobs.Batch`) over the built-in decoder: the waiting jobs, the slots, and the tokens of every sequence."""
+    """A batch (`jobs.Batch`) for the built-in decoder: the waiting jobs, the slots, and the tokens of every sequence."""
 
     def __init__(
         self, decoder: Decoder, ends: frozenset[int], decode_text: DecodeText, max_context: int, rows: int, graphs: bool, longest: int
@@ -298,7 +298,7 @@ class Together:
         return self.lengths.cover(Lengths.of(self.starts[head], self.rooms[head]))
 
     def _close_holes(self) -> None:
-        """Moves the last sequences into the slots that became free, so that the slots in use are always the first ones."""
+        """Moves the last sequences into the slots that became free. So the slots in use are always the first slots."""
         if self.cache is None:
             return
         for hole in sorted(self.holes, reverse=True):
@@ -351,7 +351,7 @@ class Together:
     def _settle(self) -> None:
         """Stores the sampling settings of the sequences in an array with one row per number.
 
-        An unused number gets the settings of another number, so that equal settings still form one row.
+        An unused number gets the settings of another number. If all sequences have equal settings, one row is enough.
         """
         held = [job for job in self.jobs if job is not None]
         self.settings = Settings.of([(job or held[0]).sampling for job in self.jobs], self.device)

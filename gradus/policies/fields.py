@@ -1,4 +1,4 @@
-"""Functions that read values of config.json and check their types, and the error for fields that the decoder does not implement."""
+"""Reads values of config.json and checks their types. The module also has the error for fields that the decoder does not implement."""
 
 from __future__ import annotations
 

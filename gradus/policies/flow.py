@@ -1,4 +1,4 @@
-"""A flow generator as a policy. A flow generator as a policy. It turns noise into samples by steps along a velocity field, and computes the rows for training."""
+"""A flow generator as a policy. A flow generator turns noise into samples by steps along a velocity field, and computes the rows for training."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class FlowModel:
         return isinstance(space, Box) and space.size == self.config.dimension and space.chunk == 1
 
     def opening(self, prompt: Observation) -> Context:
-        """Returns an empty context, because a sample depends only on its problem's condition."""
+        """Returns an empty context, because a sample depends only on the condition of its problem."""
         return prompt_context([])
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Raises UserError, because a flow generator draws one sample and takes no further turn."""
-        raise UserError("a flow generator draws one sample and takes no turns; take a task without an environment")
+        raise UserError("a flow generator draws one sample and takes no turns; choose a task without an environment")
 
     def told(self, action: Action) -> Context:
         """Raises UserError, because a given sample does not contain its condition."""
@@ -95,7 +95,7 @@ class FlowModel:
         return ""
 
     def act(self, asks: Sequence[Any]) -> list[Context]:
-        """Draws one sample per request, in the way that the request's `how` describes.
+        """Draws one sample per request. The `how` of the request describes the method.
 
         Without `how`, an ODE draws the sample, and only the sample is kept.
         """
@@ -137,7 +137,7 @@ class FlowModel:
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
         """Returns, for each want, a row per action.
 
-        The keys of the samples draw the random pairs of flow matching. A want that draws numbers uses `key`.
+        The random pairs of flow matching are drawn with the keys of the samples. A want that draws numbers uses `key`.
         """
         check_offered(wants, self.can, "a flow generator")
         return read(OpenedFlow(self, contexts), wants, key or Key())
@@ -165,7 +165,7 @@ class FlowModel:
 
 
 def kept(ask: Any, streams: dict[str, np.ndarray], logprobs: np.ndarray | None) -> Context:
-    """Returns the context of a sample. The context has one action per row of its streams, with placeholder tokens."""
+    """Returns the context of a sample. Its tokens are placeholders: one action per row of the streams."""
     count = len(streams["sample"])
     return Context(
         tokens=np.zeros(count, np.int32),
@@ -204,7 +204,7 @@ class OpenedFlow:
     def matching(self, draws: int) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the flow-matching error [A, draws], the velocity [A, draws, d] and the time [A, draws], for `draws` pairs per action.
 
-        A pair of a sample x_0 and noise e gives the point x_t = (1 - t) x_0 + t e and the target e - x_0.
+        A pair has a time t and noise e. With the sample x_0, the pair gives the point x_t = (1 - t) x_0 + t e and the target e - x_0.
         """
         if draws not in self._matched:
             sample, condition = self._stream("sample"), self._stream("condition")

@@ -1,4 +1,4 @@
-"""Draws samples from a velocity field, with the log-probabilities of their steps and their flow-matching pairs."""
+"""Draws samples from a velocity field, with the log-probabilities of their steps. The module also draws the pairs of flow matching."""
 
 from __future__ import annotations
 

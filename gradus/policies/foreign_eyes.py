@@ -92,7 +92,7 @@ class ForeignEyes(Foreign):
 
 
 def reads_pictures(model_type: object) -> bool:
-    """Whether transformers has a model for text and pictures of this type."""
+    """Whether transformers has a model of this type for text and pictures."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as names
 
     return model_type in names

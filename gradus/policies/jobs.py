@@ -105,7 +105,7 @@ class Batch(Protocol):
         ...
 
     def step(self) -> Drawn:
-        """Draws one token for some or all sequences: the first tokens of those that start, or the next tokens of those that run."""
+        """Draws one token for some or all sequences: the first token of sequences that start, or the next token of sequences that run."""
         ...
 
     def take(self, number: int) -> Sampled:

@@ -199,7 +199,7 @@ class LanguageModel:
         return following(self._tokenizer().follow(_readable(observation)), after)
 
     def told(self, action: Action) -> Context:
-        """Returns a given answer as a piece of a context, as if it had been sampled: its text and the end token."""
+        """Returns the piece of a context for a given answer: its text and the end token, as if the answer had been sampled."""
         if not isinstance(action, str):
             raise UserError(f"a language model got an action of type {type(action).__name__}; its actions must be text")
         tokenizer = self._tokenizer()
@@ -357,7 +357,7 @@ def _readable(observation: Observation) -> str | Sequence[Message]:
     """Returns the observation if it is text or messages. Raises UserError for arrays, and for media that the model does not read."""
     if isinstance(observation, Mapping):
         names = ", ".join(map(str, observation))
-        raise UserError(f"a language model reads text, but the environment shows the arrays {names}; set an environment that shows text, or take a controller")
+        raise UserError(f"a language model reads text, but the environment shows the arrays {names}; use an environment that shows text, or take a controller")
     if not isinstance(observation, str) and (media := shown(observation)):
         raise UserError(f"this language model reads only text, but the environment shows {media[0]!r}; take a model that reads {media[0].kind}")
     return observation

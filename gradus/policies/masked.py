@@ -47,7 +47,7 @@ class MaskedConfig:
 class Masked:
     """A bidirectional decoder as a policy.
 
-    An answer never contains a mask token, because every distribution leaves out the logit of this token.
+    A finished answer contains no mask token, because the logit of this token is left out of every distribution.
     """
 
     reads: ClassVar[frozenset[str]] = frozenset({"text"})

@@ -12,8 +12,8 @@ def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool)
     """Returns micro-batches as indices of contexts. A micro-batch has at most `max_tokens` tokens. Every context is in one micro-batch.
 
     A context with more tokens forms its own micro-batch. With `shared`, contexts with a common prefix are kept together, and the prefix counts once. Without
-    `shared`, contexts of similar length are kept together. Each context of a micro-batch is then padded to the longest one, and counts as this number of
-    tokens.
+    `shared`, contexts of similar length are kept together. Each context of a micro-batch is then padded to the length of the longest context, and counts with this
+    length.
     """
     return _sharing(contexts, max_tokens) if shared else _padded(contexts, max_tokens)
 

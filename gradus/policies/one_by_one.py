@@ -32,7 +32,7 @@ class _Sequence:
 
 
 class OneByOne:
-    """A batch (`jobs.Batch`) over a `Stepwise` network, with at most `rows` states at a time."""
+    """A batch (`jobs.Batch`) for a `Stepwise` network, with at most `rows` states at a time."""
 
     def __init__(self, network: Stepwise, ends: frozenset[int], decode_text: DecodeText, max_context: int, rows: int) -> None:
         self.network, self.ends, self.decode_text, self.max_context, self.rows = network, ends, decode_text, max_context, rows

@@ -1,4 +1,4 @@
-"""The values of one forward pass of a language model that wants can read (`types.signals.Opened`).
+"""Gives wants access to the values of one forward pass of a language model (see `types.signals.Opened`).
 
 This module has one class for the built-in decoder and one class for models of transformers. Each value is computed at its first use. Layers are counted as in
 `transformers`: 0 is the embedding, and i is the output of the first i layers. The output of the last layer, which also has the number -1, is normed, because the

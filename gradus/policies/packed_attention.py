@@ -29,7 +29,7 @@ class Spans:
 
     @cached_property
     def places(self) -> int:
-        """Returns the sum of two lengths, of the longest prefix and of the longest suffix, each rounded up to whole blocks of keys."""
+        """Returns the length of the longest prefix plus the length of the longest suffix, each rounded up to whole blocks of keys."""
         return whole(int(self.blocks[:, 1].max(initial=0))) + whole(int(self.suffixes[:, 1].max(initial=0)))
 
 

@@ -180,7 +180,10 @@ def resized(picture: np.ndarray, size: tuple[int, int], resample: int) -> np.nda
 
 
 def bounded(size: tuple[int, ...], longest: int) -> tuple[int, int]:
-    """Returns the (height, width) with `longest` pixels on the longer side, but at most LARGEST, and an even number on the other side."""
+    """Returns the (height, width) after a resize to `longest` pixels on the longer side, but at most LARGEST.
+
+    Unless LARGEST limits the size, the other side has an even number of pixels.
+    """
     height, width = size[:2]
     ratio = width / height
     if width >= height:

@@ -158,7 +158,7 @@ def of_recipe(model: Any, abilities: frozenset[str]) -> Kind:
 
 
 def offering(ability: str) -> Kind | None:
-    """Returns the kind that is the only one whose policies may have the ability; None if several kinds may have the ability."""
+    """Returns the only kind whose policies may have the ability. If several kinds may have the ability, returns None."""
     return next((kind for kind in KINDS.values() if ability in kind.alone), None)
 
 
@@ -185,7 +185,7 @@ def folder_of(model: str | Path | None, name: str, task: str, shows: frozenset[s
 
 
 def load(model: str | Path | None, name: str, task: str, how: Loading, shows: frozenset[str] = TEXT) -> Any:
-    """Loads the policy in a model folder. The folder decides its kind.
+    """Loads the policy in a model folder. The folder determines the kind of the policy.
 
     None and "tiny" mean the built-in model of kind `name` for a task that shows these kinds of observations.
     """

@@ -1,6 +1,6 @@
 """A decoder with vision. A tower and a projector compute the vectors at a picture's placeholder tokens. The decoder itself does not change.
 
-Every picture is encoded alone, so the bits of its vectors do not depend on other pictures. Vectors without gradient are kept until a weight of the
+Every picture is encoded alone, so its vectors do not depend in any bit on other pictures. Vectors without gradient are kept until a weight of the
 tower or the projector changes.
 """
 
@@ -78,7 +78,7 @@ class Encoded:
 
 
 class Sighted(Decoder):
-    """The decoder with `tower` and `projector`. Its own parameters keep their names."""
+    """The decoder with `tower` and `projector`. The decoder's own parameters keep their names."""
 
     def __init__(self, config: SightedConfig, prepare: Preparation) -> None:
         super().__init__(config.text)

@@ -157,7 +157,7 @@ def _tower(kind: _TowerKind, given: Mapping[str, Any], *, layer: int | None, kee
     if hidden % heads:
         raise UserError(f"config.json: vision_config has hidden_size {hidden} and {heads} heads; the size must be a multiple of the number of heads")
     if layer is not None and not -layers - 1 <= layer <= layers:
-        raise UserError(f"config.json: vision_feature_layer is {layer}, but the tower has {layers} layers; set it to {layers} or less, and to {-layers - 1} or more")
+        raise UserError(f"config.json: vision_feature_layer is {layer}, but the tower has {layers} layers; give a number from {-layers - 1} to {layers}")
     return TowerConfig(
         hidden_size=hidden,
         intermediate_size=inner,

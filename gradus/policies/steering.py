@@ -1,4 +1,4 @@
-"""Steering vectors: one trained vector s per layer is added to the layer's output h. All other weights are frozen.
+"""Steering vectors: a layer gets a trained vector s, which is added to the layer's output h. All other weights are frozen.
 
 With a gate the vector is scaled by sigmoid(w . h + b), one number per token. A file in the model's folder stores the vectors by layer, without
 pickle.

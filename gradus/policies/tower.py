@@ -194,7 +194,7 @@ def fractions(side: int) -> Tensor:
 
 @torch.no_grad()
 def initialise(module: nn.Module, key: Key, deviation: float = 0.02) -> None:
-    """Sets the weights by the key. Matrices are normal, norms are 1, and biases and the class token are 0."""
+    """Draws the weights from the key. Matrices are normal, norms are 1, and biases and the class token are 0."""
     for name, parameter in module.named_parameters():
         if parameter.ndim > 1:
             parameter.copy_(torch.from_numpy(key.fold(name).normal(*parameter.shape)) * deviation)

@@ -33,7 +33,7 @@ class Canvas:
 class Drawn:
     """The draws of one step for every token of an answer.
 
-    Each field is [count]: the drawn token, its log-probability, the largest log-probability, and the entropy.
+    The fields, each [count], are the drawn token, its log-probability, the largest log-probability, and the entropy.
     """
 
     tokens: np.ndarray

@@ -87,7 +87,7 @@ _ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=lo
 
 
 def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError if the recipe lacks the player of a signal or want, or if the player's policy cannot give it."""
+    """Raises UserError if the recipe lacks the player of a signal or want, or if the player's policy cannot give the signal or want."""
     names = {"policy", *recipe.players}
     for reader, signal in signals_of(recipe):
         if signal.player not in names:

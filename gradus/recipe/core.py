@@ -91,7 +91,7 @@ class Recipe:
     def but(self, **changes_: Any) -> Recipe:
         """A copy of the recipe with other parts or fields, as in `objective__policy__ratio=SequenceRatio()`. None removes an entry of a mapping.
 
-        Raises UserError for an unknown path; it names the nearest known names.
+        Raises UserError for an unknown path; the message lists the nearest known names.
         """
         out = self
         for name, value in changes_.items():
@@ -163,7 +163,7 @@ def _changes(a: Any, b: Any, path: str) -> list[tuple[str, Any]]:
 
 
 def get(root: Any, path: str) -> Any:
-    """The value at a dotted path. Raises UserError for an unknown path; it names the nearest known fields."""
+    """The value at a dotted path. Raises UserError for an unknown path; the message lists the nearest known fields."""
     where: list[str] = []
     while path:
         name, path = first_of(root, path)

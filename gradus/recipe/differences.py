@@ -32,7 +32,7 @@ class Change:
 def differences(a: Any, b: Any) -> tuple[Change, ...]:
     """Finds the fields that differ, as a tree.
 
-    The tree also has the parts that contain these fields, and the fields of replaced parts. () if the recipes are equal.
+    The tree also has the parts that contain these fields, and the fields of replaced parts. The result is () if the recipes are equal.
     """
     grown: dict[str, Any] = {}
     for path, value in changes(a, b).items():

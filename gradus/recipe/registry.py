@@ -65,7 +65,7 @@ def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str
 
 
 def recipe(name: str) -> Any:
-    """Loads a recipe by its key or from a file, or makes one that trains several recipes one after the other.
+    """Loads a recipe by its key or from a file, or makes a recipe that trains several recipes one after another.
 
     Args: name: a key such as "grpo", FILE.py:NAME, or several recipes with their numbers of steps, such as "sft:50,grpo:100".
     Raises: UserError for an unknown key; the message names the nearest known keys.
@@ -97,7 +97,9 @@ def no_recipe(name: str) -> UserError:
 
 
 def _in_turn(name: str) -> Any:
-    """A recipe that has one stage for each recipe in a name such as `sft:50,grpo:100`. If all of them have the same study, the run has it too."""
+    """A recipe that has one stage for each recipe in a name such as `sft:50,grpo:100`. If all these recipes have the same study, the new recipe also has this
+    study.
+    """
     from gradus.recipe.core import Recipe
     from gradus.schedules.stages import Stage, Stages
     from gradus.types import Frozen

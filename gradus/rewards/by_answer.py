@@ -1,4 +1,4 @@
-"""Partial credit for answers that a verifier calls wrong: sets of nodes or edges, and numbers within a tolerance."""
+"""Gives partial credit to answers that a verifier calls wrong: to sets of nodes or edges, and to numbers within a tolerance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,100}(\.[0-9]{1,100})?")
 
 
 def jaccard(said: Sequence[str], due: Sequence[str]) -> float:
-    """Returns |A and B| / |A or B|; 1 for two empty sets. A repeated element of `said` counts as one more element that is not in B.
+    """Returns |A and B| / |A or B| of the sets A (`said`) and B (`due`); 1 for two empty sets.
+
+    A repeated element of `said` counts as one more element that is not in B.
 
     >>> jaccard(["1", "2", "3"], ["2", "3", "4"])
     0.5

@@ -18,7 +18,7 @@ from gradus.types.signals import Signal
 
 
 class Combines:
-    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` gives a Product. `parts` maps each name to its part."""
+    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, and `a * b` gives a Product. `parts` maps each name to its part."""
 
     def __add__(self, other: float | Reward) -> Sum:
         return _shifted(self, float(other)) if isinstance(other, int | float) else _sum(self, other)
@@ -153,7 +153,7 @@ def name_of(reward: Any) -> str:
 
 
 def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
-    """Returns the values that apply, and the first failure. The reason of the failure names its part."""
+    """Returns the values that apply, and the first failure. The reason of the failure names the part that failed."""
     lost = ((name, j.reward) for name, j in judged.items() if isinstance(j.reward, Failed))
     failed = next((replace(reward, reason=f"{name}: {reward.reason}") for name, reward in lost), None)
     values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}

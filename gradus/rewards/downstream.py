@@ -46,7 +46,7 @@ class RightShare:
 
 @dataclass(frozen=True)
 class MacroF1:
-    """The F1 score of each class, averaged over the classes among the expected answers. A reply that names no class is wrong."""
+    """The mean F1 score of all classes that occur among the expected answers. A reply that names no class is wrong."""
 
     def value(self, replies: Sequence[Reply]) -> float:
         return macro_f1([answered(str(r.expected)) for r in replies], [answered(r.text) for r in replies])

@@ -57,7 +57,7 @@ def earned(trajectory: Trajectory, component: str) -> Iterator[float]:
 
 
 def invalid_actions(trajectory: Trajectory) -> list[tuple[int, int]]:
-    """Returns (number of the context, number of the action) for the last token of every illegal action."""
+    """Returns a pair (number of the context, number of the action) for the last token of every illegal action."""
     found: list[tuple[int, int]] = []
     for i, context in enumerate(trajectory.contexts):
         turns, valid = context.streams["turn"], context.streams["valid"]

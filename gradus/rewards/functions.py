@@ -37,9 +37,10 @@ _HOMES: list[str] = []  # one entry per running call in this process; each is th
 class Function(Combines):
     """A reward that calls a user's function with TRL's signature in worker processes.
 
-    A call fails if it raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If such a call had several answers, each
-    answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an answer is NaN, text
-    or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes to standard error.
+    A call fails if the function raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If such a call had several
+    answers, each answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an
+    answer is NaN, text or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes to standard
+    error.
     """
 
     path: str  # FILE.py:FUNCTION
@@ -150,8 +151,8 @@ def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
 def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> Reward:
     """Makes a reward from FILE.py:FUNCTION or from a function; returns a reward unchanged.
 
-    A function that is defined at the top level of a file runs in a worker process. Any other function (of the running script, of a package,
-    inside another function, a lambda) runs in this process.
+    A function that is defined at the top level of a file runs in a worker process. Any other function (from the running script or a package, inside another
+    function, or a lambda) runs in this process.
     """
     if isinstance(given, str):
         return Function(given, timeout)

@@ -66,7 +66,7 @@ def question(trajectory: Trajectory) -> str:
 
 
 def filled(template: str, **values: str) -> str:
-    """Fills the fields of the template. Braces in a value do not change."""
+    """Fills the fields of the template. Braces inside a value stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
 
 

@@ -1,6 +1,6 @@
 """Rewards for the length of answers.
 
-Each length reward wraps another reward, because the same length can have one reward in right answers and another in wrong answers.
+Each length reward wraps another reward, because the same length can earn different rewards in right and in wrong answers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def group_lengths(lengths: Sequence[float] | np.ndarray, right: Sequence[bool] |
 class GroupLength(Combines):
     """Adds weight * length reward (see `group_lengths`) to `reward`. The reward of short right answers rises, and the reward of long answers falls.
 
-    The length is the number of all actions of a trajectory. During the first part of the run, the weight is 0; `after` is the share of this part in the run. If
-    the reward of an answer failed or does not apply, it does not change, and the answer does not count in the group. The component "length" is the length
-    reward without its weight; the components of `reward` keep their names.
+    The length is the number of all actions of a trajectory. During the first part of the run, the weight is 0; `after` is the share of this part in the run. A
+    reward that failed or does not apply does not change, and its answer does not count in the group. The component "length" is the length reward without its
+    weight; the components of `reward` keep their names.
     """
 
     reward: Reward = Verified()

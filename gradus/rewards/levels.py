@@ -41,7 +41,7 @@ class GatedReward(Combines):
         check_reward(self.then, task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        """Judges all trajectories by both parts. Raises UserError if `then` has a component with the name of `first`."""
+        """Judges all trajectories by `first` and `then`. Raises UserError if `then` has a component with the name of `first`."""
         first, then = await asyncio.gather(*(part.score(groups, signals, world) for part in (self.first, self.then)))
         for part, rows in ((self.first, first), (self.then, then)):
             check_judgements(part, rows, groups)

@@ -15,7 +15,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Overlong(Combines):
-    """The soft overlong punishment of DAPO. It is a penalty that is added to another reward: `Verified() + Overlong()`.
+    """The soft overlong punishment of DAPO. This penalty is added to another reward: `Verified() + Overlong()`.
 
     The length is the number of all actions of a trajectory, including its end token. An episode of several turns or contexts has several limits on new tokens.
     So such an episode gets the penalty only if `max_tokens` is a number.

@@ -21,7 +21,7 @@ Hits = Callable[[Problem, str], Sequence[float]]
 
 
 def tail_gains(hits: np.ndarray) -> np.ndarray:
-    """r_k = sum over j >= k of rel_j / log2(j + 1), which is the gain of rank k and of all later ranks.
+    """Computes r_k = sum over j >= k of rel_j / log2(j + 1), which is the gain of rank k and of all later ranks.
 
     Maps `hits` [N], from rank 1 on, to float64 [N].
 

@@ -77,12 +77,12 @@ class Rubric(Combines):
 
 
 def judgement(points: Sequence[int], criteria: Sequence[Criterion]) -> Judgement:
-    """Adds up the points. The judgement also contains the points of each criterion, so that people can read them."""
+    """Adds up the points. The judgement also contains the points of each criterion, for people to read."""
     return Judgement(float(sum(points)), extra=Frozen({c.text: p for c, p in zip(criteria, points, strict=True)}))
 
 
 def merged(rubrics: Iterable[Sequence[Criterion]]) -> list[Criterion]:
-    """Returns all criteria in order, without repetitions. If texts differ only in case and spaces, only the first one stays."""
+    """Returns all criteria in order, without repetitions. If texts differ only in case and spaces, only the first text stays."""
     known: dict[str, Criterion] = {}
     for criterion in (c for rubric in rubrics for c in rubric):
         known.setdefault(" ".join(criterion.text.lower().split()), criterion)

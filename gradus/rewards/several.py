@@ -27,7 +27,7 @@ class Term:
 
 
 def terms_of(given: Any) -> list[Term]:
-    """Returns the terms of a reward in the form in which a user gives it.
+    """Returns the terms of a reward that is in the form in which a user gives rewards.
 
     Text is `[NAME=]FILE.py:FUNCTION[*WEIGHT]`. A pair (reward, weight) sets the weight. A list or tuple of texts, rewards and pairs has several
     terms.
@@ -42,7 +42,7 @@ def terms_of(given: Any) -> list[Term]:
 def reward_of(given: Any, make: Callable[[Any], Reward] = reward_from) -> Reward:
     """Makes the sum of the terms that a user gives (see `terms_of`). A single term without name and weight is returned as the reward itself.
 
-    `make`: makes the reward of one term.
+    The function `make` makes the reward of one term.
     """
     return total([(term, make(term.what)) for term in terms_of(given)])
 

@@ -15,7 +15,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class SoundSteps(Combines):
-    """A reward: the task's verdict times the share of right steps in the answer. A failed verdict stays failed.
+    """A reward: the task's verdict times the share of right steps in the answer. If the verdict failed, the reward failed.
 
     The function `steps` of the task's verifier gives the share. Components: "verified" is the verdict, "sound_steps" is the share.
     """

@@ -23,7 +23,8 @@ class Tags(Combines):
     """Gives 1 to a completion that consists of the parts `<NAME>...</NAME>` in the given order, with only blanks outside the parts; else 0.
 
     Each tag occurs once, and no part is empty. The reward judges only the form, so it is added to a reward for the answer: `Verified() + Tags()`. `answer`
-    names the kind of text that must follow the last part. Without `required`, a completion that has none of the tags gets 1 if its whole text is of this kind.
+    names the kind of text that must follow the last part. Without `required`, a completion that has none of the tags gets 1 if its whole text is of the kind
+    `answer`.
     """
 
     order: tuple[str, ...] = ("think", "answer")

@@ -1,4 +1,4 @@
-"""Rewards an answer that contains a stored answer, or is contained in one."""
+"""Rewards an answer that contains a stored answer, or that a stored answer contains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
 
 
 def two_way(completion: str, answer: str) -> float:
-    """Returns 1.0 if the final answer of the completion contains the answer or is contained in it, else 0.0. Without a final answer it is 0.0.
+    """Returns 1.0 if the final answer of the completion contains the answer or is contained in it, else 0.0. Without a final answer, the result is 0.0.
 
     The final answer is the last box, or the text after the last "answer:", "####" or "=".
     """

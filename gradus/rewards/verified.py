@@ -28,8 +28,8 @@ from gradus.workers.trl_signature import failure_of, outcome, outcomes
 class Verified(Combines):
     """The task's verdict on a trajectory.
 
-    If the task has `judge`, the verdict is `task.judge` of the trajectory. Else, if the task has `verify`, the verdict is `task.verify` of the completion.
-    Without both, the verdict is the sum of the environment's rewards.
+    If the task has `judge`, the verdict is `task.judge` of the trajectory. If the task has no `judge` but `verify`, the verdict is `task.verify` of the
+    completion. Without `judge` and `verify`, the verdict is the sum of the environment's rewards.
 
     A verdict has failed if its function raises or exceeds the time limit, or if the verdict is not a finite number. A verifier from a user's file (--task
     FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. All other verifiers run in this process and are interrupted there. Such
@@ -87,7 +87,7 @@ class Verified(Combines):
             return one_by_one([partial(verdict, task, t) for t in asked], self.limits, begun)
 
     def check(self, task: Task) -> None:
-        """Raises UserError if the task has no judge, verifier or environment, or its verifier cannot run on this machine."""
+        """Raises UserError if the task has no judge, verifier or environment, or if the verifier cannot run on this machine."""
         for verify in task.verify.all() if isinstance(task.verify, OfSeveral) else [task.verify]:
             if isinstance(verify, Together):
                 verify.check()
@@ -99,7 +99,10 @@ class Verified(Combines):
 
 
 def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> list[Outcome]:
-    """Returns the task's verdict for each trajectory, as `Verified` computes it. This function is used before a run, so it stores nothing for a repeated step."""
+    """Returns the task's verdict for each trajectory, with the computation of `Verified`.
+
+    This function is used before a run, so it stores nothing for a repeated step.
+    """
     found: dict[str, Outcome] = {}
     for verify, asked in _by_verifier(trajectories, task):
         if isinstance(verify, Together):  # it has its own limits

@@ -71,8 +71,9 @@ class UntilUnequal:
 
 
 def half_width(deviation: float, count: int, *, alpha: float) -> float:
-    """Returns t s / sqrt(n), the half width of Student's interval of a mean, with the 1 - alpha/2 quantile t of n - 1 degrees of freedom; 0 for n
-    below 2.
+    """Returns t s / sqrt(n), the half width of Student's confidence interval of a mean; 0 for n below 2.
+
+    Here s is the deviation, n the count, and t the 1 - alpha/2 quantile with n - 1 degrees of freedom.
 
     >>> round(half_width(0.5, 4, alpha=0.05), 4), round(half_width(0.5, 5, alpha=0.05), 4)
     (0.7956, 0.6208)

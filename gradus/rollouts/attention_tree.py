@@ -93,7 +93,7 @@ def drawn(items: Sequence[int], count: int, key: Key) -> list[int]:
 
 @dataclass(frozen=True)
 class AttentionTree:
-    """Samples answers and lets some of them branch at steps with much attention. A path of the tree is a trajectory."""
+    """Samples answers and lets some of them branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
 
     marking: Marking = Separated()
     branches: int = 2  # per answer that branches
@@ -120,7 +120,7 @@ class AttentionTree:
         return {"total": 0.0, "count": 0.0}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, float]) -> tuple[list[Group], dict[str, float]]:
-        """Returns one judged group per request, and the sum and number of mean FCIs of the problems without a wrong answer."""
+        """Returns one judged group per request, and the state: the sum and the number of the mean FCIs of all problems without a wrong answer."""
         groups = await rolled(Auto(), requests, world)
         marked = [streamed(g, STREAM, {t.id: rows_of(self.marking, t, world) for t in g.trajectories}) for g in groups]
         flat = [t for g in marked for t in g.trajectories]

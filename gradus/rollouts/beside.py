@@ -49,5 +49,5 @@ class Beside:
 
 
 def beside(own: int, *, share: float, count: int) -> int:
-    """Returns how many problems with `count` samples each give `share` of all samples, together with `own` other samples. It is rounded."""
+    """Returns the number of problems, rounded, that give `share` of all samples. Each problem has `count` samples; `own` is the number of all other samples."""
     return round(own * share / (1 - share) / count)

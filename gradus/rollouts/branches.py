@@ -88,7 +88,7 @@ class Branches:
         return self.play
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's episodes cannot be copied, or if the environment limits how many run at a time."""
+        """Raises UserError if the task's episodes cannot be copied, or if the environment limits the number of episodes at a time."""
         if not getattr(task.environment, "forks", False):
             raise UserError(
                 f'rollout is Branches, which copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or '

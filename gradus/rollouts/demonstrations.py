@@ -18,9 +18,9 @@ from gradus.types.parts import Rollout, Task, Turn, World
 class Demonstrations:
     """Gives one trajectory per request without sampling: the problem's worked solution, or its demonstrated episode if the task has an environment.
 
-    If the problem has `errands` (demonstrated episodes of sub-agents, each with role, turn, prompt and demonstration), these become auxiliary
-    groups. Trajectories have the source "expert" and no log-probabilities. They are not judged: their reward is 1, in the component
-    "demonstration". At test time the policy acts.
+    If the problem has `errands` (demonstrated episodes of sub-agents, each with role, turn, prompt and demonstration), the errands become auxiliary groups.
+    Trajectories have the source "expert" and no log-probabilities. These trajectories are not judged: their reward is 1, in the component "demonstration". At
+    test time the policy acts.
     """
 
     @property

@@ -19,8 +19,8 @@ from gradus.types.returned import check_kept
 class DynamicSampling:
     """Samples more problems of the curriculum until the selection `until` would keep the requested number of groups, but at most `rounds` times.
 
-    Each round asks only for as many problems as are missing, so no useful group is discarded. All groups are returned, also the groups that `until`
-    would drop; the recipe's selection drops these groups. With `most`, the metric `examined` is the number of sampled problems per requested problem.
+    Each round asks only for as many problems as are missing, so no useful group is discarded. All groups are returned, even groups that `until` would drop; the
+    recipe's own selection drops these groups. With `most`, the metric `examined` is the number of sampled problems per requested problem.
     """
 
     rollout: Rollout = Auto()

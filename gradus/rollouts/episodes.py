@@ -109,7 +109,7 @@ class Episodes:
                     seat.world.note("close_failed", 1.0)
 
     async def _begun(self, environment: Environment, seat: Seat) -> Episode | Failed:
-        """Starts an episode. Returns it, or its failure. If the step is repeated, a recorded timeout is reused."""
+        """Starts an episode. Returns the episode or its failure. If the step is repeated, a recorded timeout is reused."""
         request = seat.request
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
         call = f"environment/{trajectory_name(seat.world.step, request, seat.index)}/start"
@@ -199,7 +199,7 @@ class Episodes:
 
 
 def remembered(played: Played, history: int, world: World, player: str) -> Context:
-    """Returns a context without chosen tokens, for a world of arrays: the last `history` turns and the current observation."""
+    """Returns a context without chosen tokens, for an environment of arrays: the last `history` turns and the current observation."""
     first = max(0, len(played.actions) - history)
     context = world.opening(played.turns[first].observation, player)
     for action, turn in zip(played.actions[first:], played.turns[first + 1 :], strict=True):

@@ -13,8 +13,10 @@ from gradus.types.parts import Rollout, World
 
 @dataclass(frozen=True)
 class WithGreedyBaseline:
-    """Adds one trajectory to the end of every group of `rollout`. This trajectory is sampled at temperature 0, is judged like the others, and is
-    never trained on."""
+    """Adds one trajectory to the end of every group of `rollout`.
+
+    This trajectory is sampled at temperature 0, is judged like the other trajectories, and is never trained on.
+    """
 
     rollout: Rollout = Auto()
     gives: ClassVar[frozenset[str]] = frozenset({"probes"})
@@ -24,7 +26,7 @@ class WithGreedyBaseline:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one judged group per request, in order; all are sampled together. Raises UserError if `rollout` gives more or fewer groups."""
+        """Returns one judged group per request, in order; all samples are drawn together. Raises UserError if `rollout` gives more or fewer groups."""
         asked = [*requests, *(greedy(r, world) for r in requests)]
         judged = one_each(await rolled(self.rollout, asked, world), asked, self)
         return [joined(group, probe) for group, probe in zip(judged[: len(requests)], judged[len(requests) :], strict=True)]

@@ -71,7 +71,7 @@ class InFlight:
         return await world.judge(groups), {"flights": kept, **({"media": held} if held else {})}
 
     async def _advanced(self, flights: Sequence[Flight], world: World, call: str) -> list[Flight]:
-        """Returns all flights with one more part of every unfinished answer. All parts are sampled together.
+        """Returns all flights, with one more part for every unfinished answer. All parts are sampled together.
 
         `call`: the name of the call. A second call in a step has another name, so its draws are new.
         """
@@ -94,7 +94,7 @@ class InFlight:
 
 
 def launched(request: Request, world: World) -> Flight:
-    """Returns the flight of a new request. Its answers are empty."""
+    """Returns the flight of a new request, with empty answers."""
     prompt = flat_prompt(world.prompt(request) if request.at is None else world.prompt(request).until(request.at))
     return Flight(replace(request, prompt=None, at=None), world.step, prompt, (begun_answer(prompt),) * request.count)
 

@@ -36,9 +36,9 @@ class Running:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Has one lane per sample of a request, and plays `length` turns in each lane per step. A lane plays one episode after the other.
+    """Makes one lane per sample of a request, and plays `length` turns in each lane per step. A lane plays one episode after the other.
 
-    A trajectory is a piece of one episode. A piece ends by ENVIRONMENT (the episode is over), TRUNCATED (the environment cut the episode off), LENGTH
+    A trajectory is a piece of one episode. A piece ends with ENVIRONMENT (the episode is over), TRUNCATED (the environment cut the episode off), LENGTH
     (the step is over) or FAILED (the environment failed). After LENGTH the episode continues in the next step. The context of a piece shows the
     observation after its last action, unless the piece failed. Every piece begins a new context, so a recurrent policy remembers only one piece.
     Between steps a `Restorable` episode is kept as its snapshot. Any other episode is kept as its actions, which are played again.

@@ -23,8 +23,10 @@ class Table:
     sides: Mapping[str, Played]  # seat -> its part of the episode so far, in the order in which the seats first acted
 
     def seat(self, name: str, player: str) -> Seat:
-        """Returns the same episode, seen by one seat. The requests of a seat name its player, and their tags contain the name of the seat, so seats have different
-        draws."""
+        """Returns this episode as a `Seat` for the seat `name`.
+
+        The requests of a seat name its player, and their tags contain the name of the seat. So seats have different draws.
+        """
         request = replace(self.place.request, player=player, tags=(*self.place.request.tags, "seat", name))
         return replace(self.place, request=request)
 

@@ -28,7 +28,7 @@ class Node:
     value: float | None = None
 
     def below(self) -> list[Node]:
-        """Returns all nodes below this one, parents first."""
+        """Returns all nodes below this node, parents first."""
         return [node for child in self.children for node in (child, *child.below())]
 
 

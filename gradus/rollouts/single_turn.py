@@ -1,4 +1,4 @@
-"""A rollout of one turn: every sample is a trajectory, every request a group."""
+"""A rollout of one turn: every sample is a trajectory, and every request gives a group."""
 
 from __future__ import annotations
 

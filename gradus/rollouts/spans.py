@@ -62,7 +62,7 @@ def check_text(part: Any, task: Task) -> None:
 
 
 def rows_of(marking: Marking, trajectory: Trajectory, world: World) -> list[np.ndarray]:
-    """Returns the numbers [A] of the actions of each context. Raises UserError if the marking returns an array of another shape."""
+    """Returns, for each context, the region numbers [A] of its actions. Raises UserError if the marking returns an array of another shape."""
     found = []
     for context in trajectory.contexts:
         row = np.asarray(marking.of(context, lambda tokens: world.text(tokens, trajectory.player)))
@@ -79,7 +79,7 @@ def places(context: Context, row: np.ndarray) -> list[int]:
 
 
 def streamed(group: Group, name: str, rows: dict[str, list[np.ndarray]]) -> Group:
-    """Returns the group with the stream `name` in every context that has actions. `rows`: id of a trajectory -> one array [A, ...] per context."""
+    """Returns the group with the stream `name` in every context that has actions. `rows` maps the id of a trajectory to one array [A, ...] per context."""
 
     def of(context: Context, row: np.ndarray) -> Context:
         return replace(context, streams=Frozen({**context.streams, name: row})) if context.actions else context

@@ -1,4 +1,4 @@
-"""Samples several next steps at a given state: a problem with the beginning of an answer."""
+"""Samples several next steps at a given state. A state is a problem and the beginning of an answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STATE, LAST = "state", "last"  # the column of a problem: tokens of the answer; 
 
 @dataclass(frozen=True)
 class StepCandidates:
-    """Samples next steps at the problem's `state`, by `player`. A step ends with the text `stop`, or with the end of the answer.
+    """Lets `player` sample next steps at the problem's `state`. A step ends with the text `stop`, or with the end of the answer.
 
-    A last step is judged with the whole text, and has the link `last` with the value True. Other steps are not judged; their reward is 0.
+    The last step of an answer is judged with the whole text, and has the link `last` with the value True. Other steps are not judged; their reward is 0.
     """
 
     stop: str = " "

@@ -56,5 +56,5 @@ def returned(turn: Turn, found: Observation) -> Turn:
 
 
 def finding(errand: Errand, last: Observation, ended: Ended) -> Observation:
-    """Returns the finding: the last observation of the errand's episode, or `otherwise` if the environment did not end the episode."""
+    """Returns the finding: the last observation of the errand's episode, or the errand's `otherwise` if the environment did not end the episode."""
     return last if ended is Ended.ENVIRONMENT else errand.otherwise

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delta:
-    """logits of `base` + scale (logits of `plus` - logits of `minus`). The rule adds the difference between `plus` and `minus` to `base`."""
+    """Adds scale * (logits of `plus` - logits of `minus`) to the logits of `base`."""
 
     plus: str
     minus: str
@@ -46,9 +46,9 @@ def log_mean_exp_of_chance(chance_logits: Tensor, *, eta: float) -> Tensor:
 
 @dataclass(frozen=True)
 class GuidedByQ:
-    """The rule logits of `base` + Q / eta. The head `head` of `player` gives Q, one number per token of the vocabulary.
+    """Adds Q / eta to the logits of `base`. The head `head` of `player` gives Q, one number per token of the vocabulary.
 
-    `form` "chance": the head is the logit of the probability of reward z = 1, and Q = eta log E[exp(z / eta)]. With "mean", the head is the same,
+    With `form` "chance", the head is the logit of the probability of reward z = 1, and Q = eta log E[exp(z / eta)]. With "mean", the head is the same,
     and Q = E[z]. With "value", the head is Q itself. If `top` is not 0, only the `top` tokens that are most likely under `base` can be drawn.
     """
 
@@ -86,7 +86,7 @@ class GuidedByQ:
 
 @dataclass(frozen=True)
 class MixtureOfModels:
-    """The log-probabilities log sum_k w_k softmax(logits of player k). The weights w_k are divided by their sum."""
+    """Mixes the distributions of the players: log sum_k w_k softmax(logits of player k). The weights w_k are divided by their sum."""
 
     weights: Frozen[float]  # player -> weight; a request for the first player is drawn by this rule
 

@@ -21,7 +21,7 @@ def state_hash(turn: Turn) -> int:
 
 
 def plain(observation: Observation) -> str:
-    """Returns an observation as text for people: messages have no roles, a picture becomes "[image 48x48 ab12cd34]", and an array becomes its name and shape."""
+    """Returns an observation as text for people: messages have no roles, media become texts such as "[image 48x48 ab12cd34]", and arrays become names and shapes."""
     if isinstance(observation, str):
         return observation
     if isinstance(observation, Mapping):

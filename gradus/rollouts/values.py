@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. They are never trained on."""
+"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. The continuations are never trained on."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class MonteCarloValues:
     """Adds the streams `span` and `value` to the answers of `rollout`. `value` is the mean reward of `count` continuations that begin before the step.
 
     The player of the answer samples each continuation from the tokens before the step, with the sampling settings of the answer. The token limit counts the
-    tokens before the step too. A continuation whose reward is missing does not count; the value is 0 if all rewards are missing. Answers of a group with the
-    same tokens before a step share its continuations, so the value before the first step is one number for the group.
+    tokens before the step, too. A continuation whose reward is missing does not count; the value is 0 if all rewards are missing. Answers of a group that have
+    the same tokens before a step share the continuations. So the value before the first step is the same for the whole group.
 
     With `most`, only the first steps are estimated. The value of a later step is the answer's own reward. Metrics: `value` (mean over estimated
     states), `continuations` (per answer), and `spread` (mean deviation of the rewards of a state's continuations).

@@ -69,9 +69,8 @@ def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (),
 
 @cache
 def missing() -> str | None:
-    """Returns the reason why this machine cannot isolate programs, with the remedy; None if it can.
-
-    To find out, it isolates one program, once per process.
+    """Returns the reason why this machine cannot isolate programs, with the remedy; None if the machine can. To find out, this function isolates one program,
+    once per process.
     """
     if sys.platform != "linux" or platform.machine() not in MACHINES:
         return f"bubblewrap isolates only on Linux (x86_64 and aarch64), and this is {sys.platform} on {platform.machine()}; use such a machine"

@@ -10,8 +10,8 @@ import sys
 
 
 def main(job: int, ready: int, user: int) -> None:
-    """Args: job: the descriptor from which the program is read; ready: the descriptor for the signals "ready" and "begun"; user: the new user id (0: no
-    change).
+    """Runs one program. Args: job: the descriptor from which the program is read; ready: the descriptor for the signals "ready" and "begun"; user: the new
+    user id (0: no change).
     """
     if user:
         os.setgroups([])

@@ -159,7 +159,7 @@ class AnswersAndRewards:
 
 
 def answers(groups: Iterable[Group], *, cut: bool = False) -> Iterator[Trajectory]:
-    """Yields the answers that the policy itself sampled, if they are judged and have one context. `cut`: includes the answers that a limit cut off."""
+    """Yields the answers that the policy itself sampled, if they are judged and have one context. `cut`: whether to include the answers that a limit cut off."""
     for group in groups:
         for t in group.trajectories if not group.aside else ():
             whole = len(t.contexts) == 1 and t.completion.strip() != "" and "turn" not in t.contexts[0].streams

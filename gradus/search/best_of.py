@@ -34,7 +34,7 @@ class BestOf:
         return (await self.run([Request(problem)], world))[0].trajectories[0]
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns `request.count` answers to each problem. Each is the best of `count` samples."""
+        """Returns `request.count` answers to each problem. Each answer is the best of `count` samples."""
         return await keep_one(best, self.count, self.rollout, requests, world)
 
 
@@ -57,7 +57,7 @@ class Majority:
         return (await self.run([Request(problem)], world))[0].trajectories[0]
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns `request.count` answers to each problem. Each is the majority's choice among `count` samples."""
+        """Returns `request.count` answers to each problem. Each answer is the majority's choice among `count` samples."""
         return await keep_one(elected, self.count, self.rollout, requests, world)
 
 

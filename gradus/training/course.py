@@ -232,13 +232,13 @@ def _check_read(recipe: Recipe, stages: Stages) -> None:
     """Raises UserError if the run's recipe has a part that no stage reads, or if the first stage is a Merge."""
     first = next(iter(stages.stages))
     if isinstance(stages.stages[first], Merge):
-        raise UserError(f"stage {first} is a Merge and comes first, so there are no models to merge; move the stages that {first} names before it")
+        raise UserError(f"stage {first} is a Merge and comes first, so there are no models to merge; put the stages that {first} merges before {first}")
     if any(isinstance(stage, Stage) and stage.recipe is None for stage in stages.stages.values()):
         return
     for seam in (f.name for f in value_fields(recipe) if f.name not in (*_RUN_WIDE, "key", "base", "about", "family", "parent")):
         if getattr(recipe, seam) is not None:
             raise UserError(
-                f"recipe {recipe.key} has a {seam}, but each of its stages has its own recipe, so no stage reads it; leave {seam} out, or set it "
+                f"recipe {recipe.key} sets {seam}, but each of its stages has its own recipe, so no stage reads this field; leave {seam} out, or set it "
                 f"in the stages: --schedule.stages.{first}.recipe.{seam}"
             )
 

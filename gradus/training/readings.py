@@ -55,7 +55,7 @@ class Readings:
             try:
                 rows = await self._scored(signal, mine, seen)
             except UserError as error:
-                raise UserError(f"{type(signal.want).__name__} reads player {signal.player}, but the player cannot be read this way: {error}") from error
+                raise UserError(f"{type(signal.want).__name__} cannot be read from player {signal.player}: {error}") from error
             known |= {id(c): (c, row) for c, row in zip(mine, rows, strict=True)}
         return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
 

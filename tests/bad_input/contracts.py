@@ -38,7 +38,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a.critic'))", 'unknown player "critic"|stage a has no such player'),
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(policy='a.policy'))", 'start gives the weights of the policy; write start="a"'),
     staged("a=Stage(ppo), b=Stage(grpo, players=Frozen(reference='a.critic'))", "a.critic has a value head and players.reference has no value head; give both"),
-    staged("a=Merge(Frozen(b=0.5, c=0.5))", "stage a is a Merge and comes first, so there are no models to merge; move the stages"),
+    staged("a=Merge(Frozen(b=0.5, c=0.5))", "stage a is a Merge and comes first, so there are no models to merge; put the stages"),
     staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.5))", 'unknown stage "c"|Stage b merges it; add it to the stages before b'),
     staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.6))", "the weights of a merge are a 0.5, c 0.6, and their sum is 1.1; give at least two stages"),
     staged("a=Stage(grpo, Plateau(), changes=Frozen({'setting.eval_every': 0}))", "the metric held_out/accuracy ends stage a, but eval_every is 0; set"),
@@ -50,7 +50,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo, changes=Frozen({'credit.scal': 1}))", 'stage a, changes: unknown field "scal" (did you mean scale'),
     staged("a=Stage(grpo, task='arithmetics')", 'unknown task "arithmetics" (did you mean arithmetic'),
     staged("a=Stage(grpo, task='frozen_lake', makes=RightAnswers())", "which reads answers of one turn, but task frozen_lake is played in an environment"),
-    staged("a=Stage(grpo)", "recipe mine has a credit, but each of its stages has its own recipe|leave credit out", "credit=grpo.credit"),
+    staged("a=Stage(grpo)", "recipe mine sets credit, but each of its stages has its own recipe|leave credit out", "credit=grpo.credit"),
     staged("a=Stage(load_recipe('flow_grpo'))", "stage a: rollout is FlowSampling, which needs a policy that offers drawing|or another recipe"),
     (f"{STAGED} --processes 2", "a run with stages trains in one process; leave --processes out", {
         "p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen(a=Stage(grpo))))\n"}),

@@ -6,18 +6,18 @@
     r = 1 if answer right, else -1
 
 $e_1$ to $e_20$ are worked training examples, p is the question, and h has 128 outputs over frozen encodings enc. K = 2 examples are drawn one after
-another without replacement. The frozen model reads them and then answers the question greedily. The first sum is over the 20 questions of a batch.
-The learning rate of Adam is 1e-3.
+another without replacement. The frozen model reads these examples and then answers the question greedily. The first sum is over the 20 questions of a
+batch. The learning rate of Adam is 1e-3.
 
 The log-probability of the second draw comes from the softmax over all examples, not from a softmax over the remaining examples. So the gradient is
 not exactly that of the expected reward. Only W and b are trained. The players `worker` (answers) and `encoder` are language models that never change:
-name them with `--players.worker.model` and `--players.encoder.model`, and the encoder's width with `--environment.width`. There is no baseline: while
+name them with `--players.worker.model` and `--players.encoder.model`. `--environment.width` sets the encoder's width. There is no baseline: while
 most answers are right, most draws become more likely. A wrong answer lowers the log-probabilities of its draws without bound. The test of the paper
 takes the K examples with the highest probability; `held_out/greedy` is the accuracy of this test. `held_out/accuracy` is the accuracy with drawn
 examples.
 
-The method assumes a task with worked solutions and a verifier. The method also assumes that the worker answers some questions only after certain
-examples. If the examples do not matter, there is nothing to learn.
+The method assumes a task with worked solutions and a verifier. The method also assumes that the worker answers some questions right only after
+certain examples. If the examples do not matter, there is nothing to learn.
 
 Use if: the language model cannot be trained, worked examples exist, and the choice of examples decides whether the answer is right.
 Avoid if: the model's weights can be trained (see grpo, sft), or most answers do not depend on the examples. For instructions in place of examples
@@ -37,8 +37,8 @@ training question, and the epoch with the best training reward is kept. The rele
 if a loss is NaN. The released test program takes the first 20 training questions as candidates, not the candidates of the training. In the stored run
 of the released code (checkpoints/exp1) the total reward of an epoch is 38 at first, 56 at best (the fourth epoch) and 30 at the end. At the end two
 candidates have all the probability at every question that is printed. The repository's commit 914db77 stores three more runs. The total rewards of
-the first, best and last whole epoch are 42, 64 and 52 in the first run. They are 74, 84 and 40 in the second run, and 28, 28 and 10 in the third run.
-The first and the third of these runs end early at a NaN loss.
+the first, best and last whole epoch are 42, 64 and 52 in the first run. In the second run these rewards are 74, 84 and 40, and in the third run 28,
+28 and 10. The first and the third of these runs end early at a NaN loss.
 """
 
 from dataclasses import dataclass

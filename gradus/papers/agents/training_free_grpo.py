@@ -11,9 +11,9 @@ All edits of a batch are applied together; texts without an edit stay. An experi
 batch without winners and losers leaves E unchanged. There is no KL term and no learning rate, because the model is frozen.
 
 Two extractors exist. `Contrast`, the default, needs no large model: if all winners and no loser of a group have a feature, the experience "use ..."
-is added. An experience, old or new, is removed if new answers to the questions of the batch earn more reward without it. `--rollout.extractor
-Written` is the paper's extractor: a language model summarises every answer, explains why winners won, and writes the edits. The language model is the
-policy, or another player with `Written(player="writer")`.
+is added. An experience, old or new, is removed if new answers to the questions of the batch earn more reward without this experience.
+`--rollout.extractor Written` is the paper's extractor: a language model summarises every answer, explains why winners won, and writes the edits. The
+language model is the policy, or another player with `Written(player="writer")`.
 
 If no group has winners under a library, the library is never edited again, because there is nothing to compare.
 

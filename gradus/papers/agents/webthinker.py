@@ -9,7 +9,8 @@ worse episode of a pair, and beta is 0.1. Training has J = 2 rounds of iterative
 reference of the round, and ends with $M_(j+1)$.
 
 M thinks and calls tools. A call `search: q` is an errand. The explorer E (the same model in another context) sees the results for q, searches
-further, opens pages and ends with a finding. Only the finding enters M's context. For a report, M also calls a writer, an outline and an editor.
+further, opens pages and ends with a finding. Only the finding enters M's context. For a report, M also calls three further tools: a writer, an
+outline and an editor.
 
 A round has n episodes per problem. Every two episodes of a problem are compared by three rules in order; the first rule that decides makes the pair.
 Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. For reports with a score take `Higher(margin)` in place of `Right`. Rule
@@ -17,9 +18,9 @@ Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. For 
 wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
 
 The contexts of E are separate groups. These groups are stored and counted separately, and the policy is not trained on them. With
-`--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. It judges whether the finding
-contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding that is only a step towards
-the answer loses.
+`--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the
+finding contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding that is only a step
+towards the answer loses.
 
 Use if: a reasoning model answers or writes reports with search, most tool calls are wasted, and right episodes of different cost can be compared.
 Avoid if: the model cannot yet solve the questions with search, so that pairs are rare, or if calls cost nothing (see arpo, grpo).
@@ -32,7 +33,7 @@ Departures: E sees three titles and reads pages itself. No intent and no plan is
 other players). If E reaches its limit, it reports its last page. If M reaches its limit (8 turns in the task `research`), it has no answer. Within a
 round each step samples from the newest weights; the paper samples the whole round from $M_j$. Here n = 4, gamma = 1.5, beta = 0.1, and the
 temperature is 1. The policy is not trained on E's contexts, and E's calls do not count in rule 2. The length in rule 3 counts M's own tokens. An
-illegal action counts as a call. The training code is not released. In the released inference code E is M only if M is a QwQ model, else an auxiliary
+illegal action counts as a call. The training code is not released. In the released inference code E is M if M is a QwQ model, else E is an auxiliary
 model. The released code gives E the text around the snippets of ten found pages. The auxiliary model guesses the intent of M's searches and of E's
 clicks, and summarises opened pages. The auxiliary model also plans, writes, edits and finally rewrites the report. The outline is the list of the
 report's headings. By default the released code refuses M's 20th search. After 10 searches and clicks, E must answer. A repeated query gets a note,

@@ -4,14 +4,15 @@
     grad loss = -1/N sum_i sum_t min(rho_(i,t), c) A_i grad log pi(o_(i,t))
     rho_(i,t) = (pi(o_(i,t))) / (pi_old(o_(i,t)))
 
-$o_(i,t)$ is token t of answer i. The ratio rho divides its probability under the policy pi by that under the sampling policy $pi_old$. N counts the
-tokens of the mini-batch, and sg stops the gradient. The cap c is 5; the weight has no lower bound. The gradient of a token is zero only if A is zero.
+$o_(i,t)$ is token t of answer i. The ratio rho is the probability of this token under the policy pi, divided by its probability under the sampling
+policy $pi_old$. N counts the tokens of the mini-batch, and sg stops the gradient. The cap c is 5; the weight has no lower bound. The gradient of a
+token is zero only if A is zero.
 
 PPO's clip drops the gradient of a token as soon as its ratio leaves the bounds. The ratios of rare tokens ("however", "wait") leave the bounds first,
 and these tokens begin reflection. The cap bounds the weight of such tokens but keeps their gradient. As in the base, dapo, the reward is 1 or -1 plus
-the penalty for overlong answers, the advantages $A_i$ are relative to the group, only mixed groups are used, and there is no KL term. Like the base
-and the paper, this recipe has 16 mini-batches per batch. With one mini-batch every ratio is 1, and the method is the plain policy gradient. Metric:
-capped_share (share of tokens whose weight is capped).
+the penalty for overlong answers, and the advantages $A_i$ are relative to the group. Also as in dapo, only mixed groups are used, and there is no KL
+term. Like the base and the paper, this recipe has 16 mini-batches per batch. With one mini-batch every ratio is 1, and the method is the plain policy
+gradient. Metric: capped_share (share of tokens whose weight is capped).
 
 Use if: a batch is used for many updates, and the clip drops rare tokens that matter, such as those that begin reflection.
 Avoid if: each batch is used for one update only. All ratios are then 1, and the cap never acts. On very stale data the cap bounds the weight of each

@@ -17,8 +17,9 @@ Use if: only recorded transitions exist, the policy cannot act in the world duri
 Avoid if: the policy can act in the world, because new turns correct wrong values (see sac). To continue in the world after training on records, see
 wsrl.
 Reference: Kumar et al., Conservative Q-Learning for Offline Reinforcement Learning, arXiv:2006.04779, eq. 4 with R = H, appendix F (the fixed weight,
-importance sampling). In the released code the weight of the term is 5, and the squared errors lack the factor 1/2 of eq. 4. With this factor the
-weight is 5/2. In the released code, as here, the density of an action of the next state is the density in that state.
+importance sampling). In the released code the weight of the term is 5, and the squared errors lack the factor 1/2 of eq. 4. If the squared errors
+have this factor, the same weight is 5/2. For an action that is drawn in the next state, the released code and this recipe use its density in that
+next state.
 Departures: There are 4 actions of each kind, the weight is fixed, and the policy never learns by cloning. The released code draws 10 actions of each
 kind. On MuJoCo the released code learns the weight by default (Lagrange, gap 5), and its policy learns by cloning for the first 40,000 updates. The
 temperature of the released code has the loss log alpha (log pi + h), where h is the target entropy. So the factor in this loss is log alpha, not

@@ -7,7 +7,7 @@
 
 The sums run over the answers of a mini-batch, so every token has the same weight. The reward R is 1 for a right answer and -1 for a wrong one. The
 penalty for length, overlong, is 0 up to max_tokens - cache tokens; from there it falls linearly to -1 at max_tokens. Here max_tokens is the sampling
-limit, and the cache is a fifth of it (`--reward.parts.overlong.max_tokens`, `.cache`).
+limit, and the cache is a fifth of this limit (`--reward.parts.overlong.max_tokens`, `.cache`).
 
 Only mixed groups enter the update: those with right and wrong answers. The rollout samples further problems until the step has the requested number
 of groups. If `rounds` rounds of sampling do not fill the step, the step trains on fewer groups. The verifier alone decides whether a group is mixed.

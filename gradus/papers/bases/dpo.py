@@ -13,8 +13,8 @@ answers with the highest and the lowest reward of the group form the pair (term 
 all tokens of both answers, so a pair is never split. The paper uses given pairs. Pairs that are sampled during training make the method on-line.
 
 Use if: pairs of a better and a worse answer exist, and no verifier exists.
-Avoid if: answers can be judged during training. The policy then learns more from its current samples (see online_dpo, grpo). Unanimous preferences
-increase the log-ratios without bound (see ipo).
+Avoid if: answers can be judged during training. The policy then learns more from its current samples (see online_dpo, grpo). If preferences are
+unanimous, the log-ratios grow without bound (see ipo).
 Reference: Rafailov et al., Direct Preference Optimization: Your Language Model is Secretly a Reward Model, arXiv:2305.18290, eq. 7. On-line pairs are
 from Guo et al., arXiv:2402.04792.
 Departures: The best and the worst answer of a group form the pair. If a step has given and sampled pairs, the means of both kinds are added.

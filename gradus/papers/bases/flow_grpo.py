@@ -17,7 +17,8 @@ refused. A group with equal rewards and a group of one sample get advantage zero
 is 1, and the clip never acts. A suitable epsilon depends on the number of dimensions, because log pi is a sum over dimensions.
 
 Use if: a flow generator learns from a reward on its finished samples, and few steps per sample suffice in training.
-Avoid if: the sampler must stay deterministic, or storage of every step costs too much. awm needs neither, because it keeps only the finished sample.
+Avoid if: the sampler must stay deterministic, or storage of every step costs too much. In such a case see awm, which works with any sampler and keeps
+only the finished sample.
 Reference: Liu et al., Flow-GRPO: Training Flow Matching Models via Online RL, arXiv:2505.05470, section 4.1 (objective), 4.2 (SDE, its
 discretisation, KL), 4.3 (few steps). The 10 and 40 steps and a = 0.7 are those of the paper's experiments. beta = 0.04 and two updates per batch are
 those of the released code. At t = 1 the formula for s is infinite. For this step the value 1 - t of the next step is used in s, as in the released

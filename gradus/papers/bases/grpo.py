@@ -5,8 +5,9 @@
     rho_(i,t) = (pi(o_(i,t))) / (pi_old(o_(i,t)))
     k_3 = pi_ref/pi - log (pi_ref/pi) - 1
 
-The policy answers each problem G times; answer $o_i$ has reward $r_i$. All its tokens get the advantage $A_i$. $pi_old$ is the policy that sampled,
-and $pi_ref$ is the model at the start. epsilon is 0.2, and beta is 0.04. A group with equal rewards and a group of one answer get advantage 0.
+The policy answers each problem G times; answer $o_i$ has reward $r_i$. All tokens of the answer get the advantage $A_i$. $pi_old$ is the policy that
+sampled, and $pi_ref$ is the model at the start. epsilon is 0.2, and beta is 0.04. A group with equal rewards and a group of one answer get advantage
+0.
 
 The paper makes one update per batch. The ratio is then 1 and the clip never acts; `--update.count` sets more updates per batch.
 
@@ -16,8 +17,8 @@ Avoid if: in nearly all groups all answers are right or all are wrong (see dapo,
 gspo). If only a single answer per problem is affordable, see reinforce_plus_plus and remax.
 Reference: Shao et al., DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models, arXiv:2402.03300, eq. 3 and 4. The clip
 0.2 is PPO's. One update per batch and beta 0.04 are as in section 4.2.
-Departures: The reference stays the start model; the paper renews it between its outer iterations. The deviation is that of the population; the paper
-does not specify population or sample.
+Departures: The reference stays the start model; the paper renews the reference between its outer iterations. The deviation is that of the population;
+the paper does not say whether it takes the deviation of the population or of the sample.
 """
 
 from gradus.credit.groups import GroupRelative

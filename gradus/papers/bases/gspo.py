@@ -11,8 +11,8 @@ clipped answer has no gradient. The last line is GSPO-token (`--objective.policy
 answer. The ratio of GSPO-token has the same value as $s_i$, and the gradient of every token is multiplied by the token's own advantage; sg stops the
 gradient. With one advantage per answer GSPO and GSPO-token are the same.
 
-The bounds are much narrower than those of a token ratio, because $log s_i$ is a mean over tokens. With one mini-batch per batch $s_i$ is 1 and the
-method equals its base. So the batch is cut into four mini-batches, as in the paper's experiments. The base's KL term is added to the loss.
+The bounds are much narrower than those of a token ratio, because $log s_i$ is a mean over tokens. With one mini-batch per batch, $s_i$ is 1 and the
+method equals its base, grpo. So the batch is cut into four mini-batches, as in the paper's experiments. The base's KL term is added to the loss.
 
 Use if: a batch is used for several updates, and ratios of single tokens are noisy, as with long answers or mixtures of experts.
 Avoid if: each batch is used for one update only, because the method is then GRPO (see grpo), or if single tokens of an answer should be left out of

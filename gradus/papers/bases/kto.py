@@ -20,9 +20,9 @@ Avoid if: pairs exist (see dpo), or if all answers of a step belong to one probl
 Reference: Ethayarajh et al., KTO: Model Alignment as Prospect Theoretic Optimization, arXiv:2402.01306, eq. 8. The drift is estimated from mismatched
 prompts and answers of the batch, as in section 4.1. beta 0.1 and both lambdas 1 are as in the released code and TRL 1.16.
 Departures: Answers are sampled at every step, and an answer is desirable if its reward is above a bound; the paper learns from given answers. $z_0$
-is computed once per step, under the weights that sampled; the paper computes $z_0$ at every update. All answers of a problem take the prompt of the
-next problem as u. If a step has only one problem, there is no other prompt, and $z_0$ is the mean of h over the answers to this problem. The loss is
-the mean over those answers of the mini-batch that belong to the term, given or sampled.
+is computed once per step, with the weights that sampled the answers; the paper computes $z_0$ at every update. All answers of a problem take the
+prompt of the next problem as u. If a step has only one problem, there is no other prompt, and $z_0$ is the mean of h over the answers to this
+problem. The loss is the mean over those answers of the mini-batch that belong to the term, given or sampled.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     hat R_t = A_t + V_t^old
 
 The answer of T tokens $a_t$ has the reward R. The KL penalty compares the sampling policy $pi_old$ with the start model $pi_ref$. $V_t$ is the
-critic's value at token t; it is 0 after the last token. $V_t^old$ is the value before the update. gamma is 1, lambda 0.95. rho is the ratio to
+critic's value at token t; it is 0 after the last token. $V_t^old$ is the value before the update. gamma is 1, and lambda is 0.95. rho is the ratio to
 $pi_old$. $A_t$ is whitened over all tokens of the batch for the policy's loss. The returns $hat R_t$ use $A_t$ before whitening.
 
 The critic is a separate player: a copy of the policy's network with a scalar head, trained on the policy's trajectories. An update has four epochs

@@ -10,8 +10,9 @@ The mean of R is that of the batch; all tokens $a_t$ of an answer share its adva
 sampled tokens and I the unit matrix. Ten iterations of the conjugate gradient method give s. The step is halved up to ten times until the objective
 improves and the KL is within its bound. If no step satisfies both conditions, the batch changes no weight. Learning rate and optimiser are not used.
 
-The estimate of a token's KL in the last line, over the sampled tokens, is unbiased and never negative. A batch of equal rewards has no gradient and
-changes no weight. Metrics: update_kl, gain (of the objective), update_length (step length divided by that of the longest step), skipped.
+The last line estimates the KL from the sampled tokens. This estimate is unbiased, and for every token it is at least 0. A batch of equal rewards has
+no gradient and changes no weight. Metrics: update_kl, gain (of the objective), update_length (step length divided by that of the longest step),
+skipped.
 
 Use if: a learning rate is hard to find, or if a single step that is too large would ruin the policy.
 Avoid if: the model is large, because an update needs a line search and a dozen passes over a share of the answers. The clip of ppo bounds the ratio,
@@ -19,7 +20,7 @@ and costs no more than a plain step.
 Reference: Schulman et al., Trust Region Policy Optimization, arXiv:1502.05477, eq. 14 (single path), appendix C (conjugate gradient, line search; F
 of a tenth of the answers), KL bound 0.01 of its experiments. The damping 0.1, the ten iterations and the halving are as in the released code.
 Departures: F is the empirical covariance of the scores, which is the paper's second estimator. The paper's first estimator needs the whole
-distribution of every token. The KL is estimated in the same way, and the batch's mean reward is subtracted from the returns.
+distribution of every token. The KL is also estimated from the sampled tokens, and the batch's mean reward is subtracted from the returns.
 """
 
 from gradus.objectives.aggregation import TokenMean

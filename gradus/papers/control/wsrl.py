@@ -12,29 +12,29 @@ Offline: CQL (see cql) on the recorded transitions gives the policy $pi_0$, a pe
 Warm-up: only these weights are kept, and the buffer is empty. $pi_0$ acts, with sampled actions, for K = 5,000 turns, which are stored; no weight
 changes.
 
-Online: after each further turn there are four updates of the critic and one of policy and temperature.
+Online: after each further turn there are four updates of the critic and one update of policy and temperature.
 
-At the start of fine-tuning $Q_0$ is far too low in states that do not occur in the offline data. Targets mix these low values with the values of
-states in the data. So Q falls further and further, and the policy loses the skill of $pi_0$. A little data of $pi_0$ itself corrects Q before pi
-changes. All hidden layers have layer norm, in both stages, and both stages have ten heads. The offline stage can be Cal-QL, in which the values of
-the policy's actions are at least the reward-to-go. The options of Cal-QL are
+At the start of fine-tuning $Q_0$ is far too low in states that do not occur in the offline data. The targets y mix these low values with the values
+of states in the data. So Q falls further and further, and the policy loses the skill of $pi_0$. The turns of the warm-up, which $pi_0$ plays, correct
+Q before pi changes. All hidden layers have layer norm, in both stages, and both stages have ten heads. The offline stage can be Cal-QL, in which the
+values of the policy's actions are at least the reward-to-go. The options of Cal-QL are
 `--schedule.stages.offline.changes.players.critic.objective.conservative.floor to_go --schedule.stages.offline.changes.rollout.gamma 0.99`.
 
 Use if: recorded transitions exist, the policy can also act in the world, and fine-tuning should not need the records.
 Avoid if: the policy cannot act in the world (see cql), or no records exist (see sac).
 Reference: Zhou et al., Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data, arXiv:2412.07762, section 5. The following
-is as in the released code. The policy maximises the least of all ten heads. The target leaves alpha log pi out. The target entropy is minus the
-number of dimensions of an action; the configuration has 0, and the code replaces it by this number. Time limits are not terminal. Learning rates are
-1e-4 for policy and temperature and 3e-4 for the critic. The released code scales rewards alike in both stages; this recipe does not scale rewards. In
-the offline stage the release has Cal-QL for sparse rewards (AntMaze, Adroit, Kitchen) and CQL for dense rewards (locomotion), because the
+is as in the released code. The policy maximises the smallest value of the ten heads. The target leaves alpha log pi out. The target entropy is minus
+the number of dimensions of an action; the configuration has 0, which the code replaces by this number. Time limits are not terminal. Learning rates
+are 1e-4 for policy and temperature and 3e-4 for the critic. The released code scales rewards alike in both stages; this recipe does not scale
+rewards. In the offline stage the release has Cal-QL for sparse rewards (AntMaze, Adroit, Kitchen) and CQL for dense rewards (locomotion), because the
 reward-to-go of dense rewards is hard to estimate. The pendulum's rewards are dense, so this recipe has CQL.
-Departures: The two target heads of a round are always different heads. The policy is updated on the rows of the critic's fourth update. The
+Departures: The two target heads of a round are always different heads. The policy is updated on the transitions of the critic's fourth update. The
 conservative term reads all heads. A target uses one action $a_(t+1)$. The optimisers start again in the online stage; only the weights are kept.
 There are 10,000 updates offline. All updates of a step come after its 50 turns. The release draws the two heads with replacement. The release updates
-the policy on the rows of all four critic updates together, after these updates. For the temperature the release draws the action in $s_(t+1)$, and
-its alpha is the softplus of a learned number. The release keeps the moments of the optimisers. On AntMaze the release draws 10 actions $a_(t+1)$ and
-takes the largest of their target values. The offline stage of the release also takes this largest value. In this stage the conservative term reads 2
-of the 10 heads, and there are 20,000 to 1,000,000 updates.
+the policy on the transitions of all four critic updates together, after these updates. For the temperature the release draws the action in $s_(t+1)$,
+and its alpha is the softplus of a learned number. The release keeps the moments of the optimisers. On AntMaze the release draws 10 actions $a_(t+1)$
+and takes the largest of their target values. The offline stage of the release also takes this largest value. In this stage the conservative term
+reads 2 of the 10 heads, and there are 20,000 to 1,000,000 updates.
 """
 
 from gradus.papers.bases.cql import CONSERVATIVE

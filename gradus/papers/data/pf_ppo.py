@@ -39,8 +39,8 @@ def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> flo
     """
     if rewards.shape != truths.shape or rewards.ndim != 1 or not len(rewards):
         raise UserError(
-            f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give two arrays of one "
-            "dimension with the same length, at least 1"
+            f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give two "
+            "one-dimensional arrays of the same length, with at least one number each"
         )
     order = np.argsort(rewards, kind="stable")
     parts = np.array_split(order, min(bins, len(order)))

@@ -7,16 +7,16 @@
 
 For each finished sample $x_0$ of d dimensions, `draws` pairs (t, e) are drawn; the times t are stratified, and e is noise. The symbol v is the
 velocity, and delta its error at a pair. The value l takes the place of the log-probability; $l_old$ is l at the same pair under the weights before
-the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are those of the group. $v_ref$ is the start
-model and $v_ema$ a moving average of the policy; its decay after n updates is min(0.3, 0.001 n).
+the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are those of the group. $v_ref$ is the velocity
+of the start model, and $v_ema$ is that of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
 
 With positive A the policy learns $x_0$ by flow matching; with negative A it un-learns $x_0$. The sampler can be random or deterministic. Only $x_0$
 is kept, so storage does not grow with the number of the sampler's steps.
 
-Differences from flow_grpo: There are no log-probabilities and no steps; rho is the ratio of a pair, not of a step. The KL is a squared difference of
-velocities, and a second term of this form keeps the policy near its moving average. Advantages are bounded. Samples take 14 steps of the ODE. There
-is one update per batch, as in the released default, so rho is 1 and its clip never acts (`--update.count` sets more updates). If A is always 1, with
-`Weighted(0)` and no further terms, the method is plain flow matching; if A is 0, the policy term has no gradient.
+Differences from flow_grpo: The loss has no log-probabilities and no denoising steps; rho is the ratio of a pair, not of a step. The KL is a squared
+difference of velocities, and a second term of this form keeps the policy near its moving average. Advantages are bounded. Samples take 14 steps of
+the ODE. There is one update per batch, as in the released default, so rho is 1 and the clip never acts (`--update.count` sets more updates). If A is
+always 1, with `Weighted(0)` and no further terms, the method is plain flow matching; if A is 0, the policy term has no gradient.
 
 Use if: a flow generator learns from a reward, its sampler is deterministic or has many steps, or training should stay close to pre-training.
 Avoid if: an exact ratio and KL of each denoising step are wanted (see flow_grpo), or the generator is a masked language model (see gdpo,

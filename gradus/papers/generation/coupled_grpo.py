@@ -12,8 +12,8 @@ M. So each token is predicted once from a partly hidden answer. $l_t^old$ is the
 counts the tokens of answer i. $r_i$ is the reward of answer i in its group of G, and N counts the answers.
 
 $k_3$ is the KL estimate against a reference that becomes 0.6 policy + 0.4 reference every 64 updates. A batch is used for two updates, each with its
-own masks. For both updates, $l_t^old$ is computed with the weights before the first update. Decoding at temperature 1 fills in one token per step, at
-the place with the least entropy first.
+own masks. For both updates, $l_t^old$ is computed with the weights before the first update. Decoding at temperature 1 fills in one token per step,
+always at the place with the lowest entropy.
 
 The estimate is not calibrated. For a model that ignores the context, the mean of the estimate over masks is 1.5 log p. The log-ratio of one token is
 multiplied by up to (1 + 1 / 0.2) / 2 = 3. The clip of 0.5 is chosen for this scale of the ratio. Differences from grpo: the estimate, leave-one-out
@@ -26,10 +26,10 @@ Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion
 of the released configuration (apple/ml-diffucoder). The configuration has temperature 1.0; the paper also tries 1.2. The mixture of 0.6 for the
 reference is TRL's default, which the configuration does not change.
 Departures: All answers of an update have the same m; the released code draws one m for each half of an update's answers. The second update has new
-masks. The released code counts masks by half batches, so an answer has the same masks in both updates, although a comment there says that they are
-new. The loss is the mean over answers of the mean over each answer's tokens; the released code takes the mean over all tokens of a half. There is no
-top-p; the released code has top-p 0.95. The task's own verifier gives the reward, in place of rewards for passed tests and for the format. Tokens
-after the first end token are hidden in every pass.
+masks. The released code counts masks by half batches, so an answer has the same masks in both updates, although a comment in the code calls the masks
+new. The loss is the mean over answers of the mean over each answer's tokens; the released code takes the mean over all tokens of each half of the
+answers. There is no top-p; the released code has top-p 0.95. The task's own verifier gives the reward, in place of rewards for passed tests and for
+the format. Tokens after the first end token are hidden in every pass.
 """
 
 from gradus.credit.groups import LeaveOneOut

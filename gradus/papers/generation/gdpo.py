@@ -7,9 +7,9 @@
 
 At level t each token $y_i$ of the answer y is hidden with probability t; $z_t$ is the answer with its hidden tokens, and E the mean over masks. L is
 the ELBO and $hat L$ its estimate; $hat L_old$ is the estimate under the weights at the start of the update. The paper finds that most of the variance
-of an estimate with random t comes from t. So t takes the nodes $t_n$ of Gauss-Legendre quadrature on (0, 1). Here these are 0.11270, 0.5 and 0.88730,
-with weights $w_n$ of 5/18, 8/18 and 5/18. Only masks are drawn, one per node. $y_g$ is answer g of its group; it has $|y_g|$ tokens and the reward
-$R_g$. N counts the answers.
+of an estimate with random t comes from t. So t takes the nodes $t_n$ of Gauss-Legendre quadrature on (0, 1). Here the nodes are 0.11270, 0.5 and
+0.88730, with weights $w_n$ of 5/18, 8/18 and 5/18. Only masks are drawn, one per node. $y_g$ is answer g of its group; it has $|y_g|$ tokens and the
+reward $R_g$. N counts the answers.
 
 The new, the old and the reference policy are evaluated with the same nodes and masks. The expected integrand over masks is a polynomial in t of
 degree |y| - 1, so three nodes are exact for answers of up to six tokens. A mask that hides nothing contributes 0 and is not drawn again. A batch is
@@ -19,16 +19,16 @@ the same masks.
 
 Use if: the policy is a masked diffusion language model, the reward judges whole answers, and a batch is used for many updates.
 Avoid if: the model writes from left to right (see gspo), or credit per token is wanted (see coupled_grpo).
-Reference: Rojas et al., Improving Reasoning for Diffusion Language Models via Group Diffusion Policy Optimization, arXiv:2510.08554. The clip, twelve
-updates and no KL are as in the released configuration (KevinRojas1499/GDPO).
-Departures: In the paper the ratio is the exponential of the difference of both L, and each answer's term is divided by |y|. The released code divides
-the exponent by |y| instead, and so does this recipe: the gradient at rho = 1 is equal, and the clip has one scale for all lengths. Masks are
-Bernoulli as in the formula; the released code hides exactly floor(t |y|) tokens at a node, which is biased on short answers. Tokens after the first
-end token are hidden and do not count; the released code scores the whole canvas, also the tokens after the end. The released code draws the masks of
-the old estimate from one seed, so most of them differ from those of the new estimate. The KL of the released code is that of the sum over the tokens,
-not of their mean. The released code fills blocks of 32 tokens from left to right, with two tokens per step. The places with the most likely drawn
-tokens come first. Here there is one block and one token per step, and the place whose best token is most likely comes first. The temperature is 1; in
-the released code it is 0.9.
+Reference: Rojas et al., Improving Reasoning for Diffusion Language Models via Group Diffusion Policy Optimization, arXiv:2510.08554. The clip and the
+twelve updates are those of the released configuration (KevinRojas1499/GDPO), which has no KL term either.
+Departures: In the paper the ratio is the exponential of the difference between the two values of L, and each answer's term is divided by |y|. The
+released code divides the exponent by |y| instead, and so does this recipe: the gradient at rho = 1 is equal, and the clip has one scale for all
+lengths. Masks are Bernoulli as in the formula; the released code hides exactly floor(t |y|) tokens at a node, which is biased on short answers.
+Tokens after the first end token are hidden and do not count; the released code scores the whole canvas, including the tokens after the end. The
+released code draws the masks of the old estimate from one seed, so most of them differ from those of the new estimate. The released code computes the
+KL from the sum over the tokens, not from their mean. The released code fills blocks of 32 tokens from left to right, with two tokens per step. The
+places with the most likely drawn tokens come first. Here there is one block and one token per step, and the place whose best token is most likely
+comes first. The temperature is 1; in the released code it is 0.9.
 """
 
 from gradus.credit.groups import GroupRelative

@@ -6,8 +6,8 @@
     mu_k = 0.05 + 0.85/2 (1 + cos((pi k) / 200))
 
 Each step has groups that the policy samples, and expert answers y to other problems x. A fifth of all answers are expert answers. $A_i$ is the reward
-standardised in the group, rho the ratio of a token to the policy that sampled. N counts the policy's own tokens, and M counts the tokens of the
-expert answers. There is no KL term.
+standardised in the group, and rho is the ratio of a token to the policy that sampled. N counts the policy's own tokens, and M counts the tokens of
+the expert answers. There is no KL term.
 
 mu falls from 0.9 to 0.05 along a cosine in 200 steps and stays there; in the last line pi is the number 3.14..., and k is the step. Other points of
 the schedule give a warm-up: `chord.but(schedule__points=((0, 0.0), (200, 0.5), (600, 0.02)), schedule__shape=("linear", "cosine"))`. `chord_phi`
@@ -15,8 +15,8 @@ gives each expert token its own weight instead. There is one update per batch, t
 never acts; `--update.count` sets more updates.
 
 Use if: expert answers exist in a style that is not the policy's, and imitation before RL would harm the policy's own abilities.
-Avoid if: no expert answers exist (see grpo), or each expert token should have its own weight (see chord_phi). For solutions of the same problems
-inside each group see luffy.
+Avoid if: no expert answers exist (see grpo), or each expert token should have its own weight (see chord_phi). If each group should contain a solution
+of the group's problem, see luffy.
 Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic Weighting,
 arXiv:2508.11408, eq. 1 to 3 and appendix A. For mathematics there are 8 answers to each of 32 problems and 64 expert answers, and mu falls from 0.9
 to 0.05 in 200 steps. For tool use there are 30 steps, and a ninth of the answers are expert answers.

@@ -4,12 +4,13 @@
     L_phi = -1/M sum_y sum_t phi_t log pi(y_t | x, y_(<t))
     phi_t = p_t (1 - p_t), quad p_t = sg[pi(y_t | x, y_(<t))]
 
-$L_GRPO$ is the loss of the policy's own answers (see chord). The symbols y are the expert answers to problems x, M counts their tokens, and sg stops
-the gradient. The weight phi is largest at p = 1/2 (0.25). The weight is near 0 for tokens with p near 1, because learning them further costs entropy.
-The weight is also near 0 for very unlikely tokens, because learning them breaks the policy's own patterns. The factor mu, the weight of the second
-part, is 0.1 throughout. `--objective.imitation.weight Likelihood` is the paper's ablation with $p_t$ as the weight.
+$L_GRPO$ is the loss of the policy's own answers (see chord). The symbol y is an expert answer to a problem x, M counts the tokens of all expert
+answers, and sg stops the gradient. The weight phi is largest at p = 1/2 (0.25). The weight is near 0 for tokens with p near 1, because learning them
+further lowers the entropy. The weight is also near 0 for very unlikely tokens, because learning them breaks the policy's own patterns. The factor mu,
+the weight of the second part, is 0.1 throughout. `--objective.imitation.weight Likelihood` is the paper's ablation with $p_t$ as the weight.
 
-Use if: expert answers are in a style that is not the policy's, and plain imitation of them costs entropy or abilities.
+Use if: expert answers are in a style that is not the policy's, and plain imitation of these answers lowers the entropy or harms the policy's
+abilities.
 Avoid if: all p are near 1, as for expert answers in the policy's own style. Then phi removes the loss (see chord, sft).
 Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic
 Weighting, arXiv:2508.11408, eq. 4 to 6, section 4.3.

@@ -22,8 +22,8 @@ Reference: Zhang et al., Scaf-GRPO: Scaffolded Group Relative Policy Optimizatio
 hints, the three kinds and the four parts are the paper's. Four updates per batch are as in the released script (256 problems, 64 per update), so that
 the clip acts. All levels are sampled together, as in the released code, although sampling level by level could stop at k. Every sample has its own
 random key, so both ways give the same k and $y_k$.
-Departures: The word "hint:" comes before the text. "Wrong" means less than full marks from the task's verifier. In the released code the first 50
-steps have no hints, the mean is over all tokens, and the loss is constant above ratio 3 if A < 0.
+Departures: The word "hint:" comes before the text. "Wrong" means that the task's verifier gives less than the full reward. In the released code the
+first 50 steps have no hints, the mean is over all tokens, and the loss is constant above ratio 3 if A < 0.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Scaffold:
 
 
 def repaired(group: Group, tried: Sequence[tuple[Hint, Group]]) -> tuple[Group, Hint | None]:
-    """Replaces the first wrong answer by the right answer of the lowest level. Returns the group and the hint; no right answer: the same group and None.
+    """Replaces the first wrong answer by the right answer of the lowest level. Returns the group and the hint. If there is no right answer, returns
+    the same group and None.
 
     `tried` has one answer per level, from the lowest. The group's `pool` gets the rewards of all tried answers.
     """

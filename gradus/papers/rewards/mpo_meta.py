@@ -10,19 +10,20 @@ criterion. A criterion without readable points counts as 0. The policy learns fr
 far, because the range of the sum grows with the rubric. The policy learns by PPO with a critic, KL 0.05 in the reward, lambda 0.95, clip 0.2, four
 epochs (see ppo).
 
-The meta reward model is a larger language model. After the update of batches M, 2M, ... (M = 10) it reads n = 20 tuples of prompt $x_i$, answer
-$y_i$, Q and reward $r_i$, and works in stages. In pre-screening, which is optional and off by default, it calls each tuple's score good, ok or bad.
-Only bad tuples go to the next stage. In meta-analysis it writes for each tuple whether the score is deserved, which blind spots or exploits it sees,
-and which criteria to add, split or rescale. In meta-refinement it writes for each tuple a whole new rubric $Q_i$ from the analysis. In meta-merge it
-joins the $Q_i$ into one rubric without overlap, which is Q for the following batches.
+The meta reward model is a larger language model. After the update of batches M, 2M, ... (M = 10) this model reads n = 20 tuples of prompt $x_i$,
+answer $y_i$, Q and reward $r_i$, and works in stages. In pre-screening, which is optional and off by default, the model calls each tuple's score
+good, ok or bad. Only bad tuples go to the next stage. In meta-analysis it writes for each tuple whether the score is deserved, which blind spots or
+exploits it sees, and which criteria to add, split or rescale. In meta-refinement it writes for each tuple a whole new rubric $Q_i$ from the analysis.
+In meta-merge it joins the $Q_i$ into one rubric without overlap, which is Q for the following batches.
 
 Rewards that were given under an earlier Q are kept. Metrics: `rubric/items`, the number of criteria after the batch; `reward/rubric`, the mean of r;
 `gold`, the mean verdict of the task's verifier, if it has one. No reward reads `gold`; if r rises while gold falls, the policy hacks the reward. If M
 is larger than the number of steps, the rubric is fixed, which is the paper's baseline. The method has two limits: an exploit that no sample shows
-stays possible, and the meta model must read better than the judge.
+stays possible, and the meta model must understand answers better than the judge.
 
-Use if: a language model judges by a rubric, the policy finds gaps in the rubric, and a model that reads better than the judge is available.
-Avoid if: a verifier judges the answers (see grpo, ppo), or no model reads better than the judge.
+Use if: a language model judges by a rubric, the policy finds gaps in the rubric, and a model that understands answers better than the judge is
+available.
+Avoid if: a verifier judges the answers (see grpo, ppo), or no model understands answers better than the judge.
 Reference: Kim et al., Toward Evaluative Thinking: Meta Policy Optimization with Evolving Reward Models, arXiv:2504.20157, section 2, which has the
 three stages. M is 10 for essays and ethics, 20 for summaries and 30 for mathematics. The number n = 20, KL, lambda, clip, epochs and the value
 coefficient 0.1 are the defaults of the released code. The launch script for mathematics has M = 20, n = 16 and KL 0.02, and subtracts 1 from the
@@ -34,7 +35,8 @@ are standardised. There is no value coefficient, because the critic is a separat
 `--players.judge.model` and `--players.meta.model` name larger models. The paper's plans for clusters of problems are left out. In the released code
 the judge writes one sentence and then an integer, criterion by criterion. Analysis and refinement are one conversation, in which the meta model first
 gives the number of criteria and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
-the released code the n tuples come from all batches since the last change of the rubric. Advantages are whitened, but rewards are not.
+the released code the n tuples come from all batches since the last change of the rubric. That code whitens advantages, but does not standardise
+rewards.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class MetaReview:
                     raise UserError(f"MetaReview.{name} does not contain {{{field}}}; add {{{field}}}, because the meta reward model reads only this text")
 
     async def rubrics(self, samples: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[Criterion]]:
-        """Returns the merged rubric alone. If it cannot be read, returns the refined rubrics. If none of them can be read, returns no rubric."""
+        """Returns the merged rubric alone; if it cannot be read, the refined rubrics; if none of these can be read, no rubric."""
         if self.prescreen:
             verdicts = await self._ask("screen", samples, [self._shown("screen", t, criteria) for t in samples], world)
             samples = [t for t, verdict in zip(samples, verdicts, strict=True) if verdict.strip().lower().startswith("bad")]
@@ -123,8 +125,8 @@ class MetaReview:
 class ScriptedReview:
     """Replaces MetaReview in tests and proving grounds: adds criteria that the rubric lacks if an answer got full marks but fails their checks.
 
-    For each sample with full marks that fails further checks, it returns the rubric plus the criteria of these checks. Each new criterion has as many
-    points as the criterion with the most points in the rubric.
+    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion has
+    as many points as the criterion with the most points in the rubric.
     """
 
     checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: those of the task

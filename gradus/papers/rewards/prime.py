@@ -9,12 +9,12 @@
 $y_i$ is answer i of a group of G and $o_i$ its outcome. The process reward $r_(i,t)$ compares the process model $pi_prm$, before the step's update,
 with the reference; beta is 0.05. For the advantage all r are first divided by the largest $|sum_(s >= t) r_s|$ of the batch. Both parts of the
 advantage are leave-one-out within the group; c is the field `process_coef`, here 1. The sum of both parts is whitened over the batch. The process
-model learns by the cross-entropy BCE between the sigmoid of its summed rewards (here not divided) and the outcome. The symbol rho is the token ratio;
-the policy has no KL term and no critic.
+model learns by the cross-entropy BCE between the sigmoid of its summed rewards (without the division above) and the outcome. The symbol rho is the
+token ratio; the policy has no KL term and no critic.
 
 The policy and the process model learn only from groups with an accuracy in [0.2, 0.8]. A group of one answer gets advantage zero before whitening.
-The method assumes that the outcome lies in [0, 1]. Process model and reference start as the policy, so every process reward is zero in the first
-step. A batch is used for one update, as in the released configuration, so rho is 1 and the clip never acts; `--update.count` sets more updates.
+The method assumes that the outcome lies in [0, 1]. Process model and reference start as copies of the policy, so every process reward is zero in the
+first step. A batch is used for one update, as in the released configuration, so rho is 1 and the clip never acts; `--update.count` sets more updates.
 
 Use if: answers have many steps, only their outcome can be labelled, and the memory is large enough for a process model and a reference.
 Avoid if: answers are short, so that the outcome is enough (see rloo, grpo), or rewards lie outside [0, 1].

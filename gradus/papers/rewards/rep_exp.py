@@ -5,19 +5,20 @@
     R_i = correct_i + beta b_i
     A_i = (R_i - mean(R)) / (std(R))
 
-A frozen copy of the start model reads reply i. The mean over tokens of its last hidden layer is projected to `dim` numbers by a sparse random matrix
-(a new matrix at each step). The feature $h_i$ is this projection minus its mean over the group. The sum is over the group, lambda is the ridge, and I
-the unit matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. The rest is GRPO on R, without KL, with a mean
-over all tokens and four updates per batch. If a group has no right reply, no reply of it gets a bonus. In other groups wrong replies get a bonus too.
+A frozen copy of the start model reads reply i. The mean of the last hidden layer over the tokens of the reply is projected to `dim` numbers by a
+sparse random matrix (a new matrix at each step). The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the
+group, lambda is the ridge, and I is the unit matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. The rest
+is GRPO on R, without KL, with a mean over all tokens and four updates per batch. If a group has no right reply, no reply of it gets a bonus. In other
+groups wrong replies get a bonus too.
 
 With the option `leave_one_out` the bonus is $h_i^T (Sigma - h_i h_i^T)^-1 h_i = b_i / (1 - b_i)$. At test time the same score picks a few different
 replies for a verifier (`DiverseOf`, algorithm 1). The search takes one reply at random and sets $Sigma = I + h h^T$ with the feature h of this reply.
 Then the search repeatedly takes the remaining reply with the largest $h_i^T Sigma^-1 h_i$ and adds the $h_i h_i^T$ of this reply to Sigma. The pool's
 mean is subtracted from all features.
 
-If dim >= G - 1 and features are much larger than sqrt(lambda), every leverage tends to 1 - 1/G, so all replies have the same bonus. The metric
-`bonus_spread`, the mean over groups of the bonus's deviation, shows this. If the rewards of a group differ, the bonus changes advantages little. If
-all replies are right, the bonus alone determines the advantages, because the bonuses are divided by their deviation.
+If dim >= G - 1 and features are much larger than sqrt(lambda), every leverage tends to 1 - 1/G, so all replies have the same bonus. In this case the
+metric `bonus_spread` is near 0; it is the mean over groups of the bonus's deviation. If the rewards of a group differ, the bonus changes advantages
+little. If all replies are right, the bonus alone determines the advantages, because the bonuses are divided by their deviation.
 
 Use if: the policy's replies become more and more alike during training, and several tries per problem should still find new solutions.
 Avoid if: most groups have no right reply, because such groups get no bonus (see scaf_grpo, luffy), or the start model's hidden states cannot be read.

@@ -5,16 +5,17 @@
     loss = 1/G sum_g 1/n_g sum_l sum_t -w min(rho A_g, clip(rho, 1 - 0.2, 1 + 0.26) A_g)
     w = min((pi_old) / (pi_behaviour), 2)
 
-Chunk $y_1$ of an answer to question q has up to C tokens. At its end the context is reset to q and m tokens $c_(l-1)$ that are carried over. Each
-later chunk $y_l$ has up to C - m tokens. The trace ends when a chunk ends by itself, or after I chunks, so it has at most C + (I - 1)(C - m) tokens.
-The m carried tokens are the first h tokens of the trace, which contain the plan, and its last m - h tokens. The policy learns to put the needed
-information into these tokens. The whole trace is verified. A trace that never ended has reward 0. All chunks of trace g share $A_g$. $n_g$ counts the
-tokens that were sampled in the trace; carried tokens are part of the prompt and have no loss. The symbol rho is the ratio of a token to $pi_old$, the
-policy at the start of the update, and w corrects for sampling by another engine, $pi_behaviour$. G counts the traces. There is no KL term.
+Chunk $y_1$ of an answer to question q has up to C tokens. At the end of a chunk, the context is reset to q and m tokens $c_(l-1)$ that are carried
+over. Each later chunk $y_l$ has up to C - m tokens. The trace ends when a chunk ends by itself, or after I chunks, so it has at most C + (I - 1)(C -
+m) tokens. The m carried tokens are the first h tokens of the trace, which contain the plan, and the last m - h tokens of the trace. The policy learns
+to put the needed information into these tokens. The whole trace is verified. A trace that never ended has reward 0. All chunks of trace g share
+$A_g$. $n_g$ counts the tokens that were sampled in the trace; carried tokens are part of the prompt and have no loss. The symbol rho is the ratio of
+a token to $pi_old$, the policy at the start of the update, and w corrects for sampling by another engine, $pi_behaviour$. G counts the traces. There
+is no KL term.
 
-A trace that ends within its first chunk is an ordinary answer. With I = 1, no weight w, the plain verifier, one update and equal bounds the method is
-GRPO without KL. The carried tail is the tail of the trace. So if C is not 2 m, the tail can reach back beyond the last chunk. `--rollout.at_test 16`
-allows more chunks in evaluation.
+A trace that ends within its first chunk is an ordinary answer. With I = 1, no weight w, the plain verifier, one update and equal bounds, the method
+is GRPO without KL. The carried tail is the tail of the trace. So if C is not 2 m, the tail can reach back beyond the last chunk. `--rollout.at_test
+16` allows more chunks in evaluation.
 
 Use if: answers need more thinking than fits into the context or the memory, and a short summary is enough to continue the thought.
 Avoid if: answers fit in one context (see grpo, dapo), or if each step of thought needs the exact text of all earlier ones.

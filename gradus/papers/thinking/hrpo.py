@@ -5,10 +5,10 @@
     a = exp(-c softplus(-lambda) r)
     x = a e + sqrt(1 - a^2) (i h)
 
-e is the embedding of the sampled token, p the distribution at the sampling temperature from which it was drawn, $E_v$ the embedding of token v, and h
-the summary. The gates r and i (with weights W and b), the share a and the next input x are computed per dimension; c is 8. At the start lambda is
-such that a is uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate. Starting with the token that
-completes the answer mark, all inputs are plain embeddings.
+e is the embedding of the sampled token, and p is the distribution (at the sampling temperature) from which this token was drawn. $E_v$ is the
+embedding of token v, and h is the summary. The gates r and i (with weights W and b), the share a and the next input x are computed per dimension; c
+is 8. At the start lambda is such that a is uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
+Starting with the token that completes the answer mark, all inputs are plain embeddings.
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
 reads the stored h again, so its log-probabilities are those of the rollout, and the gradient flows through the gate. The KL to the start model has

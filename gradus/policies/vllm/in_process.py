@@ -1,4 +1,4 @@
-"""vLLM in this process, with the same requests as on a server. Tested only with a simulated package."""
+"""vLLM in this process, with the same requests as on a server. The tests use only a simulated package."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Served:
     def _compare(self, contexts: Sequence[Context]) -> None:
         """Raises UserError if vLLM's log-probabilities of some samples differ too much from the model's own.
 
-        vLLM then has other weights or settings.
+        In this case vLLM has other weights or settings than the model.
         """
         version = int(contexts[0].versions[0]) if contexts and contexts[0].versions is not None else None
         if version is None or version == self._agreed:
@@ -199,7 +199,7 @@ class Served:
 
 
 def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
-    """Returns the model for which vLLM samples, with the settings in `spec`. Raises UserError if vLLM or its server is missing or does not fit."""
+    """Returns the model for which vLLM samples, with the settings in `spec`. Raises UserError if vLLM or its server is missing or does not fit the model."""
     if "served" not in getattr(model, "can", ()):
         raise UserError(
             f"players.{name}.engine is {type(spec).__name__}, which samples only from language models; set --players.{name}.engine none"

@@ -37,7 +37,7 @@ def code(level: int = 2, kinds: str = "all", reward: str = "all", isolation: str
     """Makes the task: write Python functions of `level` steps, 1 to 6. The last step determines the kind of the problem.
 
     `kinds`: "all" or names of steps. `reward`: "all" (1 if all tests pass) or "share" (the share of tests passed). `isolation`:
-    "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every file that you can.
+    "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write every file that you can.
     Raises: UserError for an unknown kind, reward or isolation.
     """
     names = chosen("code", kinds, {**NUMBERS, **WORDS})

@@ -30,8 +30,8 @@ class Question:
 def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -> Task:
     """Makes the task: compute a number that is hard to compute without a program. `level`: 1 to 4; a higher level has larger numbers.
 
-    `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every file
-    that you can. Raises: UserError for an unknown isolation.
+    `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write
+    every file that you can. Raises: UserError for an unknown isolation.
     """
     source = Generated("python_tool", make, level, LEVELS)
     return Task(

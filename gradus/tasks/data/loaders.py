@@ -157,8 +157,8 @@ def load_task_file(
     two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and "short_answer" compares the
     words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`). None: the verifier of the format,
     else "final_answer". With "unit_tests" the completion's program must pass the row's tests; with "unit_tests_share" the reward is the share of the tests that
-    it passes. `isolation` is for unit tests only: "bubblewrap", or "rlimits". With "rlimits", only resources are limited, so a program can read and write every
-    file that you can.
+    it passes. `isolation` is for unit tests only: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and
+    write every file that you can.
 
     `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Such rows are left out, and a run writes them to bad_rows.jsonl. The held-out
     problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are

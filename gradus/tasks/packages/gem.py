@@ -140,4 +140,7 @@ def made(settings: Gem) -> Any:
         return registration.make(SPACE + settings.name, **given)
     except Exception as error:  # games check their values by assertions
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{full} cannot be made{f' with {shown(settings.config)}' if given else ''}: {reason}") from error
+        raise UserError(
+            f"{full} cannot be made{f' with {shown(settings.config)}' if given else ''}: {reason}; "
+            f"{'change --task.config' if given else 'choose another game'}"
+        ) from error

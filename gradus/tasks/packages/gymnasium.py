@@ -243,9 +243,9 @@ def made(name: str, config: Pairs) -> Any:
 
 
 def _keywords(gymnasium: Any, name: str, error: Exception) -> str:
-    """Returns the end of a message: a list of the environment's keywords if `error` names an unknown keyword, else an empty text."""
+    """Returns the end of a message: a list of the environment's keywords if `error` names an unknown keyword, else a general remedy."""
     if "unexpected keyword" not in str(error):
-        return ""
+        return "; remove this cause, or choose another environment"
     entry = gymnasium.spec(name).entry_point
     maker = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
-    return f"; known: {', '.join(sorted(set(inspect.signature(maker).parameters) - {'self', 'render_mode', 'kwargs'}))}"
+    return f"; the known keywords are {', '.join(sorted(set(inspect.signature(maker).parameters) - {'self', 'render_mode', 'kwargs'}))}"

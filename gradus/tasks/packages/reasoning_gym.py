@@ -114,7 +114,10 @@ class Dataset:
         except Exception as error:  # the package checks its values by assertions
             given = shown(self.config) or "its default configuration"
             at = "" if level is None else f" at level {level}"
-            raise UserError(f"reasoning_gym:{self.name}{at} does not accept {given}: {str(error) or type(error).__name__}") from error
+            raise UserError(
+                f"reasoning_gym:{self.name}{at} does not accept {given}: {str(error) or type(error).__name__}; change --task.config or "
+                "--task.level"
+            ) from error
 
     def check_apart(self, level: int) -> None:
         """Raises UserError if the configuration sets a field that the level also sets."""

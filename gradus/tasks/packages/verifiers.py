@@ -86,7 +86,7 @@ def loaded(name: str, config: str, env: str) -> Loaded:
     except ModuleNotFoundError as error:
         raise UserError(missing(name, error)) from None
     except Exception as error:
-        raise UserError(f"the environment {name} of verifiers cannot be loaded: {reason(error)}{old(name)}") from error
+        raise UserError(f"the environment {name} of verifiers cannot be loaded: {reason(error)}{old(name) or '; check --task.config and --task.env'}") from error
     return Loaded(name, made.taskset, made, roles[0])
 
 

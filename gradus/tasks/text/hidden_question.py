@@ -52,7 +52,8 @@ def hidden_question(level: int = 2, chains: int = 0, depth: int = 0, length: int
     """Hidden questions at `level` 1 to 6: from one chain of one line in 160 characters to eight chains of four lines in 16,384 characters.
 
     `chains`: number of chains, 1 to 8. `depth`: lines of a chain, 1 to 8; the last line of a chain has its question. `length`: characters of the whole text. If
-    one of these options is 0, the level decides its number. Raises: UserError for a number out of range, and for a length that is too short for the chains.
+    `chains`, `depth` or `length` is 0, the level decides the number. Raises: UserError for a number out of range, and for a length that is too short for the
+    chains.
     """
     for name, value, most in (("chains", chains, 8), ("depth", depth, 8), ("length", length, _MOST)):
         if not 0 <= value <= most:

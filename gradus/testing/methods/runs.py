@@ -86,7 +86,7 @@ def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
 
 
 def _control_run(recipe: Recipe, scale: Mapping[str, Any], task: Task | None, seed: int, micro: int | None) -> Run:
-    """Makes the run of a controller. The run has the players of the recipe with smaller networks, because controllers need no toy of their own."""
+    """Makes the run of a controller. The run has the players of the recipe with smaller networks, because controllers have no toy class."""
     made = cut_down(replace(recipe, setting=replace(recipe.setting, **scale), study=None))
     if micro is not None:
         made = made.but(setting__micro_tokens=micro)

@@ -31,7 +31,7 @@ def test_r_squared_by_hand():
     assert r_squared(rewards, np.array([0.0, 1.0, 0.0, 1.0])) == pytest.approx(1 / 5)
     # two bins: rewards 0.5 and 2.5, scores 0.5 and 0.5
     assert r_squared(rewards, np.array([0.0, 1.0, 0.0, 1.0]), bins=2) == 0.0
-    with pytest.raises(UserError, match="two arrays of one dimension"):
+    with pytest.raises(UserError, match="two one-dimensional arrays"):
         r_squared(rewards, np.zeros(3))
 
 

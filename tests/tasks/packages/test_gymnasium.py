@@ -122,7 +122,7 @@ def test_environments_are_used_again():
         ("FrozenLake-v9", {}, "version `v9`"),
         ("Taxi-v3", {}, "use `Taxi-v4`"),
         ("nosuchpackage:X-v0", {}, "nosuchpackage is not installed: pip install nosuchpackage"),
-        ("FrozenLake-v1", {"config": "slippery=false"}, "unexpected keyword .*; known: desc, is_slippery, map_name"),
+        ("FrozenLake-v1", {"config": "slippery=false"}, "unexpected keyword .*; the known keywords are desc, is_slippery, map_name"),
         ("FrozenLake-v1", {"config": "x"}, "cannot be read"),
         ("FrozenLake-v1", {"limit": "0"}, "limit is 0"),
         ("Pendulum-v1", {}, "actions of the kind Box"),

@@ -1,0 +1,128 @@
+"""Shows solved examples to problems that no answer solves, and moves the answers back to the plain prompt."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradus.rollouts.allot import joined
+from gradus.rollouts.auto import Auto, one_each, rolled
+from gradus.rollouts.mismatched_prompts import exchanged, opening
+from gradus.types import Frozen, Group, Request, UserError
+from gradus.types.parts import Rollout, Task, World
+from gradus.types.prompts import before, prompt_of
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProb
+
+
+def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
+    """Returns the indices of the `count` nearest texts, the nearest first: by the cosine of TF-IDF vectors of words. Of equally near texts the earlier come first.
+
+    >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
+    [1, 2]
+    """
+    words = [Counter(re.findall(r"\w+|[^\w\s]", text.lower())) for text in (question, *questions)]
+    seen = Counter(word for row in words for word in row)
+    rare = {word: math.log((1 + len(words)) / (1 + n)) + 1 for word, n in seen.items()}
+    vectors = [{word: n * rare[word] for word, n in row.items()} for row in words]
+    lengths = [math.sqrt(sum(v * v for v in row.values())) or 1.0 for row in vectors]
+    own = vectors[0]
+    near = [sum(own.get(word, 0.0) * v for word, v in row.items()) / length for row, length in zip(vectors[1:], lengths[1:], strict=True)]
+    return sorted(range(len(near)), key=lambda i: -near[i])[:count]
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """Shows solved examples for a share of the further answers to a problem whose first answers were all wrong.
+
+    A request with `sample` above 0 asks for further answers. The examples are the nearest solved problems, with the newest right answer of the policy
+    to each. The examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the examples fill more
+    than half of the model's context, no examples are shown. Metric: seeded (share of seeded answers in a request).
+
+    Reference: Bamba et al., XRPO, arXiv:2510.06672. The half of the answers and the nearness by TF-IDF are ours.
+    """
+
+    rollout: Rollout = Auto()
+    examples: int = 2
+    share: float = 0.5  # of the further answers, rounded down
+    most: int = 1000  # solved problems that are remembered; the oldest are removed first
+    asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
+
+    def __post_init__(self) -> None:
+        check_ranges(self, examples="[1, inf)", share="[0, 1)", most="[1, inf)")
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task has an environment."""
+        if task.environment is not None:
+            raise UserError(
+                f"rollout is Seeded, which works only for answers of one turn, but task {task.name} has several turns; set "
+                "--rollout.rollout Auto"
+            )
+
+    def start(self) -> dict[str, Any]:
+        return {"solved": {}, "wrong": []}
+
+    async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
+        """Returns one judged group per request, and the state with the problems whose first answers were all wrong."""
+        seeds = [self._seeded(r, world, state) for r in requests]
+        plain = [replace(r, count=r.count - (s.count if s else 0)) for r, s in zip(requests, seeds, strict=True)]
+        groups = one_each(await rolled(self.rollout, plain, world), plain, self)
+        asked = [s for s in seeds if s is not None]
+        found = iter(one_each(await rolled(self.rollout, asked, world), asked, self) if asked else ())
+        for i, seed in enumerate(seeds):
+            if seed is not None:
+                groups[i] = joined(groups[i], await unseeded(next(found), groups[i], world, seed.player))
+            world.note("seeded", seed.count / requests[i].count if seed else 0.0)
+        wrong = [r.problem.id for r, g in zip(requests, groups, strict=True) if not r.sample and g.accuracy == 0.0]
+        return groups, {**state, "wrong": [*state["wrong"], *wrong]}
+
+    def _seeded(self, request: Request, world: World, state: dict[str, Any]) -> Request | None:
+        """Returns the request for the seeded part of the further answers; None if this part is empty."""
+        count = int(self.share * request.count)
+        others = {name: row for name, row in state["solved"].items() if name != request.problem.id}
+        if not request.sample or not count or not others or request.problem.id not in state["wrong"]:
+            return None
+        rows = list(others.values())
+        chosen = nearest(request.problem.question, [question for question, _ in rows], self.examples)
+        text = "\n".join(f"{rows[i][0]}\n{rows[i][1]}" for i in reversed(chosen))
+        prompt = before(prompt_of(request, world.task.system), text)
+        if 2 * len(world.opening(prompt, request.player).sequence) > world.context_length(request.player):
+            return None
+        return replace(request, count=count, prompt=prompt, sample=request.sample + request.count - count, tags=(*request.tags, "seeded"))
+
+    async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
+        """Returns the state with the right answers of the step. The problems of the step are no longer marked as wrong."""
+        solved: Mapping[str, Any] = state["solved"]
+        for t in (t for g in (*groups, *dropped) for t in g.trajectories):
+            if t.right and t.source == "policy":
+                solved = {
+                    **{name: row for name, row in solved.items() if name != t.problem.id},
+                    t.problem.id: [t.problem.question, t.completion],
+                }
+        return {"solved": dict(list(solved.items())[-self.most :]), "wrong": []}
+
+
+async def unseeded(group: Group, plain: Group, world: World, player: str) -> Group:
+    """Returns the group under the prompt of the group `plain`, with the log-probabilities that its answers have there."""
+    contexts = [t.contexts[0] for t in group.trajectories]
+    prompt = opening(plain.trajectories[0].contexts[0])
+    moved = [exchanged(c, prompt, world.context_length(player)) for c in contexts]
+    rows = await world.score(moved, LogProb(), player)
+    done = (
+        replace(m, logprobs=row.astype(np.float32), versions=c.versions, ended=c.ended)
+        for m, row, c in zip(moved, rows, contexts, strict=True)
+    )
+    links = [Frozen({**t.links, "seeded": True}) for t in group.trajectories]
+    return group.but(
+        trajectories=tuple(t.but(contexts=(c,), links=link) for t, c, link in zip(group.trajectories, done, links, strict=True))
+    )
