@@ -59,6 +59,7 @@ class Pipeline:
 
     async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
         """Returns the requests and the judged groups of a step. Begins the rollouts of later steps, and waits for the rollout of this step."""
+        assert recipe.system is not None
         waiting = self.run.memory.states.setdefault(PLACE, {"part": type(recipe.system).__name__, "state": {"steps": {}, "media": {}}})["state"]
         for step, kept in waiting["steps"].items():
             if int(step) not in self.tasks:  # the run continues from a checkpoint
