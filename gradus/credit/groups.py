@@ -27,8 +27,8 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     """A_i = (r_i - mean r) / std r over the group. With scale "none", A_i = r_i - mean r.
 
     Args: rewards [G]. Returns: [G] float64. All advantages are 0 for a group with one trajectory. The advantages are also 0 if the deviation is at most 1e-12
-    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std is that of Dr.
-    GRPO, arXiv:2503.20783. The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
+    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std is that of
+    arXiv:2503.20783 (Dr GRPO). The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
     """
     rewards = np.asarray(rewards, dtype=np.float64)
     if len(rewards) < 2 or np.all(rewards == rewards[0]):
@@ -76,7 +76,7 @@ def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group
 def probe_baseline(group: Group) -> np.ndarray:
     """A_i = r_i - mean reward of the group's probes, which are its trajectories that are not trained on.
 
-    A probe, and a trajectory of a group without probes, has the advantage 0.
+    Probes, and the trajectories of a group without probes, have the advantage 0.
     """
     probes = np.array([not t.trained for t in group.trajectories])
     if not probes.any():

@@ -48,7 +48,7 @@ def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> l
 class CuratedClique:
     """Requests problems by shuffled passes over a clique of dissimilar problems. The clique is chosen from the first `pool` problems of the source.
 
-    Reference: Wang et al., CodeBoost, arXiv:2508.05242. The 3-grams as measure of similarity and the random orders of the search are ours.
+    Reference: Wang et al., CodeBoost, arXiv:2508.05242. The measure of similarity (3-grams) and the random orders of the search are not from the paper.
     """
 
     pool: int = 128

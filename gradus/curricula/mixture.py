@@ -49,11 +49,11 @@ class ByMixture:
                 )
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's source has no arms, or if the number of arms differs from that of the weights or trials."""
+        """Raises UserError if the task's source has no arms, or if the number of arms differs from the number of weights, in `weights` or in `trials`."""
         self.mixture(arms_of(self, task.source))
 
     def mixture(self, arms: Sequence[str]) -> np.ndarray:
-        """Returns the chance of each arm, [K]."""
+        """Returns the probability of each arm, [K]."""
         for row in (self.weights, *(w for w, _ in self.trials)):
             if row and len(row) != len(arms):
                 raise UserError(

@@ -1,4 +1,4 @@
-"""A trust region computes the loss of each action from its ratio and advantage. Functions contain the maths; the parts contain the parameters."""
+"""A trust region computes the loss of each action from its ratio and advantage. Functions compute the formulas; the parts contain the parameters."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def capped_surrogate(log_ratio: Tensor, advantages: Tensor, *, floor: float, cap
 
 @dataclass(frozen=True)
 class CappedWeight:
-    """The ratio as a weight in [floor, cap] without gradient: -sg[clip(r)] A log pi. Clipped actions keep their gradient."""
+    """The ratio as a weight in [floor, cap] without gradient: -sg[clip(r)] A log pi, where sg stops the gradient. Clipped actions keep their gradient."""
 
     cap: float = 5.0  # largest weight
     floor: float = 0.0  # smallest weight; 0: no bound

@@ -1,6 +1,6 @@
 """Selects the parameters of a player that learn, and the factor on the learning rate of each.
 
-Prefixes of the parameters' names make the selection.
+The selection is by prefixes of the parameters' names.
 """
 
 from __future__ import annotations
