@@ -65,6 +65,7 @@ def test_a_problem_is_difficult_by_its_answers_or_by_its_steps():
     assert missing("a b=c", both, skills, **{**BOUNDS, "most": 2}) == ["s", "r"]
 
 
+@pytest.mark.nightly
 def test_two_rare_skills_are_the_top_two_of_the_profile(tmp_path):
     """The student has imitated chains without two of the eight functions."""
     names = tuple(name for name in FUNCTIONS if name not in ("swap", "double"))
