@@ -53,7 +53,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Episodes:
-    """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so the world can sample in batches.
+    """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so their actions are sampled in batches.
 
     Every action token has the streams `turn` (int32, index of its turn), `state` (int64, a hash of the state in which the token was chosen) and
     `valid` (bool, whether its action was legal). The reward of a turn is at its last action token, in the component "environment".

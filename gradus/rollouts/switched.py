@@ -19,8 +19,8 @@ from gradus.types.rules import TokenRule
 
 @dataclass(frozen=True)
 class SwitchedRollIn:
-    """Samples answers: `rule` draws the first h tokens, and the policy draws the other tokens. h is uniform below the length of an answer that `rule`
-    draws alone."""
+    """Samples answers: `rule` draws the first h tokens, and the policy draws the other tokens. h is a uniform random number below the length of an answer
+    that `rule` draws alone."""
 
     rule: TokenRule = GuidedByQ()
     plays: ClassVar[str] = "answers"
