@@ -85,7 +85,10 @@ class ValueChanges:
 
 @dataclass(frozen=True)
 class TreeChanges:
-    """Gives every unsure token of a tree the value of its node minus the value of the parent node, and all other tokens the weight 0."""
+    """Credits the unsure tokens of a tree, which were sampled with a probability below `rho`.
+
+    Such a token gets the value of its node minus the value of the parent node. All other tokens get the weight 0.
+    """
 
     rho: float = 0.9
     scale: Literal["none", "siblings"] = "none"  # "siblings": divided by the deviation of the siblings' values, if it is above 0

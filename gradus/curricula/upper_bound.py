@@ -72,7 +72,7 @@ class UpperBound:
         return upper_bounds(means, [state["answers"].get(arm, 0) for arm in arms], self.exploration)
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the |advantages| of the step."""
+        """Returns the state after a step: the |advantages| of the step are added."""
         recent, answers = dict(state["recent"]), dict(state["answers"])
         for arm, values in magnitudes((*groups, *dropped)).items():
             recent[arm] = [*recent.get(arm, []), *values][-self.window :]

@@ -140,7 +140,7 @@ class Window:
         return [Request(problems[i], count=self.group or world.group) for i in chosen], state
 
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the numbers of the step. If the epoch is over, the center moves on."""
+        """Returns the state after a step: the numbers of the step are added. If the epoch is over, the center moves on."""
         every = [g for g in (*groups, *dropped) if g.trajectories]
         if not every:
             return state

@@ -1,4 +1,4 @@
-"""Keys and values of the running sequences, and attention over them. The result of a sequence is bitwise the same with any other sequences and any padding.
+"""Keys and values of the running sequences, and attention over them. The result of a sequence does not depend in any bit on the other sequences or on padding.
 
 A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
 multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros.

@@ -117,8 +117,6 @@ def check_parts(recipe: Recipe) -> None:
     for seam, (method, protocol) in PROTOCOLS.items():
         if seam in seams:
             check_methods(seams[seam], seam, protocol, method)
-    if recipe.system is not None:
-        raise UserError(f"system is {type(recipe.system).__name__}, but this version of Gradus uses no `system`; leave this field out")
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
             _check_place(term, Term, f"{owner}.{name}")

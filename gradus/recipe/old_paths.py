@@ -63,6 +63,7 @@ PARTS = {
     "gradus.papers.data.reasoning_core:BalancedBatch": "gradus.curricula.filtered:BalancedBatch",
     "gradus.papers.data.reinforce_ada:Balanced": "gradus.selection.filters:Balanced",
     "gradus.papers.data.reinforce_ada:PoolBaseline": "gradus.credit.groups:PoolBaseline",
+    "gradus.papers.data.stat:AnswersThatAgree": "gradus.schedules.harvests:AnswersThatAgree",
     "gradus.papers.data.xrpo:Seeded": "gradus.rollouts.seeded:Seeded",
     "gradus.papers.data.xrpo:Sharpened": "gradus.credit.sharpened:Sharpened",
     "gradus.papers.objectives.a_star_po:OptimalValues": "gradus.schedules.harvests:OptimalValues",

@@ -51,7 +51,7 @@ class Overlong(Combines):
 
 
 def overlong_penalty(length: int, max_tokens: int, cache: int) -> float:
-    """Computes the penalty: 0 up to max_tokens - cache, then ((max_tokens - cache) - length) / cache, and -1 beyond max_tokens."""
+    """Computes the penalty: 0 for lengths up to max_tokens - cache, then ((max_tokens - cache) - length) / cache, and -1 above max_tokens."""
     return float(max(-1.0, min(0.0, (max_tokens - cache - length) / cache)))
 
 

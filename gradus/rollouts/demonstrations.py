@@ -134,7 +134,7 @@ def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> 
 
 
 def given(request: Request, index: int, context: Context, world: World, *, reward: float, component: str) -> Trajectory:
-    """Returns a trajectory of given tokens with a given reward."""
+    """Returns a trajectory for a context that was not sampled, with a given reward."""
     return Trajectory(
         id=trajectory_name(world.step, replace(request, sample=0), index),
         problem=request.problem,
