@@ -29,7 +29,7 @@ class Auto:
 
 
 async def rolled(rollout: Rollout, requests: Sequence[Request], world: World) -> list[Group]:
-    """Runs a rollout that is part of another rollout, and returns its groups. Raises UserError if the result is not judged groups."""
+    """Runs a rollout that is part of another rollout, and returns its groups. Raises UserError if the result does not consist of judged groups."""
     groups = await rollout.run(requests, world)
     check_groups(rollout, groups, requests, world)
     return list(groups)

@@ -245,7 +245,7 @@ async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:
 def trajectory(seat: Seat, played: Played) -> Trajectory:
     """Returns the trajectory of an episode.
 
-    The `links` of the trajectory has the name of the `episode`, the number of `turns`, the number of `invalid` actions, and `return`, the sum of the step
+    The mapping `links` of the trajectory has the name of the `episode`, the number of `turns`, the number of `invalid` actions, and `return`, the sum of the step
     rewards. If the episode has errands, `links` also has the number of `errands`.
     """
     name = trajectory_name(seat.world.step, seat.request, seat.index)

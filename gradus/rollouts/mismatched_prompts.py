@@ -60,7 +60,7 @@ class MismatchedPrompts:
 
 
 def borrowed(groups: Sequence[Group]) -> list[Context]:
-    """Returns for every group the prompt of the next group that has an action. After the last group comes the first group.
+    """Returns for every group the prompt of the next group that has an action. The last group gets the prompt of the first group.
 
     If no other group has an action, a group gets its own prompt. If no group has an action, the prompt is empty.
     """
