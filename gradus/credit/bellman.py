@@ -143,9 +143,8 @@ class Bellman:
 class Expectile:
     """Fits a state value to Q of the recorded action. The returns are min_j Q_j(s, a). The weights are |tau - 1[Q < V]|.
 
-    With squared errors the loss is smallest if V is the tau-expectile of Q over the recorded actions. With tau 0.5 this is the mean of Q, and the loss
-    is half of the squared error.
-    Reference: Kostrikov et al., Implicit Q-Learning, arXiv:2110.06169, eq. 5.
+    With squared errors the loss is smallest if V is the tau-expectile of Q over the recorded actions. With tau 0.5, this expectile is the mean of Q, and the
+    loss is half of the squared error. Reference: Kostrikov et al., Implicit Q-Learning, arXiv:2110.06169, eq. 5.
     """
 
     tau: float = 0.7
