@@ -15,7 +15,7 @@ from gradus.types.returned import check_groups
 
 @dataclass(frozen=True)
 class Auto:
-    """Plays `Episodes(max_turns, history, timeout)` if the task has an environment, else `SingleTurn`."""
+    """Runs `Episodes(max_turns, history, timeout)` if the task has an environment, and `SingleTurn` otherwise."""
 
     max_turns: int = 20
     history: int | None = None
