@@ -19,7 +19,7 @@ import gradus.papers
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, PoolBaseline, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
@@ -28,12 +28,13 @@ from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Linked, Within
 from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.imitation import ImitateRight
-from gradus.objectives.kl import KL
+from gradus.objectives.kl import KL, SquaredLogRatio
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
@@ -54,9 +55,8 @@ from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
 from gradus.papers.objectives.capo import CountingClip
 from gradus.papers.objectives.deepvideo_r1 import AdvantageRegression
-from gradus.papers.objectives.flow_of_reasoning import LogReward, TrajectoryBalance
 from gradus.papers.objectives.gppo import PreservingClip
-from gradus.papers.objectives.group_relative_reinforce import MaskedReinforce, SquaredLogRatio
+from gradus.papers.objectives.group_relative_reinforce import MaskedReinforce
 from gradus.papers.objectives.llds import PreserveLikelihood
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.objectives.magistral import NormalisedClip
@@ -77,7 +77,7 @@ APART = {
     "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},
     "gradus.papers.objectives.capo": {"PredictedChange"},
     "gradus.papers.objectives.a_star_po": {"OptimalAdvantage"},
-    "gradus.papers.objectives.q_sharp": {"RewardLikelihood"},
+    "gradus.objectives.chances": {"RewardLikelihood"},
     "gradus.papers.objectives.risk_po": {"BundledRisk"},
     "gradus.papers.objectives.rover": {"RandomValuation"},
     "gradus.papers.objectives.shiq": {"PathConsistency"},
@@ -85,9 +85,8 @@ APART = {
     "gradus.papers.agents.arpo": {"SharedPrefix"},
     "gradus.objectives.ratios": {"SpanRatio"},
     "gradus.objectives.scores": {"TurnMeans"},
-    "gradus.credit.step_values": {"TreeChanges", "ValueChanges"},
+    "gradus.credit.step_values": {"CriticAdvantage", "StepChances", "TreeChanges", "ValueChanges"},
     "gradus.papers.credit.attnrl": {"NodeAdvantage"},
-    "gradus.papers.credit.direct_advantage_po": {"StepChances", "CriticAdvantage"},
     "gradus.papers.credit.hicra": {"Planning"},
     "gradus.papers.credit.aapo": {"AdvantageMomentum"},
     "gradus.papers.credit.barl": {"BayesAdaptive"},

@@ -73,7 +73,7 @@ def kinds() -> int:
 
 COUNTED = {
     "README.md": {"six recipes": curves},
-    "docs/how/compare.md": {"Six recipes": curves, "six recipes": curves},
+    "docs/how/compare.md": {"six recipes": curves},
     "docs/how/grounds.md": {"six recipes": curves},
     "docs/how/survive.md": {"eighteen kinds of recipe": kinds},
     "docs/course/index.md": {"Six short lessons": lessons},

@@ -91,7 +91,7 @@ def _behind(advice: Advice) -> Iterator[str]:
     if not advice.evidence:
         yield from _row("measured", "no ground measures this case; a race tries all recipes that fit")
     for rule in advice.also:
-        yield from _row("also", f'the rule "{rule.name}" holds, too; its first recipe is {rule.choices[0].recipe.split()[0]}')
+        yield from _row("also", f'the rule "{rule.name}" applies, too; its first recipe is {rule.choices[0].recipe.split()[0]}')
     for recipe, lacks in advice.misfits:
         yield from _row("left out", f"{recipe}: {lacks}")
 

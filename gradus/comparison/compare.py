@@ -86,7 +86,7 @@ def opened(experiment: Experiment, folder: Path) -> Comparison:
         mine = json.loads(json.dumps(experiment.stored()))
         if (stored := _stored(path)) != mine:
             differs = [name for name in mine if stored.get(name) != mine[name]]
-            raise UserError(f"{folder} contains another comparison (different: {', '.join(differs)}); name another folder with --run")
+            raise UserError(f"{folder} contains a comparison that differs in {', '.join(differs)}; name another folder with --run")
     elif folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder} contains files but no comparison; name another folder with --run")
     return Comparison(experiment, folder)

@@ -77,7 +77,7 @@ class Ground:
         budget_of(self.budget)
         needed = max(Measure(name).samples for name in (*self.measures, self.pair.measure))
         if needed > self.samples:
-            raise UserError(f"the ground {self.name} measures pass@{needed} but has {self.samples} answers per problem; set samples={needed}")
+            raise UserError(f"the ground {self.name} measures pass@{needed} but has only {self.samples} answers per problem; set samples={needed}")
 
 
 def grounds() -> list[str]:

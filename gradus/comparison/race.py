@@ -260,7 +260,7 @@ def opened(asked: Asked, folder: Path) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(path.read_text())
         if document["asked"] != stored:
             differs = [name for name in stored if document["asked"].get(name) != stored[name]]
-            raise UserError(f"{folder} contains another race (different: {', '.join(differs)}); name another folder with --run")
+            raise UserError(f"{folder} contains a race that differs in {', '.join(differs)}; name another folder with --run")
         return document
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder} contains files but no race; name another folder with --run")

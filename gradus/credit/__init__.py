@@ -1,1 +1,1 @@
-"""Advantage estimators. Pure NumPy functions compute the maths from rewards; the parts turn groups into one advantage per action."""
+"""Advantage estimators. Pure NumPy functions compute the formulas from rewards; the parts turn groups into one advantage per action."""

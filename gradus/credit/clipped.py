@@ -22,7 +22,7 @@ def bounded(advantages: np.ndarray, *, limit: float, scale: float) -> np.ndarray
 
 @dataclass(frozen=True)
 class Clipped:
-    """Clips the advantages of `rule` to [-limit, limit] and scales them by scale / limit. Returns do not change."""
+    """Clips the advantages of `rule` to [-limit, limit] and scales them by scale / limit. The returns do not change."""
 
     rule: Credit = GroupRelative()
     limit: float = 5.0  # above 0

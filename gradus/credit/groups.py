@@ -16,6 +16,7 @@ import numpy as np
 
 from gradus.types import Frozen, Group
 from gradus.types.parts import Credited, Signals
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 Scale = Literal["population", "sample", "none"]
@@ -26,8 +27,8 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     """A_i = (r_i - mean r) / std r over the group. With scale "none", A_i = r_i - mean r.
 
     Args: rewards [G]. Returns: [G] float64. All advantages are 0 for a group with one trajectory. The advantages are also 0 if the deviation is at most 1e-12
-    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std is that of Dr.
-    GRPO, arXiv:2503.20783. The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
+    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std is that of
+    arXiv:2503.20783 (Dr GRPO). The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
     """
     rewards = np.asarray(rewards, dtype=np.float64)
     if len(rewards) < 2 or np.all(rewards == rewards[0]):
@@ -55,7 +56,7 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
 def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group", scale: Scale = "population") -> list[np.ndarray]:
     """A_i = (r_i - b_i) / std, where std is the deviation of r - b over all samples of the batch. With scale "none", A_i = r_i - b_i.
 
-    Args: `rewards` has [G] for every group. `baseline` says which mean reward b is: that of the group ("group"), of the group's other samples ("others"), or of
+    Args: `rewards` has [G] for every group. `baseline` names the mean reward b: that of the group ("group"), of the group's other samples ("others"), or of
     the batch ("batch"). Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
     Reference: REINFORCE++, arXiv:2501.03262 (global normalisation, without and with a group baseline); ScaleRL, arXiv:2510.13786.
     """
@@ -75,7 +76,7 @@ def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group
 def probe_baseline(group: Group) -> np.ndarray:
     """A_i = r_i - mean reward of the group's probes, which are its trajectories that are not trained on.
 
-    A probe, and a trajectory of a group without probes, has the advantage 0.
+    Probes, and the trajectories of a group without probes, have the advantage 0.
     """
     probes = np.array([not t.trained for t in group.trajectories])
     if not probes.any():
@@ -137,7 +138,7 @@ class BatchBaseline:
 
 @dataclass(frozen=True)
 class BatchRelative:
-    """The reward minus a baseline, divided by the deviation of that difference over the whole batch."""
+    """The reward minus a baseline, divided by the standard deviation of this difference over the whole batch."""
 
     baseline: Baseline = "group"  # mean reward of the group, of the group's other samples ("others"), or of the batch
     scale: Scale = "population"
@@ -169,6 +170,21 @@ class PoolBaseline:
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [against_pool(g) for g in groups])
+
+
+@dataclass(frozen=True)
+class LogReward:
+    """Gives every action beta * log(reward of its trajectory). Rewards below `least` count as `least`."""
+
+    beta: float = 1.0
+    least: float = 1e-3
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)", least="(0, inf)")
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [self.beta * np.log(np.maximum(g.rewards, self.least)) for g in groups])
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def after_prompt(context: Context) -> tuple[bytes, np.ndarray]:
 def prefix_changes(contexts: Sequence[Sequence[Context]], rewards: np.ndarray) -> list[np.ndarray]:
     """Returns, for each trajectory of a group, the change of the prefix value at every action, [A]. Contexts with the same prompt share a tree.
 
-    Args: `contexts`: those of each trajectory; `rewards` [G], one per trajectory.
+    Args: `contexts`: the contexts of each trajectory; `rewards` [G], one per trajectory.
     """
     trees: dict[bytes, list[tuple[int, int, np.ndarray]]] = defaultdict(list)
     for i, own in enumerate(contexts):

@@ -26,7 +26,7 @@ def best_of(trials: tuple[tuple[tuple[float, ...], float], ...], ridge: float) -
 
 @dataclass(frozen=True)
 class ByMixture:
-    """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the arm's next problem.
+    """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the next problem of this arm.
 
     The mixture is `weights`. Without weights, the mixture is that for which `Surrogate` predicts the highest score from `trials`. Without weights and trials,
     the mixture is uniform.
@@ -49,11 +49,11 @@ class ByMixture:
                 )
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's source has no arms, or if the number of arms differs from that of the weights or trials."""
+        """Raises UserError if the task's source has no arms, or if the number of arms differs from the number of weights, in `weights` or in `trials`."""
         self.mixture(arms_of(self, task.source))
 
     def mixture(self, arms: Sequence[str]) -> np.ndarray:
-        """Returns the chance of each arm, [K]."""
+        """Returns the probability of each arm, [K]."""
         for row in (self.weights, *(w for w, _ in self.trials)):
             if row and len(row) != len(arms):
                 raise UserError(

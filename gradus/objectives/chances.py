@@ -53,3 +53,33 @@ class ChanceLoss:
         losses = chance_losses(logits, batch.returns) * batch.weight
         error = (logits.detach().sigmoid() - batch.returns).square()[batch.weight > 0]
         return self.coefficient * averaged(self.average, losses, batch, self.source), {"chance_error": tally(error)}
+
+
+@dataclass(frozen=True)
+class RewardLikelihood:
+    """-log P(R) at every action. R is the trajectory's reward, 0 or 1, and the output of `head` is the logit of P(1)."""
+
+    head: str = "q"
+    average: Average = TokenMean()
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        return (Value(self.head),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        logits = outputs[Value(self.head)]
+        each = logits.new_tensor([_label(t.value) for t in batch.trajectories])
+        rewards = each.index_select(0, batch.trajectory.to(each.device))
+        losses = chance_losses(logits, rewards) * batch.weight
+        right = (logits.detach() > 0) == (rewards > 0.5)
+        return self.coefficient * averaged(self.average, losses, batch, self.source), {"chance_right": tally(right)}
+
+
+def _label(reward: float) -> float:
+    if reward not in (0.0, 1.0):
+        raise UserError(f"the head learns the probability of reward 1, but a reward is {reward}; use a reward function that gives only 0 and 1")
+    return reward

@@ -45,7 +45,7 @@ def correctable(terms: Mapping[str, Term] | None) -> bool:
 
 
 def corrected(terms: Mapping[str, Any], weight: Weight) -> Frozen[Any]:
-    """Sets `weight` on policy-gradient terms of source "policy".
+    """Sets `weight` on the policy-gradient terms of the source "policy".
 
     A term gets the weight if it has no weight yet and its ratio compares with the start of the update.
 

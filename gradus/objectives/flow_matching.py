@@ -36,7 +36,7 @@ def likened(likeness: Likeness, error: Tensor, time: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Weighted:
-    """-t^power * error. With power 0 all times have equal weight. With power 1 or 2, noisy times (large t) have more weight."""
+    """-t^power * error. With power 0, all times have equal weight. With power 1 or 2, noisy times (large t) have more weight."""
 
     power: float = 0.0
 
@@ -57,7 +57,10 @@ class Robust:
 
 @dataclass(frozen=True)
 class MatchedPolicy:
-    """The policy term with one ratio per pair: exp(lp - lp_old) at the same (t, e). The loss of an action is the mean over its pairs."""
+    """The policy term with one ratio per pair: exp(lp - lp_old) at the same (t, e), where lp is the surrogate log-probability.
+
+    The loss of an action is the mean over its pairs.
+    """
 
     draws: int = 6  # pairs (t, e) per sample; the times t are stratified
     likeness: Likeness = Robust()

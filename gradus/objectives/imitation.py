@@ -1,4 +1,4 @@
-"""Imitation of the policy's own right answers, added to its policy gradient."""
+"""Imitation of correct answers of the policy itself. The term is added to the policy gradient."""
 
 from __future__ import annotations
 

@@ -9,9 +9,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.aggregation import Average, SequenceMean, TokenMean, averaged
 from gradus.objectives.terms import Weight, factored, needs_of_weight
 from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
@@ -57,3 +58,24 @@ class KL:
         losses = factored(self.weight, values * batch.weight, outputs[LogProb()], batch)
         loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {"kl": tally(values)}
+
+
+@dataclass(frozen=True)
+class SquaredLogRatio:
+    """Adds coefficient / 2 * mean of (log pi - log pi_old)^2. The term pulls the log-probability of every action back to its value at the start of the update."""
+
+    coefficient: float = 0.1
+    average: Average = TokenMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, coefficient="[0, inf)")
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        logprobs = outputs[LogProb()]
+        squares = (logprobs - (logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs)).square()
+        loss = averaged(self.average, squares * batch.weight, batch, self.source)
+        return self.coefficient / 2 * loss, {"squared_log_ratio": tally(squares)}

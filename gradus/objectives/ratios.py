@@ -28,7 +28,7 @@ class Ratio(Protocol):
 
 @dataclass(frozen=True)
 class TokenRatio:
-    """log r_t = log pi(a_t) - log pi_old(a_t). `against`: "old" (start of the update) or "behaviour" (as sampled)."""
+    """log r_t = log pi(a_t) - log pi_old(a_t). `against` names the policy in the denominator: "old" (at the start of the update) or "behaviour" (at sampling)."""
 
     against: Against = "old"
     separable: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class TokenRatio:
 
 @dataclass(frozen=True)
 class SequenceRatio:
-    """log s_i = mean over the trajectory of log r_t, equal for all its actions. GSPO, arXiv:2507.18071, eq. 7."""
+    """log s_i = mean over the trajectory of log r_t, the same number for all its actions. GSPO, arXiv:2507.18071, eq. 7."""
 
     against: Against = "old"
     separable: ClassVar[bool] = False  # depends on all actions of a trajectory, whose contexts may be in different micro-batches
@@ -52,7 +52,9 @@ class SequenceRatio:
 
 @dataclass(frozen=True)
 class SequenceTokenRatio:
-    """log s_it = sg[log s_i] + log pi(a_t) - sg[log pi(a_t)]. The value is that of the sequence's ratio; the gradient is that of the token's ratio.
+    """log s_it = sg[log s_i] + log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient.
+
+    The value is that of the sequence's ratio; the gradient is that of the token's ratio.
 
     This ratio is for advantages that differ within a trajectory. If all advantages of a trajectory are equal, the gradient under SequenceMean equals that of
     SequenceRatio. GSPO-token, arXiv:2507.18071, eq. 14.
@@ -68,7 +70,7 @@ class SequenceTokenRatio:
 
 @dataclass(frozen=True)
 class SpanRatio:
-    """log w = mean over a span of log r_t, equal for all its actions. Actions outside of spans keep their own ratio.
+    """log w = mean over a span of log r_t, the same number for all its actions. Actions outside of spans keep their own ratio.
 
     The stream `span` numbers the spans of a context from 0 (`--rollout WithSpans`). Actions of one context with the same number form a span. If the spans are
     the items of a ranked list, this is the ratio of a rank: Zhu et al., Rank-GRPO, arXiv:2510.20150.

@@ -74,7 +74,7 @@ class Trajectories:
 class Pairs:
     """Every pair of trajectories of a group is a unit.
 
-    Its target is the difference of the two trajectories' targets, and its log-ratio is the difference of their log-ratios.
+    The target of a pair is the difference of the two trajectories' targets. The log-ratio of a pair is the difference of their log-ratios.
 
     So any part of a target that is equal for all trajectories of a group cancels. The loss is averaged over the pairs of a group, then over groups. A group
     with one trajectory has no pairs and counts as a group with loss 0.

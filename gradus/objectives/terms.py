@@ -152,7 +152,7 @@ class EntropyBonus:
 
 
 def value_losses(values: Tensor, old_values: Tensor, returns: Tensor, *, clip: float | None) -> Tensor:
-    """PPO's value loss per action: 1/2 max((V - R)^2, (V_old + clamp(V - V_old, -clip, clip) - R)^2); clip None: 1/2 (V - R)^2.
+    """PPO's value loss per action: 1/2 max((V - R)^2, (V_old + clamp(V - V_old, -clip, clip) - R)^2). If `clip` is None: 1/2 (V - R)^2.
 
     Reference: Schulman et al., arXiv:1707.06347, eq. 9 with the released code's clipping (openai/baselines ppo2).
     """

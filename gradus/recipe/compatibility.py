@@ -117,8 +117,6 @@ def check_parts(recipe: Recipe) -> None:
     for seam, (method, protocol) in PROTOCOLS.items():
         if seam in seams:
             check_methods(seams[seam], seam, protocol, method)
-    if recipe.system is not None:
-        raise UserError(f"system is {type(recipe.system).__name__}, but this version of Gradus uses no `system`; leave this field out")
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
             _check_place(term, Term, f"{owner}.{name}")
@@ -340,12 +338,12 @@ def _first(source: Source, task: Task, use: str) -> Problem:
     if source.size is not None and not isinstance(source.size, int):
         raise UserError(f"task {task.name}: the size of {named(source)} is {shown(source.size)}; it must be a whole number, or None for an endless source")
     if source.size == 0:
-        raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
+        raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one problem")
     with asked(source, "draw"):
         found = source.draw([0], task.level, Key())
     if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
         raise UserError(
-            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; `draw` must return one Problem per index"
+            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; its source must give one Problem per index"
         )
     return found[0]
 

@@ -164,7 +164,7 @@ class AttentionTree:
 
 
 def beginnings(spans: np.ndarray) -> np.ndarray:
-    """Returns the index of the first token of each step, from the numbers of the steps of all tokens.
+    """Returns the index of the first token of each step. `spans`: for every token, the number of its step.
 
     >>> beginnings(np.array([0, 0, 1, 2, 2])).tolist()
     [0, 2, 3]

@@ -120,7 +120,7 @@ def metric_of(until: Until) -> str | None:
 def over(until: Until, steps: int, scores: Sequence[float]) -> bool:
     """Whether a stage ends.
 
-    With a Plateau, the stage ends if the best of the last `evaluations` scores exceeds the best score before them by less than `gain`.
+    With a Plateau, the stage ends if the best of the last `evaluations` scores exceeds the best earlier score by less than `gain`.
 
     `steps`: the finished steps of the stage; `scores`: the metric in its evaluations so far, beginning with the evaluation at its start.
 

@@ -25,7 +25,7 @@ def steered(temperature: float, entropy: float, target: float, vocabulary: int) 
 
 
 def annealed(progress: float, factor: float) -> float:
-    """Returns (1 - f) (1 + cos(pi t)) / 2 + f: f is `factor`. The result is 1 at the progress t = 0, and f at t = 1.
+    """Returns (1 - f) (1 + cos(pi t)) / 2 + f, where f is `factor`. The result is 1 at the progress t = 0, and f at t = 1.
 
     >>> annealed(0.0, 0.9), annealed(1.0, 0.9)
     (1.0, 0.9)
@@ -35,7 +35,7 @@ def annealed(progress: float, factor: float) -> float:
 
 @dataclass(frozen=True)
 class SteadyEntropy:
-    """Steers the temperature so that the entropy of the policy stays at its value in the first step. At the end of the run the target falls a little.
+    """Steers the temperature so that the entropy of the policy stays at its value in the first step. At the end of the run, this target falls a little.
 
     A step without an update changes nothing.
 

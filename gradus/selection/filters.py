@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from gradus.types import Group, Key, Trajectory
 from gradus.types.ranges import check_ranges
 
@@ -183,3 +185,20 @@ class Accepted:
             if row
         ]
         return kept, [g for g, row in zip(groups, chosen, strict=True) if not row]
+
+
+@dataclass(frozen=True)
+class BalancedGroups:
+    """If most answers of a group are below the group's mean reward, drops some of these at random, until they are half of the group. Keeps all groups."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        return [self._balanced(group, key.fold("balance", group.key)) for group in groups], []
+
+    def _balanced(self, group: Group, key: Key) -> Group:
+        rewards = group.rewards
+        wrong = np.flatnonzero((rewards < rewards.mean()) & (rewards < rewards.max()))  # the mean of equal rewards is exact only up to rounding
+        surplus = 2 * len(wrong) - len(group.trajectories)
+        if surplus <= 0:
+            return group
+        gone = set(wrong[key.permutation(len(wrong))[:surplus]].tolist())
+        return group.but(trajectories=tuple(t for i, t in enumerate(group.trajectories) if i not in gone))

@@ -15,9 +15,9 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Consecutive:
-    """Cuts each group into pairs of consecutive trajectories. If the number of trajectories is odd, the last one is left out. Drops pairs with equal rewards.
+    """Cuts each group into pairs of consecutive trajectories. If the number of trajectories is odd, the last trajectory is left out. Drops pairs with equal rewards.
 
-    The trajectories of a group are drawn independently, so a pair has two random answers, not the best and the worst.
+    The trajectories of a group are drawn independently, so a pair has two random answers, not the best and the worst answer.
     """
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
@@ -90,7 +90,7 @@ class Fewer:
         number = trajectory.links.get(self.of, 0)
         if "turns" not in trajectory.links or not isinstance(number, int | float):
             raise UserError(
-                f"selection compares trajectories by Fewer({self.of}), but {trajectory.id} has no number with this name in its links; take a task with "
+                f"selection compares trajectories by Fewer({self.of}), but trajectory {trajectory.id} has no number {self.of} in its links; take a task with "
                 "an environment, or leave the criterion out"
             )
         return -float(number)
@@ -119,9 +119,9 @@ class Shorter:
 class RankedPairs:
     """Makes all pairs of trajectories of a group in which one trajectory is preferred. The preferred trajectory is the first one of its pair.
 
-    The criteria of `by` are tried in order, and the first one that prefers a trajectory decides. A trajectory may be in several pairs. Each pair contains a
-    copy of the trajectory, whose name contains the trajectory and the pair. The link `preferred` of a copy tells whether the copy is the preferred one. So
-    objectives can compare answers with equal rewards. Groups without a pair are dropped.
+    The criteria of `by` are tried in order, and the first criterion that prefers a trajectory decides. A trajectory may be in several pairs. Each pair contains
+    copies of its two trajectories. The name of a copy contains the trajectory and the pair. The link `preferred` of a copy tells whether the copy is the
+    preferred one. So objectives can compare answers with equal rewards. Groups without a pair are dropped.
     """
 
     by: tuple[Criterion, ...] = (Right(),)

@@ -16,7 +16,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Replay:
-    """Keeps groups of earlier steps and draws some of them at every step. The behaviour log-probabilities remain those from the time of sampling.
+    """Keeps groups of earlier steps and draws some of them at every step. The behaviour log-probabilities are still those from the time of sampling.
 
     A unit is a group or a trajectory. If several trajectories of the same group are drawn together, they form a group again. A unit that the law draws k times
     is in the batch once, with the sum of its weights. The priority of a unit is its mean |advantage| at the last training on it. A new unit gets the largest

@@ -23,6 +23,7 @@ from gradus.recipe.core import Recipe
 from gradus.rewards.combine import check_reward
 from gradus.runtime.memory import limited
 from gradus.study.given_answers import GivenAnswers
+from gradus.training.ahead import end
 from gradus.training.course import Leg, check_ends, course, staged
 from gradus.training.interrupts import Cut, unheard
 from gradus.training.loop import train
@@ -184,6 +185,7 @@ async def _trained(run: Run) -> None:
         run.rescue()  # before any other wait: the system may kill the process soon after the signal
         raise
     finally:
+        end(run)
         recipes = [run.recipe] if run.stages is None else [leg.recipe for leg in run.stages.legs]
         for reward in (each for recipe in recipes for each in (recipe.reward, getattr(recipe.study, "reward", None))):
             closing = getattr(reward, "close", None)

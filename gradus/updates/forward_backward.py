@@ -1,6 +1,6 @@
 """The two passes of a micro-batch through a network. `passes` computes rows without gradient; `carry` computes gradients and adds them up.
 
-A policy that is shared among processes (`gradus.systems.leader`) has its own methods `passes` and `carry`. Their results are the same.
+A policy that is shared among processes (`gradus.systems.leader`) has its own methods `passes` and `carry`, with the same results.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from gradus.credit.groups import (
     Constant,
     GroupRelative,
     LeaveOneOut,
+    LogReward,
     PoolBaseline,
     ProbeBaseline,
     against_pool,
@@ -167,3 +170,9 @@ def test_a_pool_of_equal_rewards_and_one_with_missing_rewards():
     broken = pooled(1, 0).but(pool=(1.0, Failed("no"), 0.0, 0.0, 0.0))
     assert against_pool(broken).tolist() == [0.75, -0.25]
     assert against_pool(toy_group(1, 0)).tolist() == [0.5, -0.5]  # no pool
+
+
+def test_log_rewards_by_hand():
+    assert advantages_of(LogReward(2.0), toy_group(100, 1, 0, lengths=[1, 2, 1])) == [
+        [[pytest.approx(2 * math.log(100))], [0.0, 0.0], [pytest.approx(2 * math.log(1e-3))]]
+    ]

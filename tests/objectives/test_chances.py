@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.chances import ChanceLoss, chance_losses
+from gradus.objectives.chances import ChanceLoss, RewardLikelihood, chance_losses
 from gradus.testing.methods import toy_batch, toy_group
 from gradus.types import UserError
 from gradus.types.signals import Value
@@ -50,3 +50,19 @@ def test_a_rule_without_returns_is_refused():
     batch = toy_batch(toy_group(1, 0))
     with pytest.raises(UserError, match="no returns"):
         ChanceLoss().loss({Value(): numbers(0, 0, 0, 0)}, replace(batch, returns=numbers(math.nan, 0, 0, 0)))
+
+
+def test_the_likelihood_of_rewards_is_a_mean_over_tokens_with_gradient_sigmoid_minus_reward():
+    batch = toy_batch(toy_group(1, 0, lengths=[2, 1]))
+    term = RewardLikelihood()
+    logits = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64).requires_grad_()
+    loss, _ = term.loss({Value("q"): logits}, batch)
+    loss.backward()
+    rewards = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
+    assert_close(logits.grad, (logits.detach().sigmoid() - rewards) / 3)
+    assert term.needs == ()  # no target holds a prediction of any network
+
+
+def test_other_rewards_than_0_and_1_are_refused():
+    with pytest.raises(UserError, match=r"a reward is 0\.5; use a reward function that gives only 0 and 1"):
+        RewardLikelihood().loss({Value("q"): torch.zeros(2, dtype=torch.float64)}, toy_batch(toy_group(0.5)))

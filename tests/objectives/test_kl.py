@@ -11,8 +11,8 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.aggregation import SequenceMean, TokenMean
-from gradus.objectives.kl import KL, kl_estimate
-from gradus.objectives.terms import TruncatedImportance
+from gradus.objectives.kl import KL, SquaredLogRatio, kl_estimate
+from gradus.objectives.terms import TruncatedImportance, evaluate
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import toy_batch, toy_group, toy_run, train_toy
@@ -132,3 +132,17 @@ def test_weights_of_actions_and_factors_multiply_the_estimate():
     assert plain.loss({LogProb(): logprobs}, made)[0].item() == pytest.approx(2 * -3 / 2)
     corrected = replace(plain, weight=TruncatedImportance(cap=2.0))  # old / behaviour is 1/2 at the second
     assert corrected.loss({LogProb(): logprobs}, made)[0].item() == pytest.approx(2 * -3 * 0.5 / 2)
+
+
+def test_squared_log_ratios_by_hand():
+    # .1 / 2 * mean of (log 2)^2, 0: the gradient of the first is .1 log 2 / 2
+    made = toy_batch(toy_group(0.0, 0.0, lengths=[1, 1]), advantages=[0.0, 0.0])
+    made = replace(made, old={LogProb(): torch.full((2,), -3.0, dtype=torch.float64)})
+    logprobs = (made.old_logprobs + torch.tensor([2.0, 1.0], dtype=torch.float64).log()).requires_grad_()
+    loss, metrics = evaluate({"near": SquaredLogRatio(0.1)}, {LogProb(): logprobs}, made)
+    loss.backward()
+    assert_close(loss.item(), 0.05 * math.log(2) ** 2 / 2)
+    assert_close(logprobs.grad, torch.tensor([0.1 * math.log(2) / 2, 0.0]).double())
+    assert metrics["squared_log_ratio"].mean == pytest.approx(math.log(2) ** 2 / 2)
+    fresh = replace(made, old={})
+    assert evaluate({"near": SquaredLogRatio(0.1)}, {LogProb(): logprobs}, fresh)[0].item() == 0.0

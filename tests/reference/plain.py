@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, VelocityGap
 from gradus.objectives.imitation import ImitateRight
-from gradus.objectives.kl import KL
+from gradus.objectives.kl import KL, SquaredLogRatio
 from gradus.objectives.preference import Preference
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
@@ -22,8 +23,6 @@ from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, Val
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.deepvideo_r1 import AdvantageRegression
-from gradus.papers.objectives.flow_of_reasoning import TrajectoryBalance
-from gradus.papers.objectives.group_relative_reinforce import SquaredLogRatio
 from gradus.papers.objectives.llds import PreserveLikelihood
 from gradus.papers.objectives.otr import OneToken
 from gradus.papers.rewards.prime import Outcome

@@ -10,7 +10,7 @@ from typing import Any
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, PoolBaseline, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
@@ -23,7 +23,6 @@ from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.objectives.apo import Divergence
-from gradus.papers.objectives.flow_of_reasoning import LogReward
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.prime import ImplicitProcess
 from tests.parts import Pieces, Surprise

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gradus.selection.filters import (
     Accepted,
     Balanced,
+    BalancedGroups,
     Best,
     BestAndWorst,
     Everything,
@@ -176,3 +177,18 @@ def test_probes_are_not_imitated():
     mixed = group.but(trajectories=(*(t.but(trained=False) for t in group.trajectories[:2]), group.trajectories[2]))
     (kept,), _ = Accepted().keep([mixed], Key())
     assert [t.id for t in kept.trajectories] == ["g/2"]
+
+
+def test_balance_drops_surplus_wrong_answers():
+    groups = [toy_group(1, 0, 0, 0, 0, key="a"), toy_group(1, 1, 0, key="b"), toy_group(0, 0, key="c"), toy_group(0.9, 0.1, 0.2, 0.1, key="d")]
+    stay, gone = BalancedGroups().keep(groups, Key())
+    assert [g.rewards.tolist() for g in stay[:3]] == [[1, 0], [1, 1, 0], [0, 0]]
+    assert gone == []
+    assert len(stay[3].trajectories) == 2
+    assert stay[3].rewards[0] == 0.9  # wrong is below the mean .325, though no reward is 0
+    drawn = {BalancedGroups().keep(groups[:1], Key().fold("t", i))[0][0].trajectories[1].id for i in range(40)}
+    assert drawn == {"a/1", "a/2", "a/3", "a/4"}
+    assert [t.id for t in BalancedGroups().keep(groups[:1], Key())[0][0].trajectories] == [t.id for t in stay[0].trajectories]
+    assert BalancedGroups().keep([toy_group(1, 1, 0, 0, 0, 0)], Key())[0][0].rewards.tolist() == [1, 1, 0, 0]  # two of four wrong answers go
+    equal = toy_group(0.3, 0.3, 0.3)  # their mean is .3 only up to rounding
+    assert BalancedGroups().keep([equal], Key())[0][0].trajectories == equal.trajectories

@@ -1,29 +1,21 @@
 """OPRL: a second model learns step rewards on line, by DPO on whole episodes. Step advantages of these rewards are added to those of the episode.
 
-    r_(i,k) = beta sum_j [log pi_phi(a_(i,k,j)) - log pi_old(a_(i,k,j))]
-    loss_phi = mean over pairs of -log sigmoid(sum_k r_(w,k) - sum_k r_(l,k))
+    loss_phi = mean over pairs of -log sigmoid(sum_k r_(w,k) - sum_k r_(l,k)), quad r_(i,k) = beta sum_j [log pi_phi(a_(i,k,j)) - log pi_old(a_(i,k,j))]
     A_(i,k) = (o_i - mean(o)) / (std(o)) + alpha (r_(i,k) - mean(r)) / (std(r))
     loss = mean over episodes of the mean over tokens of -min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A) + 0.01 k_3
 
-$a_(i,k,j)$ is token j of the action at step k of episode i. The reward model $pi_phi$ starts as the policy, and $pi_old$ is the policy that played. In
-each iteration the reward model learns first, and the policy then reads the rewards of the updated reward model. A pair has two episodes of one problem,
-where the outcome $o_w$ is higher than $o_l$. Mean and deviation of o are over the episodes of the group, those of r over all steps of these episodes.
-alpha is 1. beta is 0.05; it acts only on the loss of the reward model.
-
-The sum of r over an episode is the log-ratio that the pairs have ordered, so the step rewards split a learned preference among the steps. A group of
-equal outcomes gives no pair, but its steps may still differ in r. If $pi_phi$ is $pi_old$, the method is GRPO. Metrics: prm/preferred (share of pairs
-in which the better episode has the larger sum), prm/margin.
+$a_(i,k,j)$ is token j of the action at step k of episode i. The reward model $pi_phi$ starts as the policy, and $pi_old$ is the policy that played. The
+policy reads the rewards after the update of the reward model. A pair has two episodes of one problem with outcomes $o_w > o_l$. Mean and deviation of o
+are over the group, those of r over all steps of the group. alpha is 1. beta is 0.05; it acts only on the loss of the reward model. The pairs order the
+sum of r over an episode, so the step rewards split a learned preference among the steps. Metrics: prm/preferred, prm/margin.
 
 Use if: an agent acts over many turns, only the outcome is judged, and the memory is large enough for a second model.
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
-Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (in its first version Online Process Reward Learning
-for Agentic Reinforcement Learning): trajectory DPO, step advantages, their sum. 8 episodes per problem, beta, alpha and a learning rate of 1e-6 for the
-reward model are as in the released scripts, where the policy has 5e-7 and no KL term.
-Departures: The KL coefficient and the 4 mini-batches are ours. Every two episodes with unequal outcomes are a pair. An episode is one dialogue, and the
-loss is averaged over its tokens. Policy and reward model learn at the setting's rate. A log-ratio of at most 1e-5 nats counts as 0. The released
-scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares two episodes by their mean over steps, pairs
-successes with failures only, and reads the step rewards before the update of the reward model. Its mean and deviation of step rewards come from one
-step per episode, and a step with an invalid action loses 0.1. Its reward model reads text where the policy sees pictures.
+Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (version 1: Online Process Reward Learning ...):
+trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alpha are as in the released scripts.
+Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the rates 5e-7 (policy) and 1e-6 (reward
+model). They take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means over steps, pairs
+successes with failures only, and reads r before the update of the reward model. Its mean and deviation of r are over one step per episode.
 """
 
 from __future__ import annotations
@@ -75,8 +67,7 @@ class ImplicitSteps:
         return (*self.rule.needs, LogProbs(player=self.model, fresh=True), LogProbs())
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        whole = assigned(self.rule, groups, signals)
-        return [self._group(group, row, signals) for group, row in zip(groups, whole, strict=True)]
+        return [self._group(group, row, signals) for group, row in zip(groups, assigned(self.rule, groups, signals), strict=True)]
 
     def _group(self, group: Group, whole: Sequence[Credited], signals: Signals) -> list[Credited]:
         ours, old = (signals[need] for need in self.needs[-2:])

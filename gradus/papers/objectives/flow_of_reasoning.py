@@ -1,30 +1,21 @@
-"""Flow of Reasoning: trains answers to be frequent in proportion to their reward (trajectory balance), with replay and a local search around the best answer.
+"""Flow of Reasoning: trains answers to be frequent in proportion to their reward (trajectory balance), with replay and a local search.
 
     R = 100 if right, else 0.001, quad "plus" quad w min(10, -1 / log pi_ref(y))
-    s_k = sum_t log pi(y_(k,t)) - beta log R(y_k)
-    loss = mean over problems of 1/K sum_k (s_k - 1/K sum_j s_j)^2
+    loss = mean over problems of 1/K sum_k (s_k - 1/K sum_j s_j)^2, quad s_k = sum_t log pi(y_(k,t)) - beta log R(y_k)
 
-A generative flow gives every answer y to a problem a probability proportional to $R(y)^beta$. Then $log pi(y) = beta log R(y) - log Z$, and all
-scores $s_k$ of the problem are equal. The mean of the scores estimates $-log Z$, so no network learns Z. Every state is the text so far and has one
-parent, so the backward probability is 1. So the policy keeps every way to a reward, in proportion to the reward, and does not give all its
-probability to the best way. The loss is valid for answers of any sampler. beta rises from 1 to 2 over training. The bonus with w = 1 is for answers
-that the start model $pi_ref$ finds likely.
+A generative flow gives every answer y to a problem a probability proportional to $R(y)^beta$. Then $log pi(y) = beta log R(y) - log Z$, and all scores
+$s_k$ of the problem are equal. So the policy keeps every way to a reward, and does not give all its probability to the best way. The loss is valid for
+answers of any sampler. beta rises from 1 to 2 over training. The bonus (w = 1) is for answers that the start model $pi_ref$ finds likely.
 
-Each step samples K = 4 answers to a problem. The best one is cut in the middle and completed 16 times; better completions join the group
-(`LocalSearch`). A buffer keeps the 50 best different answers of each problem; in half of the draws, a problem trains on K of them instead of the new
-ones (`BestReplay`). Training makes repeated passes over 15 problems. Metrics: balance_error, found_better.
+Each step samples K = 4 answers to a problem. The best one is cut in the middle and completed 16 times; better completions join the group. A buffer
+keeps the 50 best different answers of each problem; in half of the draws, a problem trains on K of them. Metrics: balance_error, found_better.
 
 Use if: problems are few, many different answers are right, and variety matters.
 Avoid if: one right answer is enough (see grpo), or rewards have no scale on which a ratio makes sense.
-Reference: Yu et al., Flow of Reasoning: Training LLMs for Divergent Problem Solving with Minimal Examples, arXiv:2406.05673: the loss, the reward,
-exploration and replay. VarGrad is from Zhang et al., Robust Scheduling with GFlowNets, arXiv:2302.05446.
-Departures: An answer of one turn is one action of the paper's state graph; for several steps the paper adds one bonus per step. The bonus is capped
-at 10, and an answer without success has the reward 0.001; the paper's blocks give 10 times the share of goals. New samples have temperature 1; the
-paper heats half of them from 2 to 1 and takes random actions with a probability that falls from 0.5 to 0.01. When the buffer is used, new answers are
-sampled, too, and stored. The released code draws from the buffer with replacement, in proportion to the rewards. Here all answers have the same
-probability, and each is drawn at most once. In the released code beta reaches 2 after half of the epochs, and the script for blocks has w = 1.5. The
-code for the game of 24 learns log Z as a number; the code for blocks passes only the last answer's backward probability, a constant that cancels. The
-paper trains an adapter (LoRA); here all weights learn.
+Reference: Yu et al., Flow of Reasoning: Training LLMs for Divergent Problem Solving with Minimal Examples, arXiv:2406.05673.
+Departures: An answer of one turn is one action of the paper's state graph. The cap 10 and the reward 0.001 are ours; the paper's blocks give 10 times
+the share of goals. New samples have temperature 1; the paper heats half of them from 2 to 1 and takes some random actions. Buffered answers have equal
+probabilities; in the released code these are proportional to the rewards. In that code beta reaches 2 after half of the epochs, and w is 1.5 for blocks.
 """
 
 from __future__ import annotations
@@ -34,13 +25,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from gradus.credit.groups import spread
+from gradus.credit.groups import LogReward
 from gradus.curricula.rates import Mean, SuccessRates
-from gradus.objectives.aggregation import pulling
-from gradus.objectives.scores import trajectory_means, trajectory_sums
+from gradus.objectives.balance import TrajectoryBalance
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward, name_of
@@ -49,12 +37,10 @@ from gradus.rollouts.local_search import LocalSearch
 from gradus.schedules.ramp import Ramp
 from gradus.selection.best_replay import BestReplay
 from gradus.types import Frozen, Group, Trajectory
-from gradus.types.batch import Batch, segment_sum
-from gradus.types.parts import Credited, Judgement, Reward, Signals, Task, World
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
 from gradus.types.players import Copy, Player
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb, LogProbs, Signal, Want
-from gradus.types.tally import Tally, tally
+from gradus.types.signals import LogProbs, Signal
 
 
 @dataclass(frozen=True)
@@ -90,53 +76,13 @@ class FlowReward(Combines):
         parts = judged.components or Frozen({name_of(self.reward): judged.reward})
         right = trajectory.but(reward=judged.reward, components=parts).right
         bonus = likely(float(np.sum(rows[trajectory.id])), cap=self.cap) if trajectory.actions else 0.0
-        value = (self.success if right else self.failure) + self.weight * bonus
-        return replace(judged, reward=value, components=Frozen({**parts, "likely": bonus}))
+        reward = (self.success if right else self.failure) + self.weight * bonus
+        return replace(judged, reward=reward, components=Frozen({**parts, "likely": bonus}))
 
 
 def likely(logprob: float, *, cap: float) -> float:
     """Returns min(cap, -1 / logprob); `cap` for a log-probability of 0. Args: `logprob`, nats, at most 0."""
     return cap if -logprob * cap <= 1 else -1 / logprob
-
-
-@dataclass(frozen=True)
-class LogReward:
-    """Gives every action beta * log(reward of its trajectory). Rewards below `least` count as `least`."""
-
-    beta: float = 1.0
-    least: float = 1e-3
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, beta="(0, inf)", least="(0, inf)")
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return spread(groups, [self.beta * np.log(np.maximum(g.rewards, self.least)) for g in groups])
-
-
-@dataclass(frozen=True)
-class TrajectoryBalance:
-    """coefficient * mean over groups of the variance of s = log pi(trajectory) - advantage within the group. A group of one has the loss 0."""
-
-    coefficient: float = 1.0
-    source: str = "policy"
-    separable: ClassVar[bool] = False  # the mean of the scores couples the trajectories of a group
-    unit: ClassVar[str] = "group"
-    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, coefficient="[0, inf)")
-
-    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        ids, first = np.unique(batch.trajectory.numpy(), return_index=True)
-        mine = torch.from_numpy(ids)
-        scores = trajectory_sums(pulling(outputs[LogProb()], batch.weight), batch)[mine] - trajectory_means(batch.advantages, batch)[mine]
-        owner = torch.unique(batch.group[torch.from_numpy(first)], return_inverse=True)[1]
-        size = segment_sum(torch.ones_like(scores), owner, int(owner.max()) + 1)
-        errors = scores - (segment_sum(scores, owner, len(size)) / size)[owner]
-        loss = (errors.square() / size[owner]).sum() / max(batch.counts[self.source].groups, 1)
-        return self.coefficient * loss, {"balance_error": tally(errors.abs())}
 
 
 flow_of_reasoning = reinforce.derive(

@@ -1,31 +1,24 @@
 """Group-relative REINFORCE: the plain policy gradient without importance weights stays stable on stale data if a one-sided mask limits the change.
 
-    loss = -1/N sum_t M_t W_t A_t log pi(a_t)
-    A_t = r_i - mean(r)
-    rho_t = (pi(a_t)) / (pi_old(a_t))
+    loss = -1/N sum_t M_t W_t A_t log pi(a_t), quad A_t = r_i - mean(r), quad W_t = 1
     M_t = 1 "if" A_t >= 0 "and" rho_t <= 1 + epsilon_h, "or" A_t <= 0 "and" rho_t >= 1 - epsilon_l, quad "else" 0
-    W_t = 1
+    rho_t = (pi(a_t)) / (pi_old(a_t))
 
-$A_t$ is the reward of the answer minus the mean of its group, without a deviation. Mask and weight have no gradient; both epsilon are 0.2, and N
-counts the tokens of the mini-batch. The method with this mask and weight is the paper's REC-OneSide-NoIS. The gradient with a group's mean as
-baseline follows from a regression of rewards on log-ratios over any samples, so no importance weight is needed. A mask or a penalty limits the change
-of the policy, and the data may be selected or weighted.
+Mask and weight have no gradient; both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the paper's REC-OneSide-NoIS. The gradient
+with a group's mean as baseline follows from a regression of rewards on log-ratios over any samples, so no importance weight is needed. A batch is cut
+into 20 mini-batches. Metric: masked_share.
 
-The paper's other forms are settings. The options of `--objective.policy.trust` are as follows. `.mask` is none, two_side or ring. The ring is the
-two-sided mask, but it also keeps $rho <= 1 - 0.6$ if $A >= 0$, and $rho >= 1 + 2$ if $A <= 0$. `.weight ratio` is W = rho (REC-OneSide-IS, with PPO's
-gradient), and `.weight advantage` is $W = exp(A / T)$ (RED-Weight, T = 1). The wider bounds 0.6 and 2 learn faster with the one-sided mask.
-`--objective.policy.ratio SequenceTokenRatio` with `--objective.policy.average SequenceMean` masks whole answers by $exp(mean log rho)$; its bounds
-are 3e-4 below and 4e-4 above (`.low`, `.high`). Penalties, with `.mask none`: `--objective.near SquaredLogRatio` adds $tau/2 (log pi - log pi_old)^2$
-(OPMD); `--objective.near Imitation(coefficient=0.1,source=policy)` adds $-tau log pi$ (AsymRE), which equals a baseline lower by tau. `--selection
-BalancedGroups` is RED-Drop. RED-Drop drops wrong answers at random until a group has as many right answers as wrong ones; wrong means below the mean.
-
-The weights that sample are renewed after 20 updates, because each batch is cut into 20 mini-batches. Metric: masked_share.
+The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
+gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster with the one-sided mask.
+`--objective.policy.ratio SequenceTokenRatio` with `--objective.policy.average SequenceMean` masks whole answers by $exp(mean log rho)$; its bounds are
+3e-4 below and 4e-4 above. Penalties, with `.mask none`: `--objective.near SquaredLogRatio` (OPMD);
+`--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE), which equals a baseline lower by 0.1. `--selection BalancedGroups` is RED-Drop.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
 Avoid if: each batch serves one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.
 Reference: Yao et al., Group-Relative REINFORCE Is Secretly an Off-Policy Algorithm: Demystifying Some Myths About GRPO and Its Friends,
-arXiv:2509.24203: off-policy derivation, masks, penalties and data weights. Bounds, the interval of 20 updates, the mean over tokens and groups of 8 are
-as in the released configuration.
+arXiv:2509.24203: derivation, masks, penalties and data weights. Bounds, 20 updates, the mean over tokens and groups of 8 are as in the released
+configuration.
 Departures: Dropped answers leave the batch; in the released code they keep advantage 0 and their tokens count in N. OPMD has the paper's factor 1/2.
 The released code leaves this factor out, so its coefficient 0.1 is 0.2 here. A group of one gets advantage 0. The loss has $log pi - log pi_old$ in
 place of $log pi$, which changes its value but not its gradient.
@@ -33,23 +26,20 @@ place of $log pi$, which changes its value but not its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.credit.groups import GroupRelative, group_relative
-from gradus.objectives.aggregation import Average, TokenMean, averaged
+from gradus.credit.groups import GroupRelative
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.ratios import Probability
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Group, Key, UserError
+from gradus.types import UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
 Mask = Literal["none", "one_side", "two_side", "ring"]
@@ -71,9 +61,8 @@ def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: 
 class MaskedReinforce:
     """-M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1.
 
-    `mask` "one_side": drops an action whose ratio has passed the bound in the direction in which A pushes. "two_side": drops all actions beyond a
-    bound. "ring": "two_side", but keeps actions that are far beyond the other bound. `weight` "none": 1; "ratio": r; "advantage": exp(A /
-    temperature).
+    `mask` "one_side" drops an action whose ratio has passed the bound in the direction in which A pushes. "two_side" drops all actions beyond a bound;
+    "ring" keeps those far beyond the other bound. `weight` is 1 ("none"), r ("ratio") or exp(A / temperature) ("advantage").
     """
 
     mask: Mask = "one_side"
@@ -100,43 +89,6 @@ class MaskedReinforce:
         kept = kept_by(self.mask, ratio, advantages, low=self.low, high=self.high, **far)
         factor = {"none": torch.ones_like, "ratio": lambda _: ratio, "advantage": lambda a: (a / self.temperature).exp()}[self.weight](advantages)
         return -torch.where(kept, factor * advantages, 0.0) * log_ratio, {"masked_share": tally(~kept)}
-
-
-@dataclass(frozen=True)
-class SquaredLogRatio:
-    """Adds coefficient / 2 * mean of (log pi - log pi_old)^2. The term pulls every action back to its log-probability at the start of the update."""
-
-    coefficient: float = 0.1
-    average: Average = TokenMean()
-    source: str = "policy"
-    separable: ClassVar[bool] = True
-    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, coefficient="[0, inf)")
-
-    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        logprobs = outputs[LogProb()]
-        squares = (logprobs - (logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs)).square()
-        loss = averaged(self.average, squares * batch.weight, batch, self.source)
-        return self.coefficient / 2 * loss, {"squared_log_ratio": tally(squares)}
-
-
-@dataclass(frozen=True)
-class BalancedGroups:
-    """Drops answers below the group's mean reward, at random, until there are not more of them than of the other answers. Keeps all groups."""
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        return [self._balanced(group, key.fold("balance", group.key)) for group in groups], []
-
-    def _balanced(self, group: Group, key: Key) -> Group:
-        wrong = np.flatnonzero(group_relative(group.rewards, scale="none") < 0)
-        surplus = 2 * len(wrong) - len(group.trajectories)
-        if surplus <= 0:
-            return group
-        gone = set(wrong[key.permutation(len(wrong))[:surplus]].tolist())
-        return group.but(trajectories=tuple(t for i, t in enumerate(group.trajectories) if i not in gone))
 
 
 group_relative_reinforce = reinforce.derive(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,55 +9,23 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.credit.groups import group_relative
+from gradus.credit.groups import LogReward, group_relative
 from gradus.curricula.shuffled_epochs import ShuffledEpochs
+from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.terms import PolicyGradient, evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce
-from gradus.papers.objectives.flow_of_reasoning import FlowReward, LogReward, TrajectoryBalance, flow_of_reasoning, likely
+from gradus.papers.objectives.flow_of_reasoning import FlowReward, flow_of_reasoning, likely
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.schedules.constant import ConstantSchedule
 from gradus.selection.filters import Everything
-from gradus.testing.methods import REFERENCE, advantages_of, loss_and_gradient, steps_of, toy_batch, toy_group, train_toy, weights_after
+from gradus.testing.methods import REFERENCE, steps_of, toy_batch, toy_group, train_toy, weights_after
 from gradus.types import NOT_APPLICABLE, UserError
 from gradus.types.moments import Moment
 from gradus.types.signals import LogProb
 from tests.rewards.judged import groups as judged_groups
 from tests.rewards.judged import trajectory
-
-
-def balance(groups, logprobs, targets):
-    return loss_and_gradient({"it": TrajectoryBalance()}, groups, logprobs, advantages=targets)
-
-
-def test_scores_by_hand():
-    # scores 0 and 2 of two answers: mean 1, loss (1 + 1) / 2; slopes 2 (s - mean) / 2
-    for shift in (0.0, 7.0):
-        loss, slopes, metrics = balance([toy_group(1, 1, lengths=[1, 2])], [-1.0, -0.5, -0.5], [-1.0 + shift, -3.0 + shift])
-        assert loss == pytest.approx(1.0)
-        assert slopes == pytest.approx([-1.0, 1.0, 1.0])
-        assert metrics["balance_error"] == pytest.approx(1.0)
-
-
-def test_equal_scores_have_no_loss_and_a_group_of_one_has_none():
-    groups = [toy_group(1, 1, 1, lengths=[1, 2, 1]), toy_group(1, key="h", lengths=[1])]
-    loss, slopes, _ = balance(groups, [-1.0, -0.5, -1.5, -3.0, -9.0], [0.0, -1.0, -2.0, 4.0])
-    assert loss == pytest.approx(0)
-    assert slopes == pytest.approx([0] * 5, abs=1e-12)
-
-
-def test_problems_count_alike():
-    groups = [toy_group(1, 1, lengths=[1, 1]), toy_group(1, 1, 1, 1, key="h", lengths=[1] * 4)]
-    loss, slopes, _ = balance(groups, [0.0, -2.0, 0.0, 0.0, -2.0, -2.0], [0.0] * 6)
-    assert loss == pytest.approx((1.0 + 1.0) / 2)
-    assert slopes == pytest.approx([0.5, -0.5, 0.25, 0.25, -0.25, -0.25])
-
-
-def test_the_gradient_passes_a_finite_difference_check():
-    batch = toy_batch(toy_group(1, 0, 0.5, lengths=[2, 1, 3]), toy_group(1, 0, key="h"), advantages=[0.4, -0.9, 0.2, 1.0, 2.0])
-    rows = torch.linspace(-1, 0.5, batch.actions, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: evaluate({"it": TrajectoryBalance(0.7)}, {LogProb(): x}, batch)[0], rows)
 
 
 def trained(term, rewards, advantages, *, rate, steps):
@@ -108,12 +75,6 @@ def test_rewards_by_hand():
     assert [j.reward for j in row] == [100.5, pytest.approx(0.251), NOT_APPLICABLE, pytest.approx(10.001)]
     assert dict(row[0].components) == {"verified": 1.0, "likely": 0.5}
     assert [j.reward for j in score(FlowReward(weight=0.0), [1.0, 0.0], [-2.0, -4.0])] == [100.0, 0.001]
-
-
-def test_targets_by_hand():
-    assert advantages_of(LogReward(2.0), toy_group(100, 1, 0, lengths=[1, 2, 1])) == [
-        [[pytest.approx(2 * math.log(100))], [0.0, 0.0], [pytest.approx(2 * math.log(1e-3))]]
-    ]
 
 
 def test_beta_rises_from_one_to_two():

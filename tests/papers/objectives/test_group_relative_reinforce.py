@@ -12,20 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import SequenceMean, TokenMean
+from gradus.objectives.kl import SquaredLogRatio
 from gradus.objectives.ratios import SequenceTokenRatio
 from gradus.objectives.terms import Imitation, evaluate
 from gradus.objectives.trust import CappedWeight, Clip
 from gradus.papers.bases.reinforce import reinforce
-from gradus.papers.objectives.group_relative_reinforce import (
-    BalancedGroups,
-    MaskedReinforce,
-    SquaredLogRatio,
-    group_relative_reinforce,
-    kept_by,
-)
+from gradus.papers.objectives.group_relative_reinforce import MaskedReinforce, group_relative_reinforce, kept_by
 from gradus.recipe.core import changes
+from gradus.selection.filters import BalancedGroups
 from gradus.testing.methods import (
     advantages_of,
     check_bound_acts,
@@ -37,7 +32,7 @@ from gradus.testing.methods import (
     toy_group,
     train_toy,
 )
-from gradus.types import Frozen, Key, UserError
+from gradus.types import Frozen, UserError
 from gradus.types.signals import LogProb
 
 BOUNDS = {"low": 0.2, "high": 0.2, "far_low": 0.6, "far_high": 2.0}
@@ -138,34 +133,6 @@ def test_the_imitation_of_all_samples_lowers_the_baseline():
     asym = {**variant(mask="none"), "near": Imitation(coefficient=0.1, source="policy")}
     lower, _ = moved([1.3, 0.5, 0.7], [0.7, -0.3, -0.1])
     assert_close(slopes(asym, made, logprobs)[0], slopes(variant(mask="none"), lower, logprobs)[0])
-
-
-def test_squared_log_ratios_by_hand():
-    # .1 / 2 * mean of (log 2)^2, 0: the gradient of the first is .1 log 2 / 2
-    made, logprobs = moved([2.0, 1.0], [0.0, 0.0])
-    loss, metrics = evaluate({"near": SquaredLogRatio(0.1)}, {LogProb(): logprobs}, made)
-    loss.backward()
-    assert_close(loss.item(), 0.05 * math.log(2) ** 2 / 2)
-    assert_close(logprobs.grad, torch.tensor([0.1 * math.log(2) / 2, 0.0]).double())
-    assert metrics["squared_log_ratio"].mean == pytest.approx(math.log(2) ** 2 / 2)
-    fresh = replace(made, old={})
-    assert evaluate({"near": SquaredLogRatio(0.1)}, {LogProb(): logprobs}, fresh)[0].item() == 0.0
-
-
-def test_balance_drops_surplus_wrong_answers_and_the_mean_is_that_of_the_rest():
-    groups = [toy_group(1, 0, 0, 0, 0, key="a"), toy_group(1, 1, 0, key="b"), toy_group(0, 0, key="c"), toy_group(0.9, 0.1, 0.2, 0.1, key="d")]
-    stay, gone = BalancedGroups().keep(groups, Key())
-    assert [g.rewards.tolist() for g in stay[:3]] == [[1, 0], [1, 1, 0], [0, 0]]
-    assert gone == []
-    assert len(stay[3].trajectories) == 2
-    assert stay[3].rewards[0] == 0.9  # wrong is below the mean .325, though no reward is 0
-    assert advantages_of(GroupRelative("none"), stay[0]) == [[[0.5, 0.5], [-0.5, -0.5]]]
-    drawn = {BalancedGroups().keep(groups[:1], Key().fold("t", i))[0][0].trajectories[1].id for i in range(40)}
-    assert drawn == {"a/1", "a/2", "a/3", "a/4"}
-    assert [t.id for t in BalancedGroups().keep(groups[:1], Key())[0][0].trajectories] == [t.id for t in stay[0].trajectories]
-    assert BalancedGroups().keep([toy_group(1, 1, 0, 0, 0, 0)], Key())[0][0].rewards.tolist() == [1, 1, 0, 0]  # two of four wrong answers go
-    equal = toy_group(0.3, 0.3, 0.3)  # their mean is .3 only up to rounding
-    assert BalancedGroups().keep([equal], Key())[0][0].trajectories == equal.trajectories
 
 
 def test_advantages_have_no_deviation():

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.papers.objectives.q_sharp import RewardLikelihood, likelihood_losses, q_sharp, switch_of
+from gradus.papers.objectives.q_sharp import q_sharp
 from gradus.rollouts.token_rules import GuidedByQ
-from gradus.testing.methods import steps_of, toy_batch, toy_group, toy_run, train_toy
+from gradus.testing.methods import steps_of, toy_run, train_toy
 from gradus.training.launch import go
-from gradus.types import Key, UserError
-from gradus.types.signals import Value
+from gradus.types import Key
 
 WIDTH, DEPTH, ETA = 3, 3, 0.5
 
@@ -76,29 +74,6 @@ def test_exact_guidance_is_the_optimum_of_the_tree_and_the_mean_is_not():
     assert value(prior) < value(mean)
 
 
-def test_the_likelihood_by_hand():
-    """-log sigmoid(0) = log 2; -log sigmoid(log 3) = -log 0.75; -log(1 - sigmoid(log 3)) = log 4."""
-    logits = torch.tensor([0.0, math.log(3.0), math.log(3.0)], dtype=torch.float64)
-    found = likelihood_losses(logits, torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64))
-    assert_close(found, torch.tensor([math.log(2), -math.log(0.75), math.log(4)], dtype=torch.float64))
-
-
-def test_the_loss_is_a_mean_over_tokens_with_gradient_sigmoid_minus_reward():
-    batch = toy_batch(toy_group(1, 0, lengths=[2, 1]))
-    term = RewardLikelihood()
-    logits = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64).requires_grad_()
-    loss, _ = term.loss({Value("q"): logits}, batch)
-    loss.backward()
-    rewards = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
-    assert_close(logits.grad, (logits.detach().sigmoid() - rewards) / 3)
-    assert term.needs == ()  # no target holds a prediction of any network
-
-
-def test_other_rewards_are_refused():
-    with pytest.raises(UserError, match=r"a reward is 0\.5; use a reward function that gives only 0 and 1"):
-        RewardLikelihood().loss({Value("q"): torch.zeros(2, dtype=torch.float64)}, toy_batch(toy_group(0.5)))
-
-
 def test_the_policy_never_moves_and_the_value_does():
     run = toy_run(q_sharp, steps=3)
     before = {name: {n: w.clone() for n, w in p.policy.network.state_dict().items()} for name, p in run.players.items()}
@@ -106,19 +81,6 @@ def test_the_policy_never_moves_and_the_value_does():
     after = {name: p.policy.network.state_dict() for name, p in run.players.items()}
     assert all(torch.equal(before["policy"][n], after["policy"][n]) for n in before["policy"])
     assert not torch.equal(before["value"]["heads.q"], after["value"]["heads.q"])
-
-
-def test_the_cut_is_uniform_in_the_length_of_the_guided_answer():
-    """Of 5 tokens 0 to 4 are kept, each in a fifth of the draws (2,000 of them: 400 with deviation 18)."""
-    request = SimpleNamespace(player="policy", problem=SimpleNamespace(id="p"), tags=(), sample=0)
-    world = SimpleNamespace(key=Key(3))
-    found = []
-    for i in range(2000):
-        request.sample = i
-        found.append(switch_of(request, 5, world))
-    assert np.abs(np.bincount(found, minlength=5) - 400).max() < 80
-    assert len(np.bincount(found)) == 5
-    assert [switch_of(request, n, world) for n in (0, 1)] == [0, 0]
 
 
 def test_only_tokens_after_the_switch_are_actions_and_every_answer_teaches():
