@@ -114,7 +114,7 @@ class ConstantLength:
 
 @dataclass(frozen=True)
 class Joint:
-    """Applies `average` to the actions and trajectories of all sources together. Then terms of several sources share one denominator.
+    """Applies `average` to the actions and trajectories of all sources together. So the terms of several sources share one denominator.
 
     Raises UserError for an average within groups or contexts, because a term sees only the groups and contexts of one source.
     """

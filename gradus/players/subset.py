@@ -29,7 +29,7 @@ def under(name: str, prefix: str) -> bool:
 
 
 def _depth(name: str, prefix: str) -> int:
-    """Returns the number of parts of a name up to the end of the prefix; 0 for an empty prefix, -1 if the name does not begin with the prefix."""
+    """Returns the number of parts of a name up to the end of the prefix (0 for an empty prefix). Returns -1 if the name does not begin with the prefix."""
     parts = name.split(".")
     starts = [0, *(i + 1 for i in range(len(parts)) if all(p in _LEADING for p in parts[: i + 1]))]
     due = prefix.replace("/", ".").split(".")
