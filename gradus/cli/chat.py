@@ -135,7 +135,9 @@ def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]
 
 
 class Streamed:
-    """A model that writes `mark` and then each sample to `out` while the sample grows. It samples one context at a time, which does not change the tokens."""
+    """A model that writes `mark` and then each sample to `out` while the sample grows. This model samples one context at a time, which does not change the
+    tokens.
+    """
 
     def __init__(self, model: Any, out: TextIO, mark: str) -> None:
         self.model, self.out, self.mark = model, out, mark

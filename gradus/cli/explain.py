@@ -189,7 +189,7 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 
 
 def meaning(holder: Any, name: str, value: Any) -> str:
-    """The meaning of a field: its comment, else the sentences of its class's docstring that name it, else the first line of a docstring.
+    """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
 
     If the value is a part, this is the docstring of the value, else the docstring of the class.
     """

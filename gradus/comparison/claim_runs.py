@@ -1,8 +1,8 @@
 """The measurement of a claim. A comparison trains the claim's recipe and the other arm. The result is the figure, its interval and the verdict.
 
 Let d be the mean difference over seeds, or the logarithm of the mean ratio (`gradus.comparison.statistics.difference` gives its 95 %
-interval). The verdict is *seen* if d reaches the bound and the interval lies on the bound's side of 0. It is *opposite* if the interval
-lies on the other side of 0, else *not seen*. If d = 0 already reaches the bound (example: "at most 1.05 times the tokens"), the interval is compared
+interval). The verdict is *seen* if d reaches the bound and the interval lies on the bound's side of 0. The verdict is *opposite* if the interval lies on the
+other side of 0, else *not seen*. If d = 0 already reaches the bound (example: "at most 1.05 times the tokens"), the interval is compared
 with the bound in place of 0.
 """
 

@@ -171,7 +171,8 @@ def gap_of(a: np.ndarray, b: np.ndarray, level: float) -> Difference:
 def hold(names: Sequence[str], rungs: Sequence[Rung], scores: Callable[[int, Rung, Sequence[str]], Scores | None], sign: int = 1) -> Outcome:
     """Runs the race.
 
-    Args: scores: a function that trains the contestants of a rung (number from 0). It returns their scores, or None if the budget is spent.
+    Args: scores: a function that trains the contestants of a rung (number from 0). The function returns the scores of these contestants, or None if the budget
+    is spent.
     """
     outcome = Outcome(tuple(names))
     for number, rung in enumerate(rungs):

@@ -260,7 +260,7 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
 
 
 def check_right(recipe: Recipe) -> None:
-    """Raises UserError if a part needs right answers but the reward marks no answer as right: it has scores without a scale and no verifier."""
+    """Raises UserError if a part needs right answers but the reward marks no answer as right: the reward has scores without a scale, and no verifier."""
     judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
     unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
     if unmarked is None or judging.keys() & {"verified", "environment"}:

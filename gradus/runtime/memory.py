@@ -40,7 +40,7 @@ _SIGNS = (  # messages of C libraries when an allocation fails
 def free_memory(device: torch.device | str = "cpu") -> int | None:
     """Returns the bytes that this process can still take on a device, within its own limit and its container's limit.
 
-    Returns None if the system does not report them.
+    Returns None if the system does not report this number.
     """
     device = torch.device(device)
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""The filter of kernel calls for a sandboxed program. The kernel runs it on every call (seccomp, classic BPF).
+"""The filter of kernel calls for a sandboxed program. The kernel runs this filter on every call (seccomp, classic BPF).
 
 The lists below name the calls. A call in ALLOWED passes, a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect. An example is a
 lock on a file. All programs read the same files of the machine. So a real lock would be a message to other programs, and it would stop the machine's own

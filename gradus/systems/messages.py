@@ -63,7 +63,7 @@ def plain(wants: Sequence[Want]) -> bool:
 
 
 def contexts_message(contexts: Sequence[Context], *, streams: bool = True) -> Message:
-    """Returns a message with contexts and their parents, each only once. `streams`: whether to send the streams, too."""
+    """Returns a message with contexts and their parents, each only once. `streams`: whether the message also has the streams."""
     table: dict[int, int] = {}
     rows: list[Context] = []
 
