@@ -27,7 +27,7 @@ from gradus.credit.scaled import Same, Scaled
 from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Linked, Within
-from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.aggregation import ConstantLength, ConstantTotal, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.corrections import MaskedImportance
@@ -132,7 +132,7 @@ TRUSTS = [
 ]
 AGAINST = ("old", "behaviour")
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability()]
-ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
+ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
 CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="probability")]
