@@ -19,7 +19,7 @@ from gradus.types.ranges import check_ranges
 
 
 def upper_bounds(means: Sequence[float], answers: Sequence[int], exploration: float = 1.0) -> np.ndarray:
-    """Returns mean + exploration * sqrt(2 ln(N + 1) / (n + 1)) for each arm [arms]. n: answers of the arm; N: answers of all arms.
+    """Returns mean + exploration * sqrt(2 ln(N + 1) / (n + 1)) for each arm [arms]. Here n is the number of answers of the arm, and N the number of all answers.
 
     >>> upper_bounds([0.8, 0.2], [100, 100]).round(4).tolist()
     [1.1241, 0.5241]

@@ -65,7 +65,7 @@ class RankRewards(Combines):
         return Judgement(verdict.reward, Frozen({**(verdict.components or {Verified.name: verdict.reward}), **ranks}))
 
     def rewards(self, hits: np.ndarray) -> np.ndarray:
-        """Returns the reward of every rank. hits [N] -> [N]."""
+        """Returns the reward of every rank [N]. `hits` is [N]."""
         return hits if self.form == "hits" else tail_gains(hits)
 
 
