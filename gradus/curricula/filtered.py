@@ -26,7 +26,7 @@ def drawn_until(
 ) -> tuple[list[Problem], int]:
     """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` problems are kept. Returns the kept problems and the next place.
 
-    `keep(kept, new, drawn)` returns `kept` and, after it, the problems of `new` that are also kept; `drawn` is the number of problems that were drawn before
+    `keep(kept, new, drawn)` returns `kept`, followed by the problems of `new` that are also kept. The number `drawn` counts the problems that were drawn before
     `new`. The metric `left_out` is the share of the drawn problems that were left out.
     """
     at, found = first, list[Problem]()

@@ -1,4 +1,4 @@
-"""Chooses problems by the agreement of their gradients with those of held-out problems."""
+"""Chooses problems whose gradients agree with the gradients of held-out problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 
 def chosen_by_influence(values: Sequence[float] | np.ndarray, sources: Sequence[str], keep: float) -> list[int]:
-    """Returns the indices of the share `keep` with the largest values of each source, rounded up, in order. Sources with a negative mean are left out.
+    """Chooses the share `keep` (rounded up) of each source with the largest values. Returns the indices in order. Sources with a negative mean are left out.
 
     >>> chosen_by_influence([0.1, 0.3, -0.5, 0.2], ["a", "a", "b", "b"], 0.5)
     [1]

@@ -247,7 +247,7 @@ def broken(path: Path) -> str | None:
                 return f"{name} is missing"
             size = file.stat().st_size
             if size != facts["bytes"]:
-                return f"{name} has {size} bytes, its manifest says {facts['bytes']}"
+                return f"{name} has {size} bytes, but its manifest gives {facts['bytes']}"
             if digest(file) != facts["sha256"]:
                 return f"{name} has changed since it was written"
     except FileNotFoundError:

@@ -189,7 +189,7 @@ class RunFolder:
         told = [
             f"{name} lacks steps {_few(missing)}; they are before step {step}, and the run does not repeat them"
             if (missing := sorted(set(due) - set(there)))
-            else f"{name} holds steps {_few(sorted(n for n in set(there) if there.count(n) > 1))} more than once"
+            else f"{name} contains steps {_few(sorted(n for n in set(there) if there.count(n) > 1))} more than once"
             for name, there in found.items()
             if there != due
         ]

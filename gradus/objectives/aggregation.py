@@ -114,7 +114,7 @@ class ConstantLength:
 
 @dataclass(frozen=True)
 class Joint:
-    """Applies `average` to the actions and trajectories of all sources together. Then terms of several sources share one denominator.
+    """Applies `average` to the actions and trajectories of all sources together. So the terms of several sources share one denominator.
 
     Raises UserError for an average within groups or contexts, because a term sees only the groups and contexts of one source.
     """
@@ -128,7 +128,7 @@ class Joint:
                 f"Joint needs the same denominator for all sources, but the denominator of {name} differs between sources; set TokenMean or SequenceMean"
             )
         if getattr(self.average, "counted", "all") != "all":
-            raise UserError('Joint counts all actions of all sources; set counted="all" in its average')
+            raise UserError('Joint needs an average that counts all actions of all sources; set counted="all" in the average of Joint')
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         whole = Counts(*(sum(getattr(c, f.name) for c in batch.counts.values()) for f in fields(Counts)))

@@ -38,7 +38,7 @@ class Overlong(Combines):
         """Returns the cache for this limit. Raises UserError if the cache is larger than the limit."""
         cache = max(1, limit // 5) if self.cache is None else self.cache
         if cache > limit:
-            raise UserError(f"overlong: cache is {cache}, but max_tokens is {limit}; cache must be at most max_tokens")
+            raise UserError(f"overlong: cache is {cache}, but max_tokens is {limit}; set cache to {limit} or less")
         return cache
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:

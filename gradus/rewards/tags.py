@@ -84,8 +84,8 @@ def after_tags(text: str, order: Sequence[str]) -> str | None:
 def answered(text: str, answer: Answer) -> bool:
     """Whether a text is an answer of the kind `answer`.
 
-    The kinds are: "none", only blanks; "any", a text that is not blank; "boxed", a \\boxed{...} with content; "boxed or code", the same or a closed block of
-    code.
+    There are four kinds. "none" is only blanks, and "any" is a text that is not blank. "boxed" is a \\boxed{...} with content. "boxed or code" is such a box or
+    a closed block of code.
     """
     if answer in ("none", "any"):
         return bool(text.strip()) == (answer == "any")

@@ -75,7 +75,7 @@ class Verified(Combines):
         if isinstance(verify, Located):
             warnings.warn(
                 f"the verifier of task {task.name} is called in this process, without a memory limit and with a time limit that interrupts only Python, "
-                "because its problems hold values that JSON cannot; give answer and meta as text, numbers, lists and mappings",
+                "because its problems contain values that JSON cannot represent; give answer and meta as text, numbers, lists and mappings",
                 stacklevel=3,
             )
 

@@ -125,7 +125,7 @@ class HalfWidth:
 
 @dataclass(frozen=True)
 class Allot:
-    """Samples `first` answers to each problem, and then in each round as many further answers as `rule` asks for, until `rule` asks for none.
+    """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends if `rule` asks for no more.
 
     All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but they are
     not trained on. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest

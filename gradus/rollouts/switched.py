@@ -21,7 +21,7 @@ from gradus.types.rules import TokenRule
 class SwitchedRollIn:
     """Samples answers: `rule` draws the first h tokens, and the policy draws the other tokens.
 
-    The number h is uniform, and below the length of an answer that `rule` draws alone.
+    The number h is a uniform random number below the length of an answer that `rule` draws alone.
     """
 
     rule: TokenRule = GuidedByQ()

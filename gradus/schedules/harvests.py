@@ -161,7 +161,9 @@ class AnswersAndRewards:
 
 @dataclass(frozen=True)
 class AnswersThatAgree:
-    """Keeps the answers on whose last step at least `agree` answers to the problem agree, each as its `solution`. No verdict is used.
+    """Keeps the answers to a problem with the most frequent last step, if at least `agree` answers have this step.
+
+    Each kept answer is a `solution`. No verdict is used.
 
     The last step is the last word of an answer; "=" separates words, too.
     Reference: He et al., Skill-Targeted Adaptive Training (STAT-Syn), arXiv:2510.10023.
@@ -185,7 +187,7 @@ class AnswersThatAgree:
 
 
 def agreed(texts: Sequence[str], agree: int) -> list[str]:
-    """Returns the texts with the most frequent last step, if at least `agree` texts have it; of equally frequent ones the first counts."""
+    """Returns the texts with the most frequent last step, if at least `agree` texts have this step. If steps are equally frequent, the first one counts."""
     ends = [(text.replace("=", " ").split() or [""])[-1] for text in texts]
     (end, count), *_ = Counter(ends).most_common(1) or [("", 0)]
     return [text for text, last in zip(texts, ends, strict=True) if last == end] if count >= agree else []

@@ -189,7 +189,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class BalancedGroups:
-    """Drops answers below the group's mean reward, at random, until there are not more of them than of the other answers. Keeps all groups."""
+    """If most answers of a group are below the group's mean reward, drops some of these at random, until they are half of the group. Keeps all groups."""
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         return [self._balanced(group, key.fold("balance", group.key)) for group in groups], []

@@ -69,7 +69,7 @@ class Steering:
 
 @dataclass(frozen=True)
 class Gated:
-    """A model that mixes latent vectors into its inputs while it thinks. A learned gate sets the share of the latent vectors.
+    """A model whose inputs before the answer mark are mixed with latent vectors. A learned gate sets the share of the latent vectors.
 
     The module `gate` has the gate's parameters: token_weight, latent_weight, lam and biases. If `of` is an Adapter, the frozen weights are also
     adapted.
