@@ -135,7 +135,7 @@ def grouped(flight: Flight, world: World) -> Group:
 
 
 def kept_flight(flight: Flight, held: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Returns a flight as plain state. Puts the arrays of its media into `held`, by digest."""
+    """Returns a flight as plain state. Puts the arrays of the flight's media into `held`, by digest."""
     answers = [kept_answer(a) for a in flight.answers]
     return {"request": kept_request(flight.request, held), "since": flight.since, **kept_prompt(flight.prompt, held), "answers": answers}
 
