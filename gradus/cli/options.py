@@ -276,8 +276,8 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     _examination(parser, problems=200, place="every run")
     add = _group(parser, "Examination at the end of every run").add_argument
-    add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may repeat; default: none")
-    about = "a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may repeat; default: none"
+    add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may be given several times; default: none")
+    about = "a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may be given several times; default: none"
     add("--also", metavar="TASK", action="append", default=[], help=about)
     _output(parser, "comparison", "runs/compare-RECIPES-TASK")
     _group(parser, "Further options").add_argument("--fresh", action="store_true", help="train every run again, also the runs that another comparison has finished")
@@ -300,7 +300,7 @@ def race_options(parser: ArgumentParser) -> None:
     about = "budget of the whole race: a time (2h, 30m, 90s), or tokens=N, rollouts=N, steps=N of all runs; default: 1h"
     add("--budget", default="1h", metavar="B", help=about)
     add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate; 1 for no other rate; default: 1/3,1,3")
-    about = "a further field and its values, for recipes that have it; may repeat; default: none"
+    about = "a further field and its values, for recipes that have it; may be given several times; default: none"
     add("--try", dest="tries", action="append", default=[], metavar="FIELD=V,V", help=about)
     add("--seeds", default="3", metavar="N", help="seeds of the last rungs: their number, or the seeds with commas; default: 3")
     _examination(parser, problems=100, place="every rung")
@@ -341,7 +341,7 @@ def advise_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Goal and facts that no probe shows").add_argument
     about = "accuracy, length (short answers), distinct or entropy:last (varied ones), accuracy@NAME (a further task); default: the ground's, else accuracy"
     add("--measure", metavar="M", help=about)
-    add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may repeat; default: none")
+    add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may be given several times; default: none")
     add("--noisy", action="store_true", help="verdicts or rewards err for a share of the answers")
     add = parser.add_argument_group("Probe").add_argument
     add("--problems", type=int, default=16, metavar="N", help="training problems that the model answers; 0: no probe; default: 16")
