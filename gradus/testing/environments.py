@@ -183,7 +183,9 @@ def _is_array(name: Any, array: Any) -> bool:
 
 
 def tried(subject: Subject, turn: int = 0) -> list[Any]:
-    """Returns actions to try in an episode. In a world of arrays the actions are drawn from the space of the world. In other worlds the actions are texts without meaning.
+    """Returns actions to try in an episode.
+
+    In a world of arrays the actions are drawn from the space of the world. In other worlds the actions are texts without meaning.
 
     `turn`: the number of the draw; another number gives other actions of the space.
     """
