@@ -198,7 +198,7 @@ def drawn(rows: Sequence[Mapping[str, Any]], heading: str, total: int, *, upto: 
 
 
 def _plain_svg() -> str:
-    """Returns rich's template of an SVG file without the web fonts, because a viewer would fetch these from another server."""
+    """Returns rich's template of an SVG file without the web fonts, because a viewer would fetch these fonts from another server."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     return re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)

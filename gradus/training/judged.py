@@ -1,4 +1,4 @@
-"""Pure functions on groups and contexts that a world uses: joins auxiliary groups, puts judgements into trajectories."""
+"""Functions of a world that change no object: they join groups, put judgements into trajectories, and find the first action of a context."""
 
 from __future__ import annotations
 
