@@ -185,7 +185,7 @@ def plain_json(value: Any) -> str:
 def _sayable(value: Any, around: tuple[int, ...] = ()) -> Any:
     """Returns a form of the value that JSON can store: with text keys, integers that JSON can store, and limited depth.
 
-    If a container contains itself or is nested too deep, the name of its type replaces it.
+    If a container contains itself or is nested too deep, the name of its type replaces the container.
 
     `around`: the ids of the containers around the value.
     """

@@ -32,7 +32,7 @@ def joined(groups: Sequence[Group]) -> list[Group]:
 
 
 def first_choice(context: Context) -> int:
-    """Returns the number of tokens before the first action in a context and its parents; 0 if they have no action."""
+    """Returns the number of tokens before the first action in a context and its parents; 0 if there is no action."""
     chosen: list[int] = []
     line: Context | None = context
     while line is not None:

@@ -95,8 +95,9 @@ class Run:
 
     @property
     def progress(self) -> float:
-        """Returns the finished share of the run or of its stage. With a budget, this is the spent share of the budget; without a "
-        "budget, it is the share of the steps."""
+        """Returns the finished share of the run or of its stage. With a budget, this is the spent share of the budget; without a budget,
+        it is the share of the steps.
+        """
         if self.budget is not None:
             return self.spent()[-1] / self.budget.amount
         return (self.step - self.began) / max(self.recipe.setting.steps, 1)

@@ -258,7 +258,7 @@ class RunWorld:
                 future.set_result(context)
 
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
-        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. Their size becomes a fact of the step."""
+        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. The size of these batches becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
 
         learner, call = self.players[player], self.call(f"act/{player}")
