@@ -87,7 +87,7 @@ class SequenceSum:
 
 @dataclass(frozen=True)
 class ContextMean:
-    """Equal weight per context: 1 / (contexts * actions of the context). If each turn has its own context, every turn is one sample."""
+    """Equal weight per context: 1 / (contexts * actions of the context). If each turn has its own context, every turn counts as one sample."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         inside = segment_sum(torch.ones_like(batch.weight), batch.context, len(batch.contexts))

@@ -1,7 +1,7 @@
 """Rollouts of later steps, which run while earlier steps update the weights (`Ahead`).
 
-Everything runs in the run's event loop, but samples are drawn in one thread, and updates run in another thread. PyTorch works in both threads at the same time.
-The rollouts have their own copies of all players. So no result depends on which thread is faster.
+The event loop of the run does all work except two kinds: one thread draws the samples, and another thread runs the updates. PyTorch works in both threads at
+the same time. The rollouts have their own copies of all players. So no result depends on which thread is faster.
 
 A checkpoint contains the requests of the steps whose rollouts have begun, and the weights of these rollouts. A run that continues from a checkpoint
 samples these rollouts again, with the same result.
@@ -111,7 +111,7 @@ class Pipeline:
 
 
 async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. With a system, the rollout may have begun earlier."""
+    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. If the recipe has a system, the rollout may have begun earlier."""
     if recipe.system is not None:
         if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
             check_ahead(run)
@@ -124,7 +124,7 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
 
 
 async def beside(run: Run, work: Callable[[], T]) -> T:
-    """Does work that changes weights. With a system, the rollouts of later steps go on at the same time."""
+    """Does work that changes weights. If the recipe has a system, the rollouts of later steps continue at the same time."""
     if run.pipeline is None:
         return work()
     return await asyncio.get_running_loop().run_in_executor(run.pipeline.threads["update"], work)
@@ -144,7 +144,7 @@ def end(run: Run) -> None:
 
 
 def thread(use: str) -> ThreadPoolExecutor:
-    """Returns one thread for `use`. PyTorch uses the same number of threads in it as in the calling thread, so the results are the same bytes."""
+    """Returns one thread for `use`. In the new thread, PyTorch uses the same number of threads as in the calling thread, so the results have the same bytes."""
     return ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
 
 
@@ -180,10 +180,10 @@ def put(player: Learner, weights: Mapping[str, Tensor], updates: int) -> None:
 
 
 def checked(request: Request) -> Request:
-    """Returns the request. Raises UserError if it continues a context, because such a request cannot be stored."""
+    """Returns the request. Raises UserError if the request continues a context, because such a request cannot be stored."""
     if request.prompt is not None or request.at is not None:
         raise UserError(
-            f"the curriculum gives problem {request.problem.id} with its own prompt, but system Ahead stores problems alone; leave out --system"
+            f"the curriculum requests problem {request.problem.id} with another prompt or context, but system Ahead stores only the problem; leave out --system"
         )
     return request
 
