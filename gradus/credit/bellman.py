@@ -66,7 +66,7 @@ class SoftBellman:
 
     gamma: float = 0.99
     temperature: str | None = "temperature"  # player whose number is log alpha; None: `alpha`
-    alpha: float = 0.0  # alpha if `temperature` is None
+    alpha: float = 0.0  # the value of alpha if `temperature` is None
     target: str = "target"
     actor: str = "policy"
     subset: int | None = None  # number of heads in the minimum; None: all heads

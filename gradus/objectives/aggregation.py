@@ -106,7 +106,7 @@ class GroupMean:
 class ConstantLength:
     """1 / (N * length). `length` is a constant, so the length of a trajectory does not affect its weight. Dr. GRPO, arXiv:2503.20783."""
 
-    length: int = 1024  # actions; the sampling limit in the paper
+    length: int = 1024  # number of actions; in the paper, the sampling limit
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / (max(batch.counts[source].trajectories, 1) * self.length))

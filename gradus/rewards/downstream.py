@@ -89,7 +89,7 @@ class Downstream(Combines):
     """
 
     measures: Frozen[Measure] = Frozen(right=RightShare())
-    weights: Frozen[float] = Frozen()  # of the measures; the default weight is 1
+    weights: Frozen[float] = Frozen()  # weights of the measures; the default weight is 1
     player: str = "follower"
     template: str = "{text}\n{question}"
     samples: int = 1  # replies per question

@@ -96,7 +96,7 @@ class AttentionTree:
     """Samples answers and lets some answers branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
 
     marking: Marking = Separated()
-    branches: int = 2  # per answer that branches
+    branches: int = 2  # number of branches of each answer that branches
     quantile: float = 0.8
     gap: int = 512  # tokens
     reads: Influence = Influence()

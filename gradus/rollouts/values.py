@@ -43,7 +43,7 @@ class MonteCarloValues:
     rollout: Rollout = Auto()
     marking: Marking = Separated()
     count: int = 9
-    most: int | None = None  # steps of an answer that are estimated; None: all
+    most: int | None = None  # largest number of steps of an answer whose value is estimated; None: all steps
     gives: ClassVar[frozenset[str]] = frozenset({"spans", "step values"})
     plays: ClassVar[str] = "answers"
 
