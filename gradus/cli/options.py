@@ -341,7 +341,7 @@ def advise_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Goal and facts that no probe shows").add_argument
     about = "accuracy, length (short answers), distinct or entropy:last (varied ones), accuracy@NAME (a further task); default: the ground's, else accuracy"
     add("--measure", metavar="M", help=about)
-    add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may repeat; default: none")
+    add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may be repeated; default: none")
     add("--noisy", action="store_true", help="verdicts or rewards err for a share of the answers")
     add = parser.add_argument_group("Probe").add_argument
     add("--problems", type=int, default=16, metavar="N", help="training problems that the model answers; 0: no probe; default: 16")
