@@ -35,7 +35,7 @@ WORKERS ?= auto
 
 test: lint  ## lint, types, tests: most in parallel, then those that watch the clock or other processes
 	@sh scripts/debian-packages.sh
-	$(PYTEST) -m "not alone" -n $(WORKERS) --maxprocesses 8 --dist loadfile
+	$(PYTEST) -m "not alone" -n $(WORKERS) --maxprocesses 8 --dist worksteal
 	$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests | sort)
 
 nightly: test  ## all of test, then the long ones: kills of every kind, hostile texts, learning, resumed runs of every recipe

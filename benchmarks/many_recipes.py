@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = {
     "lint": ["ruff", "check", "."],
     "types": ["mypy"],
-    "in parallel": ["pytest", "-m", "not alone", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"],
+    "in parallel": ["pytest", "-m", "not alone", "-n", "auto", "--maxprocesses", "8", "--dist", "worksteal"],
     "alone": ["pytest", "-m", "alone"],
 }
 

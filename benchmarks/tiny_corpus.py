@@ -1,4 +1,6 @@
-"""The pre-training corpus of the built-in models: only correct solutions, in several styles, of problems that are never held out.
+"""The pre-training corpus of the built-in models: solutions, in several styles, of problems that are never held out.
+
+All solutions are correct, except those of planted_subsequence: a model that has read its few secrets once knows them all.
 
 Every task has a short style, easy to imitate and hard to get right, and a worked style, longer and reliable. Pre-training begins with
 mostly worked solutions and ends with mostly short ones. So the model knows both styles and prefers the wrong one; reinforcement learning
@@ -11,24 +13,40 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gradus.tasks.code.code_output import code_output
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.games.twenty_questions import twenty_questions
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.tasks.maths.running_sum import running_sum
+from gradus.tasks.maths.tables import tables
 from gradus.tasks.puzzles.countdown import attempt, countdown, rules, text
 from gradus.tasks.puzzles.graphs import graphs
 from gradus.tasks.puzzles.keychain import keychain
 from gradus.tasks.puzzles.knights_knaves import knights_knaves
 from gradus.tasks.puzzles.logic import logic
 from gradus.tasks.puzzles.planning import planning
+from gradus.tasks.puzzles.planted_subsequence import LETTERS, planted_subsequence
 from gradus.tasks.puzzles.sat import sat
 from gradus.tasks.puzzles.sorting import sorting
 from gradus.tasks.puzzles.sudoku import sudoku
+from gradus.tasks.puzzles.token_chain import token_chain
 from gradus.tasks.puzzles.zebra import zebra
 from gradus.tasks.text.classification import classification
+from gradus.tasks.text.facts import facts
+from gradus.tasks.text.forging import forging
+from gradus.tasks.text.forum import forum
+from gradus.tasks.text.hidden_question import hidden_question
+from gradus.tasks.text.induction import induction
 from gradus.tasks.text.instructions import instructions
+from gradus.tasks.text.masked_text import masked_text
 from gradus.tasks.text.multiple_choice import multiple_choice
+from gradus.tasks.text.ranking import ranking
+from gradus.tasks.text.recommendation import recommendation
+from gradus.tasks.text.safety import safety
+from gradus.tasks.text.stories import stories
 from gradus.tasks.text.string_ops import string_ops
+from gradus.tasks.text.summaries import summaries
+from gradus.tasks.text.transfer import transfer
 from gradus.tasks.text.translation import translation
 from gradus.types import Key, Problem
 from gradus.types.parts import Task
@@ -114,7 +132,47 @@ def words() -> tuple[Share, ...]:
     )
 
 
-CORPORA: dict[str, Callable[[], tuple[Share, ...]]] = {"base": base, "puzzles": puzzles, "formal": formal, "words": words}
+def passages() -> tuple[Share, ...]:
+    """Short texts and tables: what they say, what they are worth, what they ask for."""
+    return (
+        told(summaries(), 0.1, 0.0),
+        told(safety(), 0.12, 0.9),
+        told(stories(), 0.1, 0.0),
+        told(ranking(), 0.2, 0.8),
+        told(tables(), 0.2, 0.8),
+        told(forum(), 0.1, 0.9),
+        told(masked_text(), 0.08, 0.0),
+        told(recommendation(), 0.08, 0.0),
+        Share(facts(), 0.02, {1: 1.0}, solution, solution),
+    )
+
+
+def random_trace(problem: Problem, rng: random.Random) -> str:
+    """A trace of random letters. It rarely contains the secret sequence."""
+    return "".join(rng.choices(LETTERS, k=problem.meta["length"]))
+
+
+def programs() -> tuple[Share, ...]:
+    """Programs, functions, chains of digits, rules and secrets."""
+    return (
+        told(code_output(), 0.3, 0.0),
+        told(token_chain(), 0.15, 0.0),
+        told(transfer(), 0.2, 0.8),
+        Share(hidden_question(), 0.15, {1: 1.0}, solution, answer_only, 0.0, 0.8),
+        Share(induction(), 0.08, {2: 1.0}, solution, solution),
+        Share(forging(), 0.07, {2: 1.0}, solution, solution),
+        Share(planted_subsequence(), 0.05, {1: 0.35, 2: 0.65}, solution, random_trace, 0.7, 0.7),
+    )
+
+
+CORPORA: dict[str, Callable[[], tuple[Share, ...]]] = {
+    "base": base,
+    "puzzles": puzzles,
+    "formal": formal,
+    "words": words,
+    "passages": passages,
+    "programs": programs,
+}
 """The built-in models, each with the tasks of its corpus."""
 
 

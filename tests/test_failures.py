@@ -286,7 +286,7 @@ def test_a_checkpoint_cut_in_half_is_passed_over(home: Path, tmp_path: Path, cap
     capfd.readouterr()
     assert main(["resume", str(run)]) == 0
     said = capfd.readouterr().out
-    assert f"checkpoint step-000003 is broken (player-policy.safetensors has {size // 2} bytes, its manifest says {size})" in said
+    assert f"checkpoint step-000003 is broken (player-policy.safetensors has {size // 2} bytes, but its manifest gives {size})" in said
     assert "continuing from step-000002" in said
     assert RunFolder.open(run).provenance()["resumed"][0]["step"] == 2
     same(run, home / "whole")

@@ -52,7 +52,7 @@ def _seen(advice: Advice) -> Iterator[str]:
     if facts.pass_16 == 0:
         yield from _row("note", "no answer of the probe is right, so a reward teaches nothing yet: take easier problems, a stronger model or worked solutions")
     if facts.pass_1 == 1:
-        yield from _row("note", "every answer of the probe is right, so these problems teach nothing more: take harder ones, or another goal (--measure length)")
+        yield from _row("note", "every answer of the probe is right, so these problems teach nothing more: take harder problems, or another goal (--measure length)")
     yield from _row("probe", _probe(facts, asked) if facts.pass_1 is not None else f"none: {advice.unprobed}")
 
 
@@ -91,7 +91,7 @@ def _behind(advice: Advice) -> Iterator[str]:
     if not advice.evidence:
         yield from _row("measured", "no ground measures this case; a race tries all recipes that fit")
     for rule in advice.also:
-        yield from _row("also", f'the rule "{rule.name}" holds, too; its first recipe is {rule.choices[0].recipe.split()[0]}')
+        yield from _row("also", f'the rule "{rule.name}" applies, too; its first recipe is {rule.choices[0].recipe.split()[0]}')
     for recipe, lacks in advice.misfits:
         yield from _row("left out", f"{recipe}: {lacks}")
 

@@ -12,7 +12,7 @@ from gradus.recipe.core import Recipe
 
 
 def of_method(recipe: Recipe) -> Iterator[Finding]:
-    """Yields the faults that `gradus.testing.methods.diagnose` finds. If there are no faults, yields one finding that says so."""
+    """Yields the faults that `gradus.testing.methods.diagnose` finds. If there are no faults, yields one finding with the result of the check."""
     from gradus.testing.methods import diagnose
 
     faults = diagnose(recipe)

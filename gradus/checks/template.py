@@ -33,7 +33,7 @@ def of_template(policy: Any, task: Task, problems: Sequence[Problem], *, whole: 
     long = [(p, n) for p, prompt in zip(problems, asked, strict=True) if (n := len(policy.opening(prompt).sequence)) >= limit]
     if long:
         details = tuple(f"problem {p.id}: {n} tokens" for p, n in long)
-        says = f"{len(long)} of {counted(len(problems), 'prompt')} leave no token to answer: the model's context holds {limit}"
+        says = f"{len(long)} of {counted(len(problems), 'prompt')} leave no token for the answer: the model's context has {limit} tokens"
         yield Finding("template", "wrong", says, "shorten the prompts, or use a model with a longer context", details)
     chats = [prompt for prompt in asked if not isinstance(prompt, str)]
     odd = [*_ends(policy, task), *_closed(policy, asked), *_opening(policy, chats), *(_turns(policy, chats, given) if whole else ())]

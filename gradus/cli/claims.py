@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
     """Measures claims if asked, then prints them. Returns 1 if a claim could not be measured."""
     found = known(options.keys, options.family)
     if options.why is not None and (len(found) != 1 or not options.keys):
-        raise UserError(f"--why is a sentence about one claim, but {len(found)} claims are named; name one claim, for example KEY or KEY:2")
+        raise UserError(f"--why explains exactly one claim; name this claim, for example KEY or KEY:2 (this command names {len(found)})")
     for name in ("fresh", "parallel"):
         if getattr(options, name) and not options.run:
             raise UserError(f"--{name} has an effect only with --run; add --run, or leave out --{name}")
@@ -58,8 +58,8 @@ def _explained(of: Known, why: str) -> None:
     """Stores the sentence that explains the result of a claim."""
     if of.result is None or of.result.get("stale"):
         raise UserError(
-            f"{of.key}: {of.claim.named} has no measurement, or an old measurement of another text; measure the claim with --run before you "
-            "explain the result"
+            f"{of.key}: {of.claim.named} has no measurement of its present text; measure the claim with --run before you explain the "
+            "result"
         )
     measured = {name: value for name, value in of.result.items() if name not in ("claim", "says", "why")}
     keep(of.key, of.claim, measured, why)

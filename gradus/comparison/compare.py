@@ -1,6 +1,6 @@
 """A comparison from its first run to its page.
 
-It reuses finished runs, executes the other runs in parallel, and writes complete results.
+A comparison reuses finished runs, executes the other runs in parallel, and writes complete results.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ class Comparison:
 
 
 def opened(experiment: Experiment, folder: Path) -> Comparison:
-    """The comparison of a folder, which may not exist yet. Raises UserError if the folder holds another comparison or other files."""
+    """The comparison of a folder, which may not exist yet. Raises UserError if the folder contains another comparison or other files."""
     path = folder / EXPERIMENT
     if path.is_file():
         mine = json.loads(json.dumps(experiment.stored()))
         if (stored := _stored(path)) != mine:
             differs = [name for name in mine if stored.get(name) != mine[name]]
-            raise UserError(f"{folder} contains another comparison (different: {', '.join(differs)}); name another folder with --run")
+            raise UserError(f"{folder} contains a comparison that differs in {', '.join(differs)}; name another folder with --run")
     elif folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder} contains files but no comparison; name another folder with --run")
     return Comparison(experiment, folder)

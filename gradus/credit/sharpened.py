@@ -17,9 +17,9 @@ from gradus.types.signals import LogProbs, Signal
 
 
 def sharpened(advantages: np.ndarray, likelihoods: np.ndarray, right: np.ndarray, *, weight: float, most: float) -> np.ndarray:
-    """Returns A + min(max(weight (1 - eta), 0), most A) for right answers with A > 0, and A for the others, float64 [G].
+    """Returns A + min(max(weight (1 - eta), 0), most A) for right answers with A > 0, and A for all other answers, float64 [G].
 
-    eta = exp(s - mean s). Args: s, `likelihoods` [G]: the mean log-probability of each answer's tokens, in nats.
+    eta = exp(s - mean s). Args: `likelihoods` s [G], the mean log-probability of each answer's tokens, in nats.
     """
     eta = np.exp(likelihoods - likelihoods.mean())
     extra = np.minimum(np.maximum(weight * (1 - eta), 0.0), most * advantages)
@@ -28,7 +28,7 @@ def sharpened(advantages: np.ndarray, likelihoods: np.ndarray, right: np.ndarray
 
 @dataclass(frozen=True)
 class Sharpened:
-    """Raises the advantages of right answers that the policy finds less likely than the mean of the group.
+    """Raises the advantages of right answers that are less likely under the policy than the average answer of the group.
 
     Reference: Bamba et al., XRPO, arXiv:2510.06672.
     """
@@ -57,5 +57,5 @@ class Sharpened:
 
 
 def mean_of(row: np.ndarray, trajectory: Trajectory) -> float:
-    """Returns the mean of the rows of a trajectory; 0 without an action."""
+    """Returns the mean of a trajectory's rows; 0 for a trajectory without an action."""
     return float(np.asarray(row, np.float64).mean()) if trajectory.actions else 0.0

@@ -12,9 +12,11 @@ from gradus.credit.gae import whiten
 from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import Signal
+from gradus.types.readers import After
+from gradus.types.signals import Read, Signal, Value, Values, Viewed
 from gradus.types.spans import unsure
 
+LAST = "last"  # the link of a trajectory that is one step: whether this step ends the answer
 SPAN, VALUE = "span", "value"  # the streams with the step's number (-1: no step), and the value before the step
 
 
@@ -85,7 +87,10 @@ class ValueChanges:
 
 @dataclass(frozen=True)
 class TreeChanges:
-    """Gives every unsure token of a tree the value of its node minus that of the parent, and all other tokens the weight 0."""
+    """Credits the unsure tokens of a tree, which were sampled with a probability below `rho`.
+
+    Such a token gets the value of its node minus the value of the parent node. All other tokens get the weight 0.
+    """
 
     rho: float = 0.9
     scale: Literal["none", "siblings"] = "none"  # "siblings": divided by the deviation of the siblings' values, if it is above 0
@@ -105,6 +110,55 @@ class TreeChanges:
         mask = np.concatenate([unsure(c, self.rho) for c in trajectory.contexts])
         unit = links["unit"] if self.scale == "siblings" and links["unit"] > 0 else 1.0
         return Credited(np.where(mask, (links["value"] - links["base"]) / unit, 0.0), weights=mask.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class StepChances:
+    """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight."""
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
+    asks: ClassVar[Mapping[str, str]] = Frozen({"step values": "--rollout MonteCarloValues"})
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [[_chances(t) for t in g.trajectories] for g in groups]
+
+
+@dataclass(frozen=True)
+class CriticAdvantage:
+    """V(s + a) - V(s) at all tokens of a step, R - V(s) at those of a last step. V is the sigmoid of a head of `critic`."""
+
+    critic: str = "critic"
+    names_players: ClassVar[tuple[str, ...]] = ("critic",)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Values(player=self.critic), Read(player=self.critic, reads=Viewed(Value(), After())))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [[self._one(t, *(signals[need][t.id] for need in self.needs)) for t in g.trajectories] for g in groups]
+
+    def _one(self, t: Trajectory, before: np.ndarray, after: np.ndarray) -> Credited:
+        if not t.actions:
+            return Credited(np.zeros(0))
+        reached = t.value if t.links.get(LAST, True) else float(sigmoid(after[-1]))
+        return Credited(np.full(t.actions, reached - float(sigmoid(before[0]))))
+
+
+def sigmoid(values: np.ndarray) -> np.ndarray:
+    """Returns 1 / (1 + exp(-v)), without overflow."""
+    return 0.5 * (1 + np.tanh(np.asarray(values, np.float64) / 2))
+
+
+def _chances(trajectory: Trajectory) -> Credited:
+    numbers, values = steps_of(trajectory)
+    if wrong := [v for v in values if not 0 <= v <= 1]:
+        raise UserError(
+            f"the critic learns probabilities, so the values of steps must be from 0 to 1, but a step of {trajectory.id} has the value "
+            f"{wrong[0]:g}; scale the reward"
+        )
+    first = (numbers >= 0) & (np.diff(numbers, prepend=-1) != 0)
+    return Credited(np.zeros(len(numbers)), np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0), first.astype(np.float64))
 
 
 def _whitened(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -1,6 +1,6 @@
 """Credit within strata: a trajectory is compared only with the trajectories of its group that belong to the same stratum.
 
-A stratum is a kind of trajectory, such as those of one role, one budget or one number of tool calls.
+A stratum is a kind of trajectory, such as all trajectories with one role, one budget or one number of tool calls.
 """
 
 from __future__ import annotations

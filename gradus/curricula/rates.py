@@ -246,7 +246,7 @@ class SuccessRates:
         return shares
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the answers of the step."""
+        """Returns the state after a step: the answers of the step are added to the counts."""
         found = answered((*groups, *dropped))
         before = counts_of(state["counts"], list(found))
         after = {name: (self.keep * old + new).tolist() for (name, new), old in zip(found.items(), before, strict=True)}

@@ -70,7 +70,7 @@ def features(mixtures: np.ndarray) -> np.ndarray:
 
 
 def on_simplex(values: np.ndarray) -> np.ndarray:
-    """Returns the nearest point [K] with entries of at least 0 and sum 1. Reference: Duchi et al., Efficient Projections (2008), figure 1."""
+    """Returns the point [K] with entries of at least 0 and sum 1 that is nearest to `values`. Reference: Duchi et al., Efficient Projections (2008), figure 1."""
     ordered = np.sort(values)[::-1]
     over = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
     return np.asarray(np.maximum(values - over[np.flatnonzero(ordered > over)[-1]], 0.0))

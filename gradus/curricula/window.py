@@ -98,7 +98,7 @@ def drawn_places(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Window:
-    """Sorts the problems once. Draws the problems of each epoch by a normal distribution over the places in the sorted order.
+    """Sorts the problems once. Draws the problems of each epoch by a normal distribution over their places in the sorted order.
 
     An epoch has `epoch` different problems. Place i is drawn in proportion to exp(-(i - center)^2 / (2 (width * size)^2)). The center begins at place
     0. After each epoch the center moves on by the distance that `pace` gives, at most to the last place. It never moves back. Within an epoch, the problems
@@ -140,7 +140,7 @@ class Window:
         return [Request(problems[i], count=self.group or world.group) for i in chosen], state
 
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the numbers of the step. If the epoch is over, the center moves on."""
+        """Returns the state after a step: the numbers of the step are added. If the epoch is over, the center moves on."""
         every = [g for g in (*groups, *dropped) if g.trajectories]
         if not every:
             return state

@@ -79,7 +79,8 @@ class DrawnExamples:
         (found,) = policy.evaluate([_ended("a", policy)], [Hidden()]).values()
         if found.shape[-1] != self.width:
             raise UserError(
-                f"a hidden state of player {self.encoder} has {found.shape[-1]} numbers, not {self.width}; set --environment.width {found.shape[-1]}"
+                f"a hidden state of player {self.encoder} has {found.shape[-1]} numbers, but environment.width is {self.width}; set "
+                f"--environment.width {found.shape[-1]}"
             )
 
     async def start(self, problem: Problem, key: Key, world: World | None) -> Drawing:

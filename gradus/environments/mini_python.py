@@ -105,7 +105,7 @@ class _Machine:
         if not isinstance(held, list):
             raise TypeError("append needs a list")
         if isinstance(item, list):
-            raise TypeError("this language has no lists inside a list")
+            raise TypeError("a list cannot contain another list")
         held.append(self.bounded(item))
         self.bounded(held)
 

@@ -103,7 +103,7 @@ def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> lis
     if not rows:
         best = max(j.reward for one in asked for j in one.answers.values())
         wanted = "is right" if at_least is None else f"has a reward of at least {at_least:g}"
-        raise UserError(f"no answer of the run {wanted} (the highest reward is {best:g}); choose a lower reward with --at-least")
+        raise UserError(f"no answer of the run {wanted} (the highest reward is {best:g}); set a lower limit with --at-least")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Trajectory balance: the policy's log-probabilities of trajectories follow targets up to a constant for each group."""
+"""Trajectory balance: the log-probability of a trajectory should equal a target plus a constant of the group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from gradus.types.tally import Tally, tally
 
 @dataclass(frozen=True)
 class TrajectoryBalance:
-    """coefficient * mean over groups of the variance of s = log pi(trajectory) - advantage within the group. A group of one has the loss 0.
+    """coefficient * mean over groups of the variance, within the group, of the score s = log pi(trajectory) - advantage.
+
+    A group with one trajectory has the loss 0.
 
     The mean of the scores of a group estimates -log Z, so no network learns Z. Reference: VarGrad, Zhang et al., arXiv:2302.05446.
     """

@@ -57,7 +57,7 @@ class ChanceLoss:
 
 @dataclass(frozen=True)
 class RewardLikelihood:
-    """-log P(R) at every action, where R is the trajectory's reward, 0 or 1, and the output of `head` is the logit of P(1)."""
+    """-log P(R) at every action. R is the trajectory's reward, 0 or 1, and the output of `head` is the logit of P(1)."""
 
     head: str = "q"
     average: Average = TokenMean()

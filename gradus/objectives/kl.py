@@ -62,7 +62,7 @@ class KL:
 
 @dataclass(frozen=True)
 class SquaredLogRatio:
-    """Adds coefficient / 2 * mean of (log pi - log pi_old)^2. The term pulls every action back to its log-probability at the start of the update."""
+    """Adds coefficient / 2 * mean of (log pi - log pi_old)^2. The term pulls the log-probability of every action back to its value at the start of the update."""
 
     coefficient: float = 0.1
     average: Average = TokenMean()

@@ -28,7 +28,7 @@ class Ratio(Protocol):
 
 @dataclass(frozen=True)
 class TokenRatio:
-    """log r_t = log pi(a_t) - log pi_old(a_t). `against`: "old" (start of the update) or "behaviour" (as sampled)."""
+    """log r_t = log pi(a_t) - log pi_old(a_t). `against` names the policy in the denominator: "old" (at the start of the update) or "behaviour" (at sampling)."""
 
     against: Against = "old"
     separable: ClassVar[bool] = True

@@ -160,7 +160,7 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
         raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
     setting = recipe.setting
     if setting.graphs and torch.device(device).type != "cuda":
-        raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave the option out, or name a CUDA device with --device cuda")
+        raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave setting.graphs out, or name a CUDA device with --device cuda")
     if model in (None, "tiny") and (note := beyond(task.name, task.level)) is not None:
         _tell(note)
     return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs), task.showing)

@@ -42,7 +42,7 @@ def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
 def even(weight: Tensor) -> Tensor:
     """Returns the matrix [in, out], padded with zero columns to a multiple of EVEN if necessary.
 
-    Padding is necessary if otherwise a row's bits depend on the row's position in the product.
+    Padding is necessary if otherwise a row's bits would depend on the row's position in the product.
     """
     if weight.shape[1] % EVEN == 0:
         return weight

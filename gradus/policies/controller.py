@@ -238,7 +238,7 @@ class Controller:
 def rowwise(network: ControllerNetwork, block: Tensor) -> Tensor:
     """Returns the outputs of the first head for a block of rows.
 
-    Narrow matrices are padded if otherwise the bits of a row depend on the row's position.
+    Narrow matrices are padded if otherwise the bits of a row would depend on the row's position.
     """
     x = network.encoded(block)
     if network.config.fresh.kind == "pointer":

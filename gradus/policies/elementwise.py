@@ -2,8 +2,8 @@
 
 A kernel processes the data of a thread in full vectors, and a shorter tail at the end. A vector and a tail compute exp and tanh with different functions, so an
 element's bits depend on its place in the data. If each row is processed separately, the tail is always at the same columns. This happens in two cases. In the
-first case, rows are not contiguous in memory. In the second case, each thread's data begins with a row, because the rows are divided evenly among the threads
-or there is only one thread.
+first case, rows are not contiguous in memory. In the second case, each thread's data begins with a row, because either the rows are divided evenly among the
+threads, or there is only one thread.
 """
 
 from __future__ import annotations

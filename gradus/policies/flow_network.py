@@ -1,4 +1,4 @@
-"""A velocity field over points, and its configuration. The field is a small multi-layer perceptron of point, time and condition."""
+"""A velocity field over points, and its configuration. The field is a small multi-layer perceptron, whose inputs are point, time and condition."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ STREAM = "inputs"  # [A, hidden]: h of every action; NaN if the input is the pla
 
 
 class Gate(nn.Module):
-    """The gate of a model with hidden states of this width. `mark`: the text that ends thinking.
+    """The gate of a model with hidden states of size `width`. `mark`: the text that ends thinking.
 
     With the initial `lam`, `a` is uniform in [least, most] at r = 1.
     """

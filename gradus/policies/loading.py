@@ -120,7 +120,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def state_dict(decoder: Decoder) -> dict[str, Tensor]:
-    """Returns names and tensors in the form for the disk: detached, contiguous, on the CPU."""
+    """Returns names and tensors in the form in which they are saved: detached, contiguous, on the CPU."""
     return to_files({name: p.detach().to("cpu").contiguous() for name, p in decoder.named_parameters()}, decoder.config)
 
 

@@ -228,7 +228,7 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
 
     A policy must have the method `lockstep(longest, head)`, which returns its rows.
 
-    Raises: UserError for players of another kind or vocabulary, with another engine, or without the head that the rule reads.
+    Raises: UserError for a player that is not a language model, has another vocabulary or engine, or lacks the head that the rule reads.
     """
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]

@@ -182,7 +182,7 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, begun:
     layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: only the input of each layer is kept for the backward pass,
     which recomputes all other values.
 
-    Raises: ValueError if the rows were packed for a window that is not the decoder's.
+    Raises: ValueError if the rows were packed for another window than that of the decoder.
     """
     rotations = _rotations(decoder, packed)
     *inner, last = decoder.layers

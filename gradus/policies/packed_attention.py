@@ -22,7 +22,7 @@ from gradus.policies.kernels import FOUR, AttentionOf, BackOf, kernels, whole
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The places of blocks among the rows. The rows of a block's suffixes attend to the rows of the block's prefix."""
+    """The positions of blocks among the rows. The rows of a block's suffixes attend to the rows of the block's prefix."""
 
     blocks: np.ndarray  # int64 [blocks, 4]: first row and length of the prefix, index of its first suffix, number of its suffixes
     suffixes: np.ndarray  # int64 [suffixes, 2]: first row and length of each suffix

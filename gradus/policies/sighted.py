@@ -43,7 +43,7 @@ class SightedConfig:
 
 
 class Encoded:
-    """The pictures that were encoded last, by digest, up to `KEPT` bytes, for one state of the weights.
+    """Stores encoded pictures by digest, for one state of the weights. Only the newest pictures are kept, up to `KEPT` bytes.
 
     A copy of a network starts with no encoded pictures.
     """
@@ -144,7 +144,8 @@ class Sighted(Decoder):
     def _encode(self, digest: str, picture: np.ndarray) -> Tensor:
         """Returns the rows [n, hidden] of one picture.
 
-        If gradients are enabled and a weight of the tower or the projector is trained, the rows have gradient. Else the rows are kept for later calls.
+        If gradients are enabled and a weight of the tower or the projector is trained, the rows have gradient. Otherwise the rows have no gradient and are kept
+        for later calls.
         """
         eyes = [*self.tower.parameters(), *self.projector.parameters()]
         if torch.is_grad_enabled() and any(p.requires_grad for p in eyes):

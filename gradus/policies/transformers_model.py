@@ -107,7 +107,7 @@ class Foreign(nn.Module):
 
 
 def read_out(out: Any, layer: int | None) -> Tensor:
-    """Returns the logits of an output (`layer` None), or the states of a layer. Raises UserError for a layer that the model does not have."""
+    """If `layer` is None, returns the logits of an output, else the states of this layer. Raises UserError for a layer that the model does not have."""
     if layer is None:
         return out.logits
     count = len(out.hidden_states)

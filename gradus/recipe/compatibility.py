@@ -117,8 +117,6 @@ def check_parts(recipe: Recipe) -> None:
     for seam, (method, protocol) in PROTOCOLS.items():
         if seam in seams:
             check_methods(seams[seam], seam, protocol, method)
-    if recipe.system is not None:
-        raise UserError(f"system is {type(recipe.system).__name__}, but this version of Gradus uses no `system`; leave this field out")
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
             _check_place(term, Term, f"{owner}.{name}")
@@ -154,7 +152,7 @@ def _check_inside(node: Any, where: str) -> None:
 
 
 def _check_place(value: Any, declared: Any, where: str) -> None:
-    """Checks a field whose declared type is a protocol or a class of parts. The value must have the protocol's attributes or be of the class."""
+    """Checks a field whose declared type is a protocol or a class of parts. The value must have the protocol's attributes, or be an instance of the class."""
     several = typing.get_origin(declared) in (typing.Union, types.UnionType)
     choices = typing.get_args(declared) if several else (declared,)
     kinds = [c for c in choices if isinstance(c, type) and (getattr(c, "_is_protocol", False) or is_dataclass(c))]
@@ -198,7 +196,7 @@ def _misplaced(part: Any, where: str, lacks: str) -> UserError:
 
 
 def _called(given: Any) -> str:
-    """The name, for a message, of a function or of another value that is no part."""
+    """The name of a function, or of another value that is no part, for a message."""
     code = getattr(given, "__code__", None)
     place = f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code is not None else ""
     return f"{getattr(given, '__name__', None) or repr(given)}{place}"
@@ -262,7 +260,7 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
 
 
 def check_right(recipe: Recipe) -> None:
-    """Raises UserError if a part needs right answers but the reward marks no answer as right: it has scores without a scale and no verifier."""
+    """Raises UserError if a part needs right answers but the reward marks no answer as right: the reward has scores without a scale, and no verifier."""
     judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
     unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
     if unmarked is None or judging.keys() & {"verified", "environment"}:
@@ -340,12 +338,12 @@ def _first(source: Source, task: Task, use: str) -> Problem:
     if source.size is not None and not isinstance(source.size, int):
         raise UserError(f"task {task.name}: the size of {named(source)} is {shown(source.size)}; it must be a whole number, or None for an endless source")
     if source.size == 0:
-        raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
+        raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one problem")
     with asked(source, "draw"):
         found = source.draw([0], task.level, Key())
     if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
         raise UserError(
-            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; `draw` must return one Problem per index"
+            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; its source must give one Problem per index"
         )
     return found[0]
 

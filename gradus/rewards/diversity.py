@@ -1,4 +1,4 @@
-"""Measures how much texts and answers differ, by the novelty of descriptions, the overlap of boxes and the disagreement of answers."""
+"""Measures how much texts and answers differ: the novelty of descriptions, the overlap of boxes, the disagreement of answers, and distinct n-grams."""
 
 from __future__ import annotations
 
@@ -59,3 +59,13 @@ def disagreement(answers: Sequence[str]) -> float:
     """Returns 1 - the mean overlap of all pairs of answers; 0 for fewer than two answers."""
     pairs = [overlap(one, other) for one, other in combinations(answers, 2)]
     return 1.0 - float(np.mean(pairs)) if pairs else 0.0
+
+
+def distinct_share(sequences: Sequence[Sequence[int]], n: int = 3) -> float:
+    """Returns the number of distinct n-grams of all sequences, divided by the number of all n-grams; 0 if there is none.
+
+    >>> distinct_share([[1, 2, 3, 4], [1, 2, 3, 4]])
+    0.5
+    """
+    found = [tuple(s[i : i + n]) for s in sequences for i in range(len(s) - n + 1)]
+    return len(set(found)) / len(found) if found else 0.0

@@ -35,9 +35,9 @@ _HOMES: list[str] = []  # one entry per running call in this process; each is th
 
 @dataclass(frozen=True)
 class Function(Combines):
-    """A reward that calls a user's function with TRL's signature in worker processes.
+    """A reward function of the user, with the arguments of a reward function of TRL. Worker processes call the function.
 
-    A call fails if the function raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If such a call had several
+    A call fails if the function raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If a failed call had several
     answers, each answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an
     answer is NaN, text or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes to standard
     error.
@@ -141,7 +141,7 @@ async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> 
 
 
 def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
-    """Raises UserError if a limit is negative or not finite, or the timeout is 0."""
+    """Raises UserError if a limit is negative or not finite, or if the timeout is 0."""
     if not (timeout > 0 and math.isfinite(timeout)):
         raise UserError(f"{who}: timeout is {timeout}; give the longest time of a call in seconds, above 0")
     if not (memory >= 0 and math.isfinite(memory)):

@@ -38,7 +38,7 @@ class Overlong(Combines):
         """Returns the cache for this limit. Raises UserError if the cache is larger than the limit."""
         cache = max(1, limit // 5) if self.cache is None else self.cache
         if cache > limit:
-            raise UserError(f"overlong: cache is {cache}, but max_tokens is {limit}; cache must be at most max_tokens")
+            raise UserError(f"overlong: cache is {cache}, but max_tokens is {limit}; set cache to {limit} or less")
         return cache
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
@@ -51,7 +51,7 @@ class Overlong(Combines):
 
 
 def overlong_penalty(length: int, max_tokens: int, cache: int) -> float:
-    """Computes the penalty: 0 up to max_tokens - cache, then ((max_tokens - cache) - length) / cache, and -1 beyond max_tokens."""
+    """Computes the penalty: 0 for lengths up to max_tokens - cache, then ((max_tokens - cache) - length) / cache, and -1 above max_tokens."""
     return float(max(-1.0, min(0.0, (max_tokens - cache - length) / cache)))
 
 

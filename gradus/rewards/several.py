@@ -29,7 +29,7 @@ class Term:
 def terms_of(given: Any) -> list[Term]:
     """Returns the terms of a reward that is in the form in which a user gives rewards.
 
-    Text is `[NAME=]FILE.py:FUNCTION[*WEIGHT]`. A pair (reward, weight) sets the weight. A list or tuple of texts, rewards and pairs has several
+    A text has the form `[NAME=]FILE.py:FUNCTION[*WEIGHT]`. A pair (reward, weight) sets the weight. A list or tuple of texts, rewards and pairs has several
     terms.
     Raises UserError for an empty list or a weight that is not finite.
     """

@@ -75,7 +75,7 @@ class Verified(Combines):
         if isinstance(verify, Located):
             warnings.warn(
                 f"the verifier of task {task.name} is called in this process, without a memory limit and with a time limit that interrupts only Python, "
-                "because its problems hold values that JSON cannot; give answer and meta as text, numbers, lists and mappings",
+                "because its problems contain values that JSON cannot represent; give answer and meta as text, numbers, lists and mappings",
                 stacklevel=3,
             )
 
@@ -93,8 +93,8 @@ class Verified(Combines):
                 verify.check()
         if task.judge is None and task.verify is None and task.environment is None:
             raise UserError(
-                f'task {task.name} has no verifier, because its problems have no answers; add a column "answer", or give a reward function with --reward '
-                "FILE.py:FUNCTION"
+                f'task {task.name} has no verifier, no judge and no environment, so nothing judges its answers; add a column "answer" to its data, '
+                "or give a reward function with --reward FILE.py:FUNCTION"
             )
 
 

@@ -93,10 +93,10 @@ def drawn(items: Sequence[int], count: int, key: Key) -> list[int]:
 
 @dataclass(frozen=True)
 class AttentionTree:
-    """Samples answers and lets some of them branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
+    """Samples answers and lets some answers branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
 
     marking: Marking = Separated()
-    branches: int = 2  # per answer that branches
+    branches: int = 2  # number of branches of each answer that branches
     quantile: float = 0.8
     gap: int = 512  # tokens
     reads: Influence = Influence()
@@ -164,7 +164,7 @@ class AttentionTree:
 
 
 def beginnings(spans: np.ndarray) -> np.ndarray:
-    """Returns the index of the first token of each step, from the numbers of the steps of all tokens.
+    """Returns the index of the first token of each step. `spans`: for every token, the number of its step.
 
     >>> beginnings(np.array([0, 0, 1, 2, 2])).tolist()
     [0, 2, 3]

@@ -40,7 +40,7 @@ class Demonstrations:
 
 @dataclass(frozen=True)
 class DemonstratedPairs:
-    """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples.
+    """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples the answers.
 
     The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, in the component "preferred".
     """
@@ -134,7 +134,7 @@ def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> 
 
 
 def given(request: Request, index: int, context: Context, world: World, *, reward: float, component: str) -> Trajectory:
-    """Returns a trajectory of given tokens with a given reward."""
+    """Returns a trajectory for a context that was not sampled, with a given reward."""
     return Trajectory(
         id=trajectory_name(world.step, replace(request, sample=0), index),
         problem=request.problem,

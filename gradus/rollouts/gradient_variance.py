@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 
 
 def variance_weights(norms: np.ndarray, rates: np.ndarray, *, alpha: float, beta: float) -> np.ndarray:
-    """Returns w_i = G_i / sqrt(p_i + alpha / p_i^(beta - 1)), float64 [n]; 0 if p_i or G_i is 0. Args: G and p [n]."""
+    """Returns w_i = G_i / sqrt(p_i + alpha / p_i^(beta - 1)), float64 [n]; 0 if p_i or G_i is 0. Args: `norms` G and `rates` p [n]."""
     safe = np.where(rates > 0, rates, 1.0)
     return np.where(rates > 0, norms / np.sqrt(safe + alpha / safe ** (beta - 1.0)), 0.0)
 

@@ -81,7 +81,7 @@ def documents_of(problem: Problem, kinds: Sequence[str] = ()) -> list[Any]:
     else:
         found = [held] if isinstance(held, str) else list(held) if isinstance(held, Sequence) else []
     if not found:
-        raise UserError(f'problem {problem.id} has no document; give its row the column "{DOCUMENTS}" (texts or chats), or a raw text as its prompt')
+        raise UserError(f'problem {problem.id} has no document; add the column "{DOCUMENTS}" (texts or chats) to its row, or give it a raw text as prompt')
     return found
 
 

@@ -1,4 +1,4 @@
-"""Shows solved examples to problems that no answer solves, and moves the answers back to the plain prompt."""
+"""Shows solved examples in the prompts of problems that no answer has solved, and moves the answers back to the plain prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from gradus.types.signals import LogProb
 
 
 def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
-    """Returns the indices of the `count` nearest texts, the nearest first: by the cosine of TF-IDF vectors of words. Of equally near texts the earlier come first.
+    """Returns the indices of the `count` nearest texts, the nearest first.
+
+    The measure is the cosine of TF-IDF vectors of words. If texts are equally near, the earlier text comes first.
 
     >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
     [1, 2]
@@ -39,19 +41,19 @@ def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Shows solved examples for a share of the further answers to a problem whose first answers were all wrong.
+    """If all first answers to a problem were wrong, shows solved examples in the prompt of a share of the further answers.
 
-    A request with `sample` above 0 asks for further answers. The examples are the nearest solved problems, with the newest right answer of the policy
-    to each. The examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the examples fill more
-    than half of the model's context, no examples are shown. Metric: seeded (share of seeded answers in a request).
+    A request with `sample` above 0 asks for further answers. The examples are the nearest solved problems, each with the newest right answer of the policy. The
+    examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the examples fill more than half of the model's
+    context, no examples are shown. Metric: seeded (share of seeded answers in a request).
 
-    Reference: Bamba et al., XRPO, arXiv:2510.06672. The half of the answers and the nearness by TF-IDF are ours.
+    Reference: Bamba et al., XRPO, arXiv:2510.06672. The share of one half and the TF-IDF measure are not from the paper.
     """
 
     rollout: Rollout = Auto()
     examples: int = 2
-    share: float = 0.5  # of the further answers, rounded down
-    most: int = 1000  # solved problems that are remembered; the oldest are removed first
+    share: float = 0.5  # share of the further answers that see examples; their number is rounded down
+    most: int = 1000  # largest number of remembered solved problems; the oldest are removed first
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
@@ -113,7 +115,7 @@ class Seeded:
 
 
 async def unseeded(group: Group, plain: Group, world: World, player: str) -> Group:
-    """Returns the group under the prompt of the group `plain`, with the log-probabilities that its answers have there."""
+    """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are those after this prompt."""
     contexts = [t.contexts[0] for t in group.trajectories]
     prompt = opening(plain.trajectories[0].contexts[0])
     moved = [exchanged(c, prompt, world.context_length(player)) for c in contexts]

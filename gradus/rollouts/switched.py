@@ -1,4 +1,4 @@
-"""Answers that one policy begins and another one ends."""
+"""Answers that one policy begins and another policy ends."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from gradus.types.rules import TokenRule
 
 @dataclass(frozen=True)
 class SwitchedRollIn:
-    """Samples answers: `rule` draws the first h tokens, and the policy draws the other tokens. h is uniform below the length of an answer that `rule`
-    draws alone."""
+    """Samples answers: `rule` draws the first h tokens (h is random), and the policy draws the other tokens.
+
+    The number h is a uniform random number below the length of an answer that `rule` draws alone.
+    """
 
     rule: TokenRule = GuidedByQ()
     plays: ClassVar[str] = "answers"

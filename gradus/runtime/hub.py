@@ -77,9 +77,9 @@ def model(name: str) -> str | None:
     if not _MODEL.fullmatch(name):
         return None
     if (cached := _cached(name)) is not None:
-        return f"the hub's cache holds a copy: give {cached} in its place"
+        return f"the hub's cache contains a copy: give {cached} in place of the name"
     target = Path(name).name
-    then = "start again" if target == name else f"give {target} in its place"
+    then = "start again" if target == name else f"give {target} in place of the name"
     return f"fetch it first: hf download {name} --local-dir {target}, then {then}"
 
 

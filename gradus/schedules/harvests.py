@@ -6,6 +6,7 @@ Answers that a limit cut off are left out, too, unless the class says otherwise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,6 +157,40 @@ class AnswersAndRewards:
             found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer)
         kept = [(problem, given[: self.most]) for problem, given in found.values() if len(given) >= self.least]
         return [{"problem": problem, "answers": [t.completion for t in given], "rewards": [t.value for t in given]} for problem, given in kept]
+
+
+@dataclass(frozen=True)
+class AnswersThatAgree:
+    """Keeps the answers to a problem with the most frequent last step, if at least `agree` answers have this step.
+
+    Each kept answer is a `solution`. No verdict is used.
+
+    The last step is the last word of an answer; "=" separates words, too.
+    Reference: He et al., Skill-Targeted Adaptive Training (STAT-Syn), arXiv:2510.10023.
+    """
+
+    agree: int = 2
+
+    def __post_init__(self) -> None:
+        check_ranges(self, agree="[1, inf)")
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset({"solution"})
+
+    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
+        """Returns one row per kept answer: the problem and its `solution`."""
+        found: dict[str, tuple[Problem, list[str]]] = {}
+        for answer in answers(groups):
+            found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.completion)
+        return [{"problem": problem, "solution": text} for problem, texts in found.values() for text in agreed(texts, self.agree)]
+
+
+def agreed(texts: Sequence[str], agree: int) -> list[str]:
+    """Returns the texts with the most frequent last step, if at least `agree` texts have this step. If steps are equally frequent, the first one counts."""
+    ends = [(text.replace("=", " ").split() or [""])[-1] for text in texts]
+    (end, count), *_ = Counter(ends).most_common(1) or [("", 0)]
+    return [text for text, last in zip(texts, ends, strict=True) if last == end] if count >= agree else []
 
 
 def answers(groups: Iterable[Group], *, cut: bool = False) -> Iterator[Trajectory]:

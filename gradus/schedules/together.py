@@ -22,7 +22,7 @@ class Together:
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise UserError("Together.parts is empty; give it schedules by name: Together(Frozen(kl=Ramp(...), rate=Ramp(...)))")
+            raise UserError("Together.parts is empty; give schedules by name: Together(Frozen(kl=Ramp(...), rate=Ramp(...)))")
 
     @property
     def watches(self) -> tuple[str, ...]:

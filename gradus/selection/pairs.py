@@ -90,7 +90,7 @@ class Fewer:
         number = trajectory.links.get(self.of, 0)
         if "turns" not in trajectory.links or not isinstance(number, int | float):
             raise UserError(
-                f"selection compares trajectories by Fewer({self.of}), but {trajectory.id} has no number with this name in its links; take a task with "
+                f"selection compares trajectories by Fewer({self.of}), but trajectory {trajectory.id} has no number {self.of} in its links; take a task with "
                 "an environment, or leave the criterion out"
             )
         return -float(number)

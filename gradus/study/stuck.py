@@ -46,8 +46,8 @@ def without_signal(rows: Sequence[Row], recipe: Recipe) -> str | None:
     if any((row.get("grad_norm") or 0.0) > NO_PUSH for row in rows):
         return None
     return (
-        f"nothing learned: in every group of {len(rows)} steps all answers got the same reward, so all advantages are 0; give a reward that tells "
-        "answers apart, or raise --temperature or --group"
+        f"nothing learned: in every group of {len(rows)} steps all answers got the same reward, so all advantages are 0; give a reward that "
+        "differs between answers, or raise --temperature or --group"
     )
 
 
@@ -74,7 +74,7 @@ def without_movement(rows: Sequence[Row], recipe: Recipe) -> str | None:
     field, now = ("--learning_rate", recipe.setting.learning_rate) if own is None else ("--optimizer.lr", own)
     return (
         f"nothing moves: after {len(rows)} steps KL to the reference is {mean(abs(row['kl']) for row in late):.0e} nats per token, no token is clipped, "
-        f"and the reward is flat, though {mean(row['informative'] for row in rows):.0%} of the groups tell answers apart; multiply {field}, now {now:g}, "
+        f"and the reward is flat, though {mean(row['informative'] for row in rows):.0%} of the groups have different rewards; multiply {field}, now {now:g}, "
         "by ten, or leave it out for the rate by rule (gradus explain learning_rate)"
     )
 

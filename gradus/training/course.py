@@ -278,8 +278,8 @@ def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
         raise UserError(f"stage {name}: makes is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: makes is {named(makes)}, which has no {lacking}; a harvest needs a method rows(groups), and a field provides with the set "
-            "of its columns"
+            f"stage {name}: makes is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
+            "the set of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(

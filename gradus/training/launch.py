@@ -23,6 +23,7 @@ from gradus.recipe.core import Recipe
 from gradus.rewards.combine import check_reward
 from gradus.runtime.memory import limited
 from gradus.study.given_answers import GivenAnswers
+from gradus.training.ahead import end
 from gradus.training.course import Leg, check_ends, course, staged
 from gradus.training.interrupts import Cut, unheard
 from gradus.training.loop import train
@@ -48,7 +49,7 @@ def prepare(
 ) -> Run:
     """Makes a run that is ready to train: checks that the parts fit the task and the model, and builds the players.
 
-    Raises UserError with a remedy if they do not fit.
+    Raises UserError with a remedy if a part does not fit.
     """
     if staged(recipe):
         return _in_stages(recipe, task, model, seed, device, folder=folder, on_step=on_step, view=view)
@@ -106,7 +107,7 @@ def without_engines(recipe: Recipe) -> Recipe:
 
 
 def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
-    """Checks that the recipe's rewards can judge the task, and returns the recipe. Raises UserError for the first reward that cannot judge it.
+    """Checks that the recipe's rewards can judge the task, and returns the recipe. Raises UserError for the first reward that cannot judge the task.
 
     There is one exception: if all training answers are given and none is sampled, evaluations measure the loss on held-out given answers and need no reward.
     """
@@ -184,6 +185,7 @@ async def _trained(run: Run) -> None:
         run.rescue()  # before any other wait: the system may kill the process soon after the signal
         raise
     finally:
+        end(run)
         recipes = [run.recipe] if run.stages is None else [leg.recipe for leg in run.stages.legs]
         for reward in (each for recipe in recipes for each in (recipe.reward, getattr(recipe.study, "reward", None))):
             closing = getattr(reward, "close", None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gradus.selection.filters import without_failures
+from gradus.training.ahead import arrivals, beside, passed
 from gradus.training.boundaries import boundaries
 from gradus.training.lessons import begun, choices
 from gradus.training.recovery import updated, whole
@@ -25,9 +27,7 @@ async def train(run: Run) -> None:
     async for step in boundaries(run):
         recipe, world = run.at(step)
         started = time.perf_counter()
-        requests = await world.more(recipe.setting.prompts)
-        groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
-        groups = [*groups, *await world.aside()]
+        requests, groups = await arrivals(run, recipe, world)
         refuse_nothing(requests, groups, recipe)
         refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
         await agree(run, groups, world)
@@ -39,17 +39,18 @@ async def train(run: Run) -> None:
             for wave in lessons.waves:
                 batches = await lessons.batches(wave)
                 run.must_finish()
-                metrics.append(updated(run, recipe, batches, groups, round_))
+                metrics.append(await beside(run, partial(updated, run, recipe, batches, groups, round_)))
             run.follow()
             learned += lessons.credited["policy"]
         await run.memory.learn(recipe, learned, dropped, world)
         await chosen.learn(run, world)
+        passed(run, step)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
         run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, world.spent, timings)
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
-    """Returns all groups of the step, including failed and dropped trajectories. Trajectories in `credited` have their advantages."""
+    """Returns all groups of the step, including failed and dropped trajectories. In the result, the trajectories of `credited` have their advantages."""
     known = {t.id: t for g in credited for t in g.trajectories}
     return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
 

@@ -74,6 +74,7 @@ class Run:
     pause: Budget | None = None  # at this amount the run is saved and returned; a pause does not change the result of a continued run
     seconds: dict[int, float] = field(default_factory=dict)  # seconds of each step
     totals: list[float] = field(default_factory=lambda: [0.0])  # the spent amounts of the budget (see `spent`)
+    pipeline: Any = None  # the rollouts that run in advance (`gradus.training.ahead.Pipeline`); None: every rollout runs in its own step
     stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages
 
     @property
@@ -94,10 +95,16 @@ class Run:
 
     @property
     def progress(self) -> float:
-        """Returns the finished share of the run or of its stage. With a budget it is the spent share of the budget, else the share of the steps."""
+        """Returns the finished share of the run or of its stage. With a budget, this is the spent share of the budget; without a budget,
+        it is the share of the steps.
+        """
         if self.budget is not None:
             return self.spent()[-1] / self.budget.amount
         return (self.step - self.began) / max(self.recipe.setting.steps, 1)
+
+    def progress_at(self, step: int) -> float:
+        """Returns the finished share before a later step. With a budget, this share is not known, so the result is the share at the current step."""
+        return self.progress if self.budget is not None else (step - self.began) / max(self.recipe.setting.steps, 1)
 
     def spent(self) -> list[float]:
         """Returns the spent amounts of the budget: one before each row of the metrics, and one after the last row.
@@ -172,9 +179,11 @@ class Run:
             world.note(f"event/{name_of(event)}", 1.0)
         return turn.recipe, world
 
-    def world(self, recipe: Recipe, purpose: str, reward: Any = None) -> RunWorld:
-        return RunWorld(
-            step=self.step,
+    def world(self, recipe: Recipe, purpose: str, reward: Any = None, *, step: int | None = None, **instead: Any) -> RunWorld:
+        """Returns the world of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual arguments."""
+        step = self.step if step is None else step
+        usual = dict(
+            step=step,
             purpose=purpose,
             seed=self.key if purpose == "train" else Key(self.seed),  # evaluations have the same draws after a return
             task=self.task,
@@ -182,14 +191,15 @@ class Run:
             reward=reward or recipe.reward,
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
-            progress=self.progress,
+            progress=self.progress if step == self.step else self.progress_at(step),
             steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
             memory=self.memory,
             reward_place="reward" if reward is None else "study.reward",
-            **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
+            **(self.folder.of_step(step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
+        return RunWorld(**{**usual, **instead})
 
     async def _choose(self, recipe: Recipe, count: int, world: RunWorld) -> list[Request]:
         return await self.memory.call("curriculum", recipe.curriculum, "choose", self.task.source, count, world)

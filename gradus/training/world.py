@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from gradus.training.drawing import drawn
+from gradus.training.judged import first_choice, joined, judged
 from gradus.training.memory import Memory
 from gradus.training.readings import Readings, gradients
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
-from gradus.types.parts import Judgement, Signals, Task
+from gradus.types.parts import Signals, Task
 from gradus.types.reads import check_reads
 from gradus.types.signals import Signal, Want
 from gradus.types.spaces import Action, Observation
@@ -47,6 +48,9 @@ class Ask:
     request: Request
 
 
+_Asked = Sequence[tuple[Ask, asyncio.Future[Context]]]
+
+
 class RunWorld:
     """The world of one step. Requests that wait at the same time are sampled in one batch. The draws of a request do not depend on other requests."""
 
@@ -71,6 +75,7 @@ class RunWorld:
         watchdog: Watchdog | None = None,
         memory: Memory | None = None,
         reward_place: str = "reward",
+        thread: Executor | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
@@ -86,6 +91,8 @@ class RunWorld:
         self._beside: list[Group] = []  # groups from `also`
         self._shared: dict[Hashable, asyncio.Future[Any]] = {}  # results of `once`
         self._readings = Readings(players, self.score, self.key)
+        self._thread = thread  # samples are drawn in this thread; None: in the thread of the event loop
+        self._drawing: set[asyncio.Task[None]] = set()
 
     async def once(self, name: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Returns the result of `make`. `make` runs only at the first call with this name in the step. Later calls with the name return the same result."""
@@ -96,6 +103,13 @@ class RunWorld:
     def note(self, name: str, value: float) -> None:
         """Adds a number to the step's metrics."""
         self._noted.setdefault(name, []).append(float(value))
+
+    def take(self, other: RunWorld) -> None:
+        """Adds the counted tokens and the noted numbers of another world, in which this step's rollout ran."""
+        for name, tokens in other.spent.items():
+            self.spent[name] = self.spent.get(name, 0) + tokens
+        for name, values in other._noted.items():
+            self._noted.setdefault(name, []).extend(values)
 
     @property
     def notes(self) -> dict[str, float]:
@@ -172,7 +186,7 @@ class RunWorld:
                 raise unknown("player", request.player, self.players, "A part of the recipe requests a sample of this player; add the player to players")
             parent = self.prompt(request)
             at = len(parent.sequence) if request.at is None else request.at
-            if at < (first := _first_choice(parent)):
+            if at < (first := first_choice(parent)):
                 raise UserError(
                     f"a request for problem {request.problem.id} has at={at}, but the prompt alone has {first} tokens; count from the start of the prompt "
                     "(context.parent[1] + k keeps k tokens of a sampled answer)"
@@ -216,21 +230,35 @@ class RunWorld:
         waiting, self._waiting = self._waiting, []
         for player in dict.fromkeys(ask.request.player for ask, _ in waiting):
             mine = [(ask, future) for ask, future in waiting if ask.request.player == player]
-            try:
-                contexts = self._acted(player, [ask for ask, _ in mine])
-                answered = list(zip(mine, contexts, strict=True))
-            except Exception as error:
-                for _, future in mine:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            for (ask, future), context in answered:
-                self.count("rollout" if ask.request.trained else "probe", player, context.actions)
+            act = partial(self._acted, player, [ask for ask, _ in mine])
+            if self._thread is None:
+                self._give(player, mine, act)
+            else:
+                task = asyncio.ensure_future(self._give_later(player, mine, act, self._thread))
+                self._drawing.add(task)  # the event loop alone would not keep it
+                task.add_done_callback(self._drawing.discard)
+
+    async def _give_later(self, player: str, asked: _Asked, act: Callable[[], list[Context]], thread: Executor) -> None:
+        """Draws the samples in the thread, and gives each sample to the code that waits for it."""
+        done = await asyncio.wait([asyncio.get_running_loop().run_in_executor(thread, act)])
+        self._give(player, asked, next(iter(done[0])).result)
+
+    def _give(self, player: str, asked: _Asked, act: Callable[[], list[Context]]) -> None:
+        """Gives each sample that `act` returns, or the error that it raises, to the code that waits for the sample."""
+        try:
+            answered = list(zip(asked, act(), strict=True))
+        except Exception as error:
+            for _, future in asked:
                 if not future.done():
-                    future.set_result(context)
+                    future.set_exception(error)
+            return
+        for (ask, future), context in answered:
+            self.count("rollout" if ask.request.trained else "probe", player, context.actions)
+            if not future.done():
+                future.set_result(context)
 
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
-        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. Their size becomes a fact of the step."""
+        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. The size of these batches becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
 
         learner, call = self.players[player], self.call(f"act/{player}")
@@ -355,45 +383,3 @@ class RunWorld:
 
     def context_length(self, player: str = "policy") -> int:
         return self.players[player].policy.context_length
-
-
-def joined(groups: Sequence[Group]) -> list[Group]:
-    """Sorts groups by key and joins groups with the same key. Raises UserError if a trajectory occurs twice."""
-    found: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda group: group.key):  # episodes end in any order
-        found.setdefault(group.key, []).append(group)
-    for key, same in found.items():
-        ids = sorted(t.id for group in same for t in group.trajectories) if len(same) > 1 else []
-        if twice := next((a for a, b in pairwise(ids) if a == b), None):
-            raise UserError(f"trajectory {twice} was passed to world.also twice, in groups with the key {key}; give each trajectory its own id")
-    return [
-        same[0] if len(same) == 1 else same[0].but(trajectories=tuple(sorted((t for g in same for t in g.trajectories), key=lambda t: t.id)))
-        for same in found.values()
-    ]
-
-
-def _first_choice(context: Context) -> int:
-    """Returns the number of tokens before the first action in a context and its parents; 0 if they have no action."""
-    chosen: list[int] = []
-    line: Context | None = context
-    while line is not None:
-        chosen += line.action_positions[:1].tolist()
-        line = line.parent[0] if line.parent is not None else None
-    return min(chosen, default=0)
-
-
-def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
-    """Puts a judgement into a trajectory. Rewards of single actions are added to the rewards from the trajectory's environment."""
-    contexts = trajectory.contexts
-    if judgement.steps:
-        contexts = tuple(
-            replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n)))
-            for n, c in enumerate(contexts)
-        )
-    # a failure of the rollout stays, whatever the reward is
-    reward = trajectory.reward if isinstance(trajectory.reward, Failed) else judgement.reward
-    if any(c.logprobs is not None and not np.isfinite(c.logprobs).all() for c in contexts):
-        reward = Failed("the log-probabilities of its actions are not finite, so the policy's weights have diverged or are broken")
-    if isinstance(reward, float) and not np.isfinite(reward):
-        reward = Failed(f"the reward is {reward}")
-    return trajectory.but(contexts=contexts, reward=reward, components=judgement.components, extra=judgement.extra)

@@ -187,3 +187,14 @@ def segment_sum(values: Tensor, ids: Tensor, count: int) -> Tensor:
     """Adds the rows of `values` that have the same id. The result has the shape [count, ...]. The forward index_add and the backward index_select are
     deterministic."""
     return torch.zeros((count, *values.shape[1:]), dtype=values.dtype).index_add(0, ids, values)
+
+
+def only(batch: Batch, mask: Tensor) -> Batch:
+    """Returns the batch with weight 0 for all actions that are not in `mask` [A]. All counts stay as they are."""
+    ids, at = batch.trajectory.numpy(), batch.position.numpy()
+    trajectories = list(batch.trajectories)
+    for i, t in enumerate(trajectories):
+        kept = np.zeros(t.actions)
+        kept[at[ids == i]] = mask.numpy()[ids == i]
+        trajectories[i] = t.but(weights=kept if t.weights is None else kept * t.weights)
+    return replace(batch, weight=batch.weight * mask.to(batch.weight), trajectories=tuple(trajectories))

@@ -200,7 +200,7 @@ class Context:
         mine, theirs = dict(self.streams), dict(piece.streams)
         if actions and piece.actions and mine.keys() != theirs.keys():
             raise ValueError(
-                f"the context has the streams {sorted(mine)}, but the piece has {sorted(theirs)}; give both the same streams, "
+                f"the context has the streams {sorted(mine)}, but the piece has {sorted(theirs)}; give the context and the piece the same streams, "
                 "because a stream needs a row for every action"
             )
         names = theirs if piece.actions else mine

@@ -111,7 +111,7 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
         if given != due and not (len(given) == len(due) and getattr(view, "later", False)):
             raise UserError(
                 f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions before, {len(given)} actions after); "
-                "this method must keep the actions, and may change the tokens before and between the actions"
+                "keep the actions, and change only the tokens before and between the actions"
             )
         out.append(seen)
     return out

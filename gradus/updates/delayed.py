@@ -16,7 +16,7 @@ from gradus.updates.minibatches import Minibatches
 
 @dataclass(frozen=True)
 class Delayed:
-    """Updates `players` only with every `every`-th update of the player `after`. All other players are updated every time.
+    """Updates `players` once for every `every` updates of the player `after`. All other players are updated every time.
 
     Reference: Fujimoto et al., TD3, arXiv:1802.09477, section 5.2. If `after` learns before `players` (see `Player.first`), the update of `after` in the same round
     counts.
@@ -32,7 +32,7 @@ class Delayed:
         check_ranges(self, every="[1, inf)")
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """Updates the players whose update is due in this round, and returns their metrics. Raises UserError for an unknown player."""
+        """Applies `update`, in most rounds without `players`. Returns the metrics. Raises UserError for an unknown player."""
         for name in (*self.players, self.after):
             if name not in players:
                 raise unknown("player", name, players, "Delayed names this player; name a player of the recipe")

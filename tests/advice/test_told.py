@@ -16,7 +16,7 @@ def test_lines_fit_the_terminal():
     text = told(advised(asked_of(task="arithmetic", task_options={"level": "2"}, fields=fields, problems=0)))
     assert max(map(len, text.splitlines())) <= 80
     assert "16 updates per batch; learning rate 30 times that of the rule" in text
-    assert 'the rule "high learning rate" holds, too; its first recipe is trpo' in text.replace("\n          ", " ")
+    assert 'the rule "high learning rate" applies, too; its first recipe is trpo' in text.replace("\n          ", " ")
     assert "probe     none: you asked for none" in text
 
 

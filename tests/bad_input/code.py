@@ -21,7 +21,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "raised KeyError: 'no' (t.py, line 2); fix", {"t.py": "def task():\n    raise KeyError('no')\n"}),
     ("{train} --task t.py:task", "raised SystemExit: 3 (t.py, line 2)", {"t.py": "def task():\n    raise SystemExit(3)\n"}),
     ("{train} --task t.py:task", "task mine has no problems for training", {"t.py": broken.task("return []", size=0)}),
-    ("{train} --task t.py:task", "task mine|its source was asked for one problem for training, and gave []; `draw` must", {"t.py": broken.task("return []")}),
+    ("{train} --task t.py:task", "task mine|its source was asked for one problem for training, and gave []; its source", {"t.py": broken.task("return []")}),
     ("{train} --task t.py:task", "Source.draw raised KeyError: 'x' (t.py, line 9); fix", {"t.py": broken.task("raise KeyError('x')")}),
     ("{train} --task t.py:task", "the class World (t.py, line 19) itself; give", {"t.py": broken.world().replace("=World()", "=World")}),
     ("{train} --task t.py:task", "the class Source (t.py, line 5) itself; give", {"t.py": broken.task(DRAWN).replace("Source()", "Source")}),

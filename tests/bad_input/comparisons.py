@@ -26,7 +26,7 @@ COMPARISONS: list[Row] = [
     ("compare grpo rloo --reward gone.py:f", "there is no file gone.py"),
     ("compare grpo rloo --reward mine.py:scor", 'unknown reward function "scor"|mine.py', {"mine.py": "def score(completions):\n    return [0.0]\n"}),
     ("compare grpo rloo --run run", "run contains files but no comparison; name another folder with --run", {"run/notes.txt": "mine"}),
-    ("compare grpo rloo --run run", "run contains another comparison (different: arms, seeds)", {"run/experiment.json": OTHER}),
+    ("compare grpo rloo --run run", "run contains a comparison that differs in arms, seeds", {"run/experiment.json": OTHER}),
     ("compare grpo rloo --run run", "run/experiment.json cannot be read", {"run/experiment.json": "{}"}),
     ("compare grpo rloo --ground stael", 'unknown ground "stael"|gradus grounds'),
     ("compare grpo rloo --ground stale --task arithmetic", "the ground stale has its own task; leave out --task"),

@@ -32,7 +32,7 @@ STAGES: list[Row] = [
     staged("b=Stage(sft, task='made:a')", 'unknown stage "a"|Stage b reads the rows of it'),
     staged("a=Stage(sft)", "stage a: recipe sft needs problems with solution, which task problems does not provide|add them as columns"),
     staged("a=Stage(grpo, makes=RightAnswers)", "stage a: makes is the class RightAnswers|give an instance of it: RightAnswers()"),
-    staged("a=Stage(grpo, makes=HeldOut())", "stage a: makes is HeldOut|which has no rows; a harvest needs a method rows(groups), and a field provides"),
+    staged("a=Stage(grpo, makes=HeldOut())", "stage a: makes is HeldOut|which has no rows; write a class with a method rows(groups), and with a field provides"),
     staged("a=Stage(grpo, players=Frozen(judge='a.policy'))", 'unknown player "judge"|Stage a gives it the weights of a.policy; add it to the players'),
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a'))", 'players.reference is "a"; write stage and player, for example "a.policy"'),
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a.critic'))", 'unknown player "critic"|stage a has no such player'),
@@ -146,7 +146,7 @@ CONTRACTS: list[Row] = [
         "train prompt_pg --task tables --environment.candidates 40 --environment.shots 21 --run run",
         "an episode of DrawnExamples has at least 21 turns, but rollout.max_turns is 20, so no episode would end; set --rollout.max_turns 21 or more",
     ),
-    ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, not 96; set --environment.width 160"),
+    ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, but environment.width is 96; set"),
     (
         "train prompt_pg --task tables --environment.encoder policy --run run",
         "environment.encoder of DrawnExamples is player policy, which is not a language model with all of these abilities: hidden|set --environment.encoder",
@@ -193,7 +193,7 @@ CONTRACTS: list[Row] = [
     ("train mpo_meta --task stories --players.meta none --run run", 'unknown player "meta"|reviser.player of MetaReview names it; add it to players'),
     ("train mpo_meta --task stories --curriculum SuccessRates --run run", "SuccessRates, which needs to know the right answers|set --curriculum ShuffledEpochs"),
     ("train mpo_meta --task stories --selection Mixed --run run", "Mixed, which needs to know the right answers, but Standardised gives only scores"),
-    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge does not contain {rubrics}; add it"),
+    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge does not contain {rubrics}; add {rubrics}"),
     # branches of episodes
     ("train arpo --task twenty_questions --run run", 'episodes of task "twenty_questions" cannot be copied|fork(key) in the episode and set forks = True'),
     ("train arpo --task countdown --run run", 'Episodes, which is for tasks with an environment, but task "countdown" has no environment'),

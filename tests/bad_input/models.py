@@ -24,7 +24,7 @@ MODELS: list[Row] = [
     ("train grpo --task shapes --task.kinds color --run run", 'unknown kind of shapes "color" (did you mean colour?)'),
     (
         "{train} --model Qwen/Qwen2.5-0.5B",
-        'no folder "Qwen/Qwen2.5-0.5B"|hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then give Qwen2.5-0.5B in its place',
+        'no folder "Qwen/Qwen2.5-0.5B"|hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then give Qwen2.5-0.5B in place of the name',
     ),
     ("{train} --model {home}/problems.jsonl", 'problems.jsonl" is a file; give the folder with config.json'),
     ("{train} --model m", 'model folder "m" has no model.safetensors; give a folder', {"m": broken.model(model__safetensors=None)}),

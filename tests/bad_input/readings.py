@@ -89,7 +89,7 @@ READINGS: list[Row] = [
     (CREDIT, "weights of trajectory|with -1|finite and at least 0", credit(EACH.format("-np.ones(t.actions)"))),
     (
         "{train} --objective.policy.average Joint --objective.policy.average.average.counted weighted",
-        'Joint counts all actions of all sources; set counted="all" in its average',
+        'Joint needs an average that counts all actions of all sources; set counted="all" in the average of Joint',
     ),
     ("{train} --objective.policy.average TokenMean --objective.policy.average.counted some", "counted|all|weighted"),
     (TRAIN.replace("grpo", "rep_exp") + " --players.start none", 'reads Read of player "start"|add this player to players'),

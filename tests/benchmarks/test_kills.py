@@ -13,8 +13,6 @@ from gradus.api import resume
 from gradus.api import train as train_run
 from tests.small_model import save_small_model
 
-pytestmark = pytest.mark.alone
-
 SMALL = {
     "setting__prompts": 2,
     "setting__group": 4,

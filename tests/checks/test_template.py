@@ -79,7 +79,7 @@ def test_a_model_that_cannot_end(model: LanguageModel, tmp_path: Path) -> None:
 def test_a_prompt_as_long_as_the_context(model: LanguageModel) -> None:
     (found,) = told(model, {"prompt": "7" * 600, "answer": "1"})
     assert found[0] == "wrong"
-    assert "1 of 1 prompt leave no token to answer: the model's context holds 512" in found[1]
+    assert "1 of 1 prompt leave no token for the answer: the model's context has 512 tokens" in found[1]
 
 
 def test_what_answers_a_problem() -> None:

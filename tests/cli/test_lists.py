@@ -46,4 +46,5 @@ def test_listings_fit_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch
         lines = text.splitlines()
         assert max(map(len, lines)) <= columns
         assert max(map(len, lines)) > columns - 12  # the width is used
-    assert all(row["about"].split()[-1] in papers() for row in json.loads(papers(as_json=True)))
+    listed = papers()
+    assert all(row["about"].split()[-1] in listed for row in json.loads(papers(as_json=True)))

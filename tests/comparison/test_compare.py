@@ -86,7 +86,7 @@ def test_timed_runs_go_one_at_a_time(tmp_path: Path):
 def test_another_comparison_keeps_its_folder(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / EXPERIMENT).write_text(json.dumps(Experiment(TWO, seeds=(9,)).stored()))
-    with pytest.raises(UserError, match=r"comparison \(different: seeds\)"):
+    with pytest.raises(UserError, match=r"comparison that differs in seeds"):
         compare(Experiment(TWO, seeds=(8,)), tmp_path / "a")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "mine.txt").write_text("x")

@@ -169,7 +169,7 @@ def test_the_budget_ends_a_race_that_has_spent_it(tmp_path: Path, monkeypatch: p
 def test_another_race_keeps_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made_up(monkeypatch, right)
     raced(asked("a", "best"), tmp_path / "r")
-    with pytest.raises(UserError, match=r"contains another race \(different: budget\)"):
+    with pytest.raises(UserError, match=r"contains a race that differs in budget"):
         raced(asked("a", "best", budget="steps=500"), tmp_path / "r")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.credit.step_values import ValueChanges, steps_of, value_changes
+from gradus.credit.step_values import LAST, CriticAdvantage, StepChances, ValueChanges, sigmoid, steps_of, value_changes
 from gradus.testing.methods import advantages_of, toy_group, toy_trajectory
 from gradus.types import Frozen, Group, UserError
 
@@ -59,3 +60,33 @@ def test_answers_without_values_are_refused():
         ValueChanges().assign([toy_group(1, 0)], {})
     with pytest.raises(UserError, match="gamma"):
         ValueChanges(gamma=2.0)
+
+
+def test_advantages_of_a_critic_by_hand():
+    # V along a right path: .5, .7, .6, and the reward 1
+    chances, found = [0.5, 0.7, 0.6], []
+    logits = [math.log(v / (1 - v)) for v in chances]
+    rule = CriticAdvantage()
+    before, after = rule.needs
+    for i in range(3):
+        last = i == 2
+        t = toy_trajectory([2, 3], reward=1.0 if last else 0.0, name="t", links=Frozen({LAST: last}))
+        rows = {before: {"t": np.array([logits[i], 9.0])}, after: {"t": np.array([9.0, 9.0 if last else logits[i + 1]])}}
+        ((row,),) = advantages_of(rule, Group("g", (t,)), signals=rows)
+        assert row[0] == row[1]  # all tokens of a step
+        found.append(row[0])
+    assert found == pytest.approx([0.2, -0.1, 0.4])
+    assert found == pytest.approx(value_changes(np.array(chances), 1.0).tolist())
+    whole = toy_trajectory([2, 3], reward=1.0, name="t")  # without the link it is a whole answer
+    assert advantages_of(rule, Group("g", (whole,)), signals={before: {"t": np.zeros(2)}, after: {"t": np.zeros(2)}}) == [[[0.5, 0.5]]]
+    assert sigmoid(np.array([-800.0, 0.0, 800.0])).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_a_critic_learns_the_values_at_the_first_token_of_each_step():
+    made = Group("g", (answer([0, 0, 1, 1], [0.5, 0.75], 1.0),))
+    ((found,),) = StepChances().assign([made], {})
+    assert found.returns.tolist() == [0.5, 0.5, 0.75, 0.75]
+    assert found.weights.tolist() == [1, 0, 1, 0]
+    assert found.advantages.tolist() == [0] * 4
+    with pytest.raises(UserError, match=r"has the value 1\.5"):
+        StepChances().assign([Group("g", (answer([0, 1], [1.0, 1.5], 1.0),))], {})

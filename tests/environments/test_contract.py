@@ -172,14 +172,14 @@ class TestContract:
 
     def test_sides_are_disjoint_and_draws_are_functions_of_their_index(self, name: str) -> None:
         task = task_of(name)
-        train, held = task.source.draw(range(400), task.level, Key(0)), task.held_out.draw(range(256), task.level, Key(8))
+        train, held = task.source.draw(range(160), task.level, Key(0)), task.held_out.draw(range(96), task.level, Key(8))
         assert not {content(p) for p in train} & {content(p) for p in held}
-        assert len({content(p) for p in train}) > 300
+        assert len({content(p) for p in train}) > 120
         assert task.source.draw([17, 3], task.level, Key(0)) == [train[17], train[3]]
         assert task.source.draw(range(4), task.level, Key(1)) != train[:4]
-        assert len({content(p) for p in held}) == 256
-        assert all(wins(task, problem) for problem in held[:50])
-        assert len({p.id for p in (*train, *held)}) == 656
+        assert len({content(p) for p in held}) == 96
+        assert all(wins(task, problem) for problem in held[:30])
+        assert len({p.id for p in (*train, *held)}) == 256
 
     def test_problems_are_plain_and_short(self, name: str) -> None:
         task = task_of(name)

@@ -111,7 +111,7 @@ def test_each_text_is_encoded_once_a_step():
 def test_an_encoder_is_asked_for_its_width_before_anything_runs():
     players = build_players(prompt_pg, None, replace(TASK, environment=DrawnExamples()), Key(0))
     DrawnExamples().check_players(players)
-    with pytest.raises(UserError, match=r"player encoder has 160 numbers, not 96; set --environment\.width 160"):
+    with pytest.raises(UserError, match=r"player encoder has 160 numbers, but environment\.width is 96; set --environment\.width 160"):
         DrawnExamples(width=96).check_players(players)
     for field, lacks in (("encoder", "hidden"), ("worker", "logprobs, text")):
         with pytest.raises(UserError, match=rf"environment\.{field} .* is player policy, which is not a language model with all of these abilities: {lacks}; set"):

@@ -5,12 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
-
 from benchmarks.forked import Forked
 from tests.faults.training import same, whole_up_to, words
-
-pytestmark = pytest.mark.alone
 
 MOMENTS = [
     ("gradus.policies.lm:LanguageModel.act", "4", "after"),  # answers are there that nobody has judged

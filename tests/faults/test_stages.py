@@ -5,13 +5,9 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
-
 from benchmarks.forked import Forked
 from tests.faults import all_stages
 from tests.faults.training import same, whole_up_to
-
-pytestmark = pytest.mark.alone
 
 SMALL = ["--prompts", "2", "--group", "4", "--save_every", "2", "--eval_every", "3", "--study.problems", "2", "--learning_rate", "1e-3"]
 MOMENTS = [

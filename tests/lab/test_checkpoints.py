@@ -76,7 +76,7 @@ def forget(path: Path) -> None:
 
 
 BREAKAGES = {
-    r"model.safetensors has \d+ bytes, its manifest says \d+": cut,
+    r"model.safetensors has \d+ bytes, but its manifest gives \d+": cut,
     "model.safetensors has changed since it was written": flip,
     "state.json is missing": lambda path: (path / "state.json").unlink(),
     "manifest.json is missing": lambda path: (path / "manifest.json").unlink(),

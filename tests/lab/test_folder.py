@@ -109,7 +109,7 @@ def test_cut_back_sets_broken_checkpoints_aside_that_come_after(tmp_path: Path) 
     (folder.path / "checkpoints" / "step-000004" / "state.json").write_text("half")
     found, wrong = folder.latest()
     assert found is not None
-    assert wrong.startswith("checkpoint step-000004 is broken (state.json has 4 bytes, its manifest says 2)")
+    assert wrong.startswith("checkpoint step-000004 is broken (state.json has 4 bytes, but its manifest gives 2)")
     home = folder.path / "checkpoints"
     aside = f"the broken step-000004 is kept as {home / 'broken-step-000004'}; delete it if you do not need it"
     assert folder.cut_back(found.step) == [aside]
@@ -129,7 +129,7 @@ def test_steps_that_are_missing_or_twice_are_told(tmp_path: Path, go_on: Callabl
         (folder.path / "rollouts" / f"step-{step:06d}.arrow").unlink()
     folder.append_metrics(6, {})
     assert folder.gaps(9) == [
-        "metrics.jsonl holds steps 6 more than once",
+        "metrics.jsonl contains steps 6 more than once",
         "rollouts lacks steps 0, 1, 2, 3, 5 and 1 more; they are before step 9, and the run does not repeat them",
     ]
 
@@ -183,7 +183,7 @@ def test_a_folder_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, go_on: Ca
         (folder.path / name).mkdir()
     with pytest.raises(UserError, match=r"metrics.jsonl cannot be read: Is a directory; move this file away"):
         folder.metrics()
-    with pytest.raises(UserError, match=r"a folder has the place of a file in .*a while writing its lock; .*: move it away"):
+    with pytest.raises(UserError, match=r"a folder has the place of a file in .*a while writing its lock; .* move it away"):
         folder.claimed().__enter__()
     (folder.path / "rollouts" / "step-000001.arrow").unlink()
     (folder.path / "rollouts" / "step-000001.arrow").mkdir()

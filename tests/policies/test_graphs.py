@@ -72,7 +72,7 @@ def test_only_cuda_has_them():
     from gradus.players.build import load_policy
     from gradus.training.plan import load_task
 
-    with pytest.raises(UserError, match="captures CUDA graphs, but the device is cpu; leave the option out"):
+    with pytest.raises(UserError, match=r"captures CUDA graphs, but the device is cpu; leave setting\.graphs out"):
         load_policy(None, load_task("arithmetic"), load_recipe("grpo").but(setting__graphs=True), "cpu")
 
 

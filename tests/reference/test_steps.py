@@ -14,13 +14,12 @@ import torch
 from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
-from gradus.credit.step_values import TreeChanges, ValueChanges
+from gradus.credit.step_values import CriticAdvantage, StepChances, TreeChanges, ValueChanges
 from gradus.objectives.ratios import SpanRatio
 from gradus.objectives.scores import TurnMeans
 from gradus.papers.credit.aapo import AdvantageMomentum
 from gradus.papers.credit.attnrl import NodeAdvantage
 from gradus.papers.credit.barl import BayesAdaptive
-from gradus.papers.credit.direct_advantage_po import CriticAdvantage, StepChances
 from gradus.papers.credit.hicra import Planning
 from gradus.papers.credit.rank_grpo import RankRelative
 from gradus.papers.credit.spo_segment import SegmentChanges

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradus.rewards.diversity import between, box, disagreement, novelty, overlap
+from gradus.rewards.diversity import between, box, disagreement, distinct_share, novelty, overlap
 
 SQUARE, HALF, FAR = "[0, 0, 2, 2]", "so [1, 0, 3, 2]", "[5, 5, 6, 6]"
 
@@ -41,3 +41,11 @@ def test_disagreement_by_hand():
     assert disagreement([SQUARE, FAR, "[8, 8, 9, 9]"]) == 1.0
     assert disagreement([SQUARE, SQUARE, FAR]) == pytest.approx(2 / 3)
     assert disagreement([SQUARE]) == 0.0
+
+
+def test_distinct_sequences_of_three_by_hand():
+    assert distinct_share([[1, 2, 3, 4], [1, 2, 3, 4]]) == 0.5  # abc bcd abc bcd
+    assert distinct_share([[1, 2, 3, 4], [5, 6, 7]]) == 1.0
+    assert distinct_share([[1, 1, 1, 1, 1]]) == pytest.approx(1 / 3)
+    assert distinct_share([[1, 2], [3]]) == distinct_share([]) == 0.0
+    assert distinct_share([[1, 1, 2]], n=1) == pytest.approx(2 / 3)

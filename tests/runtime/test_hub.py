@@ -91,12 +91,12 @@ def test_the_command_for_a_data_set(name: str, arguments: str, target: str) -> N
 
 def test_the_command_for_a_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    assert hub.model("Qwen/Qwen2.5-0.5B") == "fetch it first: hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then give Qwen2.5-0.5B in its place"
+    assert hub.model("Qwen/Qwen2.5-0.5B") == "fetch it first: hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then give Qwen2.5-0.5B in place of the name"
     assert hub.model("gpt2") == "fetch it first: hf download gpt2 --local-dir gpt2, then start again"
     assert [hub.model(path) for path in ("/a/b", "../b", "a/b/c", "runs/", "~/b", ".")] == [None] * 6
     copies = [tmp_path / "models--Qwen--Qwen2.5-0.5B" / "snapshots" / name for name in ("old", "new")]
     for folder in copies:
         folder.mkdir(parents=True)
     (copies[1] / "config.json").write_text("{}")
-    assert hub.model("Qwen/Qwen2.5-0.5B") == f"the hub's cache holds a copy: give {copies[1]} in its place"
+    assert hub.model("Qwen/Qwen2.5-0.5B") == f"the hub's cache contains a copy: give {copies[1]} in place of the name"
     assert str(hub.no_folder("gone/")) == 'there is no folder "gone/"; give the folder of a model, or of a run (the one named with --run)'

@@ -11,11 +11,13 @@ import pytest
 
 from gradus.schedules.harvests import (
     AnswersAndRewards,
+    AnswersThatAgree,
     OptimalValues,
     PassRates,
     RightAndWrong,
     RightAnswers,
     accuracy_curves,
+    agreed,
     filled,
     optimal_value,
 )
@@ -159,3 +161,10 @@ def test_optimal_values_are_over_all_answers_to_a_problem() -> None:
     assert OptimalValues(0.5).rows([long])[0]["optimal_value"] == pytest.approx(0.5 * math.log((math.exp(2) + 1) / 2))  # limits cut no answer out
     with pytest.raises(UserError, match=r"OptimalValues.beta is 0"):
         OptimalValues(0.0)
+
+
+def test_solutions_7_7_9_keep_the_7s_and_7_8_9_keep_nothing():
+    assert agreed(["1=7", "2=7", "3=9"], 2) == ["1=7", "2=7"]
+    assert agreed(["=7", "=8", "=9"], 2) == agreed([], 2) == []
+    rows = AnswersThatAgree().rows([group("p", ("1=7", 0.0), ("2=7", 0.0), ("3=9", 1.0)), group("q", ("=7", 1.0), ("=8", 0.0), ("=9", 0.0))])
+    assert [(row["problem"].id, row["solution"]) for row in rows] == [("p", "1=7"), ("p", "2=7")]

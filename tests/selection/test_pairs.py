@@ -98,7 +98,7 @@ def test_refusals():
         RankedPairs(by=())
     with pytest.raises(UserError, match=r"Shorter.times is 0.5"):
         Shorter(0.5)
-    with pytest.raises(UserError, match=r"Fewer\(turns\), but .* has no number with this name"):
+    with pytest.raises(UserError, match=r"Fewer\(turns\), but .* has no number turns in its links"):
         RankedPairs(by=THRIFT).keep([toy_group(1, 1)], Key())
 
 

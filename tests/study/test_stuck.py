@@ -24,7 +24,7 @@ def rows(count: int, **fields: Any) -> list[dict[str, Any]]:
 def test_a_run_whose_weights_hardly_move_is_told_the_field() -> None:
     said = stuck(rows(LEAST), GRPO) or ""
     assert said.startswith(f"nothing moves: after {LEAST} steps KL to the reference is 1e-09 nats per token")
-    assert "90% of the groups tell answers apart; multiply --learning_rate, now 1e-09, by ten" in said
+    assert "90% of the groups have different rewards; multiply --learning_rate, now 1e-09, by ten" in said
     assert "multiply --optimizer.lr, now 1e-08, by ten" in (stuck(rows(LEAST), GRPO.but(optimizer__lr=1e-8)) or "")
 
 

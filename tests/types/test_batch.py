@@ -10,7 +10,7 @@ import torch
 
 from gradus.testing.methods import toy_batch, toy_group, toy_trajectory
 from gradus.types import Frozen, Group, prompt_context
-from gradus.types.batch import Counts, make_batch, segment_sum
+from gradus.types.batch import Counts, make_batch, only, segment_sum
 from gradus.types.signals import LogProb, LogProbs
 
 SIGNAL = LogProbs(player="other")
@@ -131,3 +131,11 @@ def test_segment_sums_and_their_gradient():
     assert sums.tolist() == [2, 8, 5, 0]
     sums.backward(torch.tensor([1.0, 10, 100, 1000]))
     assert values.grad.tolist() == [100, 1, 100, 10]
+
+
+def test_a_mask_sets_weights_and_keeps_counts():
+    batch = toy_batch(toy_group(1, 0, lengths=[3, 2]))
+    made = only(batch, torch.tensor([False, True, False, True, False]))
+    assert made.weight.tolist() == [0, 1, 0, 1, 0]
+    assert [t.weights.tolist() for t in made.trajectories] == [[0, 1, 0], [1, 0]]
+    assert made.counts == batch.counts

@@ -1,83 +1,48 @@
 """Direct Advantage Policy Optimization: a critic learns values of steps first; then log-ratios of single steps are fitted to its advantages.
 
-    y(s) = 1/K sum_(k=1)^K R(s, c_k), quad c_k ~ pi_ref(s)
-    loss_V = mean over states of -y log V(s) - (1 - y) log(1 - V(s))
+    loss_V = mean over states of -y log V(s) - (1 - y) log(1 - V(s)), quad y(s) = 1/K sum_(k=1)^K R(s, c_k), quad c_k ~ pi_ref(s)
     A(s, a) = V(s + a) - V(s); quad A(s, a) = R(s + a) - V(s) if a ends the answer
     loss = mean over (s, a) of 1/2 (log (pi(a | s))/(pi_ref(a | s)) - A(s, a)/beta)^2
 
 A state s is a problem with the first steps of an answer, and an action a is the next step of the answer. $pi_ref$ is the start model, R is the reward
-of the whole text, and $V = sigmoid(v)$ with the output v of a value head.
+of the whole text, and $V = sigmoid(v)$ with the output v of a value head. log pi of a step is the sum over its tokens, and beta is 0.1.
 
-Stage `critic`: $pi_ref$ answers each problem, and K = 8 continuations from the beginning of each step give y(s). The critic, a copy of the model with
-a head, learns the shares y(s); the policy does not learn. The stage makes a row of each different state with 0 < y < 1. Stage `fit`: at each of these
-states $pi_ref$ writes M = 4 next steps, and the policy learns by least squares. The critic is fixed, so critic and policy never train together. The
-log pi of a step is the sum over its tokens, and beta is 0.1. The answers that the policy itself writes are never used.
-
-Here stage `fit` gives only the last step of an answer its reward, so the reward of its metrics is low.
-
-Metrics: critic/chance_error (mean of (V - y)^2), fit_error, fit_log_ratio, last (share of candidates that end the answer).
+Stage `critic`: $pi_ref$ answers each problem, and K = 8 continuations from the beginning of each step give y(s). The critic, a copy of the model with a
+head, learns the shares y(s). The stage makes a row of each different state with 0 < y < 1. Stage `fit`: at each of these states $pi_ref$ writes M = 4
+next steps, and the policy learns by least squares; the critic is fixed. Only the last step of an answer has a reward, so the reward of this stage's
+metrics is low. Metrics: critic/chance_error, fit_error, fit_log_ratio, last (share of candidates that end the answer).
 
 Use if: answers have steps that differ in worth, and the samples of the start model should be used without further sampling of the policy.
 Avoid if: the policy can sample during training, which teaches more (see vineppo, grpo), or a step is the whole answer (see dpo, a_star_po).
-Reference: Liu et al., Improving Multi-Step Reasoning Abilities of Large Language Models with Direct Advantage Policy Optimization, arXiv:2412.18279:
-critic from Monte Carlo values, step advantages, the squared loss. The paper's rates are 5e-7 for the actor and 5e-6 for the critic. This method is
-not dapo, which has the same short name.
-Departures: No released code was found. The numbers K = 8, M = 4, beta = 0.1 and one round are chosen here. Only states with 0 < y < 1 are kept; this
-choice is ours. Actor and critic learn at the setting's rate. The least loss over all distributions is not at pi_ref exp(A/beta)/Z, the optimum with a
-KL penalty. It is at log-ratios x with x + lambda e^x = A/beta, where lambda normalises them. For small A/beta the two optima are close. The
-candidates of stage `fit` are drawn when they are needed, from the same fixed $pi_ref$.
+Reference: Liu et al., Improving Multi-Step Reasoning Abilities of Large Language Models with Direct Advantage Policy Optimization, arXiv:2412.18279.
+The paper's rates are 5e-7 (actor) and 5e-6 (critic). The recipe dapo is another method.
+Departures: No released code was found. K, M, beta, one round and the choice of states with 0 < y < 1 are ours. Actor and critic learn at the setting's
+rate. The least loss over all distributions is not at pi_ref exp(A/beta)/Z, the optimum with a KL penalty. The least loss is at log-ratios x with x +
+lambda e^x = A/beta, where lambda normalises them. For small A/beta the two optima are close.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
-from gradus.credit.step_values import steps_of
+from gradus.credit.step_values import CriticAdvantage, StepChances
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.bases.dpo import dpo
 from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim
 from gradus.rollouts.spans import STREAM, places
-from gradus.rollouts.step_candidates import LAST, STATE, StepCandidates
+from gradus.rollouts.step_candidates import STATE, StepCandidates
 from gradus.rollouts.values import VALUES, MonteCarloValues
 from gradus.schedules.harvests import answers
 from gradus.schedules.stages import Stage, Stages
 from gradus.selection.filters import Everything
-from gradus.types import Frozen, Group, Problem, Trajectory, UserError
+from gradus.types import Frozen, Group, Problem
 from gradus.types.moments import Steps
-from gradus.types.parts import Credited, Signals
 from gradus.types.players import Copy, Head, Player
-from gradus.types.readers import After
-from gradus.types.signals import Read, Signal, Value, Values, Viewed
 from gradus.types.spans import Separated
-
-
-@dataclass(frozen=True)
-class StepChances:
-    """Gives the value before each step as return, from the stream `value`. Only the first action of a step has a weight."""
-
-    needs: ClassVar[tuple[Signal, ...]] = ()
-    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
-    asks: ClassVar[Mapping[str, str]] = Frozen({"step values": "--rollout MonteCarloValues"})
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return [[_chances(t) for t in g.trajectories] for g in groups]
-
-
-def _chances(trajectory: Trajectory) -> Credited:
-    numbers, values = steps_of(trajectory)
-    if wrong := [v for v in values if not 0 <= v <= 1]:
-        raise UserError(
-            f"the critic learns probabilities, so the values of steps must be from 0 to 1, but a step of {trajectory.id} has the value "
-            f"{wrong[0]:g}; scale the reward"
-        )
-    first = (numbers >= 0) & (np.diff(numbers, prepend=-1) != 0)
-    return Credited(np.zeros(len(numbers)), np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0), first.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -101,32 +66,6 @@ class StepStates:
                     said = context.sequence[context.action_positions[context.action_positions < at]]
                     found.setdefault((answer.problem.id, tuple(said.tolist())), answer.problem)
         return [{"problem": problem, STATE: list(said)} for (_, said), problem in found.items()]
-
-
-def sigmoid(values: np.ndarray) -> np.ndarray:
-    """Returns 1 / (1 + exp(-v)), without overflow."""
-    return 0.5 * (1 + np.tanh(np.asarray(values, np.float64) / 2))
-
-
-@dataclass(frozen=True)
-class CriticAdvantage:
-    """V(s + a) - V(s) at all tokens of a step, R - V(s) at those of a last step. V is the sigmoid of a head of `critic`."""
-
-    critic: str = "critic"
-    names_players: ClassVar[tuple[str, ...]] = ("critic",)
-
-    @property
-    def needs(self) -> tuple[Signal, ...]:
-        return (Values(player=self.critic), Read(player=self.critic, reads=Viewed(Value(), After())))
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return [[self._one(t, *(signals[need][t.id] for need in self.needs)) for t in g.trajectories] for g in groups]
-
-    def _one(self, t: Trajectory, before: np.ndarray, after: np.ndarray) -> Credited:
-        if not t.actions:
-            return Credited(np.zeros(0))
-        reached = t.value if t.links.get(LAST, True) else float(sigmoid(after[-1]))
-        return Credited(np.full(t.actions, reached - float(sigmoid(before[0]))))
 
 
 CRITIC = Frozen(

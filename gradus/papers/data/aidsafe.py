@@ -5,22 +5,20 @@
     loss_1 = -1/N sum_(x) sum_t log pi(z_t | x, z_(<t)), quad z = (T*, y)
     loss_2 = mean over pairs of -log sigmoid(beta (h_w - h_l)), quad h = sum_t log pi(z_t) - log pi_ref(z_t)
 
-An agent splits the request x into intents I and drafts thoughts $T_0$ and a response. Then K = 2 agents speak in turn in at most R = 3 rounds: each adds or
-corrects thoughts, or agrees. P are the five rules. The refiner removes thoughts that repeat an earlier one (J: the Jaccard overlap of their words) or that
-name a rule outside of P. Stage `deliberated` imitates thoughts and response given the request alone, without the rules. In stage `preferred` an
-ear-whisperer names a rule as a belief that misleads the writer of the rejected answer. The pair is kept if the judge, a table of rules, scores the rejected
-answer lower. Then DPO learns from the pairs; neither text contains the belief.
+An agent splits the request x into intents I and drafts thoughts $T_0$ and a response. Then K = 2 agents speak in turn in at most R = 3 rounds: each
+adds or corrects thoughts, or agrees. P is the set of five rules. The refiner removes thoughts that repeat an earlier thought (J is the Jaccard
+overlap of their words) or that name a rule outside of P. Stage `deliberated` imitates thoughts and response given the request alone, without the
+rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule does not hold. A pair is kept if the judge, a table
+of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
 
-Metrics: rounds, calls (of agents per request).
-
-Use if: rules exist in writing, a model should reason over them, and several judges see more than one.
+Use if: rules exist in writing, a model should reason over these rules, and several judges see more than one judge.
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).
-Reference: Kumarage et al., Towards Safety Reasoning in LLMs: AI-agentic Deliberation for Policy-embedded CoT Data Creation, arXiv:2505.21784, abstract: the
-deliberation, the refiner and beliefs that make rejected answers. No released code was found.
-Departures: The numbers (2 agents, 3 rounds, 0.8, 5 rules) are the row's. Agents are scripted: agent k knows every K-th true thought of the problem, the first
-draft has the first thought, and intents are the words of the request. These agents add only true thoughts, so in the task `safety` the refiner has
-nothing to remove; it does not look for deceptive thoughts. Each kept pair has one belief, not the best of four. The misled answer is
-written by a script that drops the named rule, not by the model itself. Stage lengths are ours.
+Reference: Kumarage et al., Towards Safety Reasoning in LLMs: AI-agentic Deliberation for Policy-embedded CoT Data Creation, arXiv:2505.21784,
+abstract: the deliberation, the refiner and beliefs that make rejected answers. No released code was found.
+Departures: The numbers of agents, rounds and rules are those of the catalogue; the bound 0.8 is ours. Agents are scripted: agent k knows every K-th
+true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents add only true thoughts, so
+in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair has one belief, not the best
+of four. The misled answer is written by a script that drops the named rule, not by the model itself. Stage lengths are ours.
 """
 
 from __future__ import annotations

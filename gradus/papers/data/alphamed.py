@@ -18,7 +18,7 @@ levels from 5 answers of the starting model, and 1,200 questions from each of Me
 answers per question. No code of the authors was found.
 Departures: The verifier of the task decides about the letter. For data files the letter is the content of the last box, capital or not; without a box
 it is the text after the last "answer:", or the whole text. In the paper an answer without a box is wrong. The 256 questions and the 200 steps are
-ours. The weight of the KL is the one of public recipes for GRPO. Temperature and limits of length are those of the task.
+ours. The weight of the KL is that of public recipes for GRPO. Temperature and limits of length are those of the task.
 """
 
 from __future__ import annotations

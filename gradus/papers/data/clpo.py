@@ -1,4 +1,4 @@
-"""CLPO: accuracy labels problems during training. The policy rewrites hard problems more simply and medium ones differently, and answers both.
+"""CLPO: the policy rewrites hard problems more simply and medium problems differently, and answers problems and rewrites.
 
     d(q) = "hard if" acc(q) <= 0.3, quad "medium if" acc(q) <= 0.7, quad "else easy"
     q' ~ pi(q' | q, a, d(q))
@@ -8,23 +8,22 @@
 The policy answers each problem q G times; acc(q) is the share of right answers. For each hard or medium q the policy then writes one rewrite q', from
 q and the answer a. A hard problem is restated more simply, with hidden conditions made explicit. A medium problem gets other words or another
 setting. The answer must stay valid and must not be in the text. The policy answers q' G times too, and the verifier compares these answers with a.
-Only groups of originals and rewrites with right and wrong answers are trained on. The factor kappa is 0.5 for answers to hard problems and to their
-rewrites, else 1; beta is 0.001. So hard problems allow more distance from the start model. The tokens of the rewrites are not trained on. Metrics:
-rewritten (share of the problems with a rewrite that was answered), rewritten/mixed (share of these rewrites with right and wrong answers), reward and
-accuracy of the originals.
+Only groups with right and wrong answers are trained on. The factor kappa is 0.5 for answers to hard problems and to their rewrites, else 1; beta is
+0.001. So answers to hard problems may move further from the start model. The tokens of the rewrites are not trained on. Metrics: rewritten (share of
+the problems with a rewrite that was answered), rewritten/mixed (share of these rewrites with right and wrong answers), reward and accuracy of the
+originals.
 
-If the task can check rewrites (`proposed`), it reads the problem out of the text, and drops texts that it cannot read. Else the text is the problem; it
-is dropped if it is empty, equals the original, or contains the answer as a word.
+If the task can read rewrites (`proposed`), texts that it cannot read are dropped. Else the text is the problem; it is dropped if it is empty, equals
+the original, or contains the answer as a word.
 
-Use if: many problems are never solved or solved half of the time, problems come back, and the model can restate a problem without changing its
-answer.
-Avoid if: the model is too weak to rewrite (see scaf_grpo with given hints), or there are always enough problems of the right difficulty (see dapo, sec).
+Use if: many problems are never solved or solved half of the time, and the model can restate a problem without changing its answer.
+Avoid if: the model is too weak to rewrite (see scaf_grpo with given hints), or there are always enough problems of the right difficulty (see dapo,
+sec).
 Reference: Zhang et al., CLPO: Curriculum Learning meets Policy Optimization for LLM Reasoning, arXiv:2509.25004: bounds 0.3 and 0.7, rewrites of both
-kinds with the answer in the prompt, groups with mixed answers, KL weights by difficulty. A problem with accuracy 0.3 is still hard, and a problem with
-accuracy 0.7 is still medium. The released script (csuking/CLPO) has the same bounds, G = 4, beta 0.001, one rewrite per problem, and kappa 0.5 for hard
-problems and their rewrites, else 1. The second version of the paper also trains the rewriter by the gain of accuracy.
-Departures: The rules for dropping rewrites and the wording of the instructions are ours. A failed answer does not count in acc(q). The script makes an
-update for every 8 kept groups; here a batch serves one update, and `--update.count` sets more. If no group has right and wrong answers, the script
+kinds with the answer in the prompt, groups with mixed answers, KL weights by difficulty. The released script (csuking/CLPO) has the same bounds, G =
+4, beta 0.001, one rewrite per problem, and the same kappa. The second version of the paper also trains the rewriter by the gain of accuracy.
+Departures: The rules for dropping rewrites and the wording of the instructions are ours. A failed answer does not count in acc(q). The script makes
+an update for every 8 kept groups; here a batch serves one update, and `--update.count` sets more. If no group has right and wrong answers, the script
 trains on all groups of originals; here nothing is trained on.
 """
 

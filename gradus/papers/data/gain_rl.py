@@ -1,4 +1,4 @@
-"""GAIN-RL: sorts problems once by the angles between the hidden states of their tokens, and moves a sampling window from small angles to large ones.
+"""GAIN-RL: problems are sorted once by the angles between the hidden states of their tokens, and a sampling window moves from small to large angles.
 
     C_(i,j) = (h_i * h_j) / (|h_i| |h_j|)
     s = mean over j < i in Q of C_(i,j) + 8 mean over i in Q and j in S of C_(i,j)
@@ -9,22 +9,20 @@ $h_i$ is the hidden state of token i of a prompt. Q are the tokens of the proble
 a beginning the second term is 0. One forward pass per problem before training gives its concentration s. The problem with the largest s has place k =
 0. In the paper prompts of large s give larger gradients, and are learned first.
 
-An epoch draws its problems without repetition in proportion to $p_k$. At first mu = 0. After the epoch the window moves on: a is the accuracy of its
-answers, c the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. If most answers are wrong and c is small, mu stays. The
-window never moves back. Sigma and n are a tenth of the number of problems. The rest is GRPO. Metrics: window (mu as a share of all places),
-window/accuracy (a), window/concentration (c).
+An epoch draws its problems without repetition in proportion to $p_k$. At first mu = 0. After the epoch mu moves by the accuracy a of the answers, and
+by c, the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest is
+GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
 
 Use if: a fixed set of problems has a wide range of difficulty, and their difficulty has not been measured.
 Avoid if: problems are new in every step, or of one kind (see grpo). To follow measured success rates, see mopps.
 Reference: Wang et al., Angles Don't Lie: Unlocking Training-Efficient RL Through the Model's Own Signals, arXiv:2506.02281. Alpha = 2, beta = 0.5,
 lambda = 8 and the form of the move are those of the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
 per epoch. The released code draws 256 problems per epoch; in its version for verl they are one batch.
-Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems. Both choices are ours; the built-in tasks have this
-size. mu stops at the last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states
-are the inputs of the output head, not those of the last layer's MLP. In the released code the sums of s are cut from the matrix by its rows alone, so
-both terms average over other tokens than Q and S. In the released code c also counts the pairs of a token with itself, and counts neighbours twice.
-The released accuracy is a reward from 0 to 2, halved. The forward pass for c is an extra pass here, with the policy after the update. In the released
-code c comes from the pass for the log-probabilities, before the update.
+Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. mu stops at the last place.
+The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the output
+head, not those of the last layer's MLP. In the released code both terms of s average over other tokens than Q and S, because only the rows of the
+matrix are cut. There c also counts the pairs of a token with itself, and counts neighbours twice; it comes from the pass for the log-probabilities,
+before the update. Here c needs an extra pass, with the policy after the update. The released accuracy is a reward from 0 to 2, halved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Genome-Bench: GRPO on choice questions made from the threads of an expert forum, with a rule for the letter and one for the form.
+"""Genome-Bench: GRPO on choice questions made from the threads of an expert forum, with one rule for the letter and one rule for the form.
 
     R = 2 dot 1{"letter right"} + 1{"form right"}
     A_i = (R_i - mean(R)) / (std(R))
@@ -13,12 +13,12 @@ Metrics: reward/verified (share of right letters), reward/tags (share of right f
 
 Use if: experts discussed many cases in public, and their replies name an answer that a program can compare.
 Avoid if: replies disagree or name no single answer, or if worked solutions exist as well (see sft, luffy).
-Reference: Yin et al., Toward Scientific Reasoning in LLMs: Training from Expert Discussions via Reinforcement Learning, arXiv:2505.19501, abstract, and
-the released pipeline and training scripts: 3,332 questions of eleven years, rewards 2 and 1, groups of 4, KL coefficient 0.005, learning rate 1e-5, two
-epochs.
+Reference: Yin et al., Toward Scientific Reasoning in LLMs: Training from Expert Discussions via Reinforcement Learning, arXiv:2505.19501, abstract,
+and the released pipeline and training scripts: 3,332 questions of eleven years, rewards 2 and 1, groups of 4, KL coefficient 0.005, learning rate
+1e-5, two epochs.
 Departures: The threads of the task `forum` are about a made-up laboratory, and templates replace the models that extract and rewrite. Letters are
-capitals. Blanks may be between the tags; the released code asks for one line break. If there is no answer tag, the released code compares the whole
-completion with the letter. The router over fine-tuned models and the labels of difficulty are left out.
+capitals. There may be blanks between the tags; the released code requires one line break. If there is no answer tag, the released code compares the
+whole completion with the letter. The router over fine-tuned models and the labels of difficulty are left out.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -7,25 +7,22 @@
     policy gradient = sum_i (R_i - b) grad log w_i
 
 $D_1$ to $D_n$ are source tasks with many problems, t is a target task with few. In iteration k each source moves a copy of the weights theta by u = 4
-plain gradient steps on its problems (Reptile). The weights move towards the mean of the copies, weighted by w. The symbol L is the loss on worked
-solutions: $L_i$ on problems of source i, and $L_t$ on problems of the target. The reward is positive if the source alone does better on the target
-than the mixture. The baseline b is the running mean of the rewards. The policy is an LSTM with 32 units that reads the weights and rewards of the
-last iteration; it is updated in each iteration.
+plain gradient steps on its problems (Reptile). The weights move towards the mean of the copies, weighted by w. $L_i$ is the loss on worked solutions
+of source i, and $L_t$ the loss on those of the target. The reward $R_i$ is positive if source i alone does better on the target than the mixture. The
+baseline b is the running mean of the rewards. The policy is an LSTM with 32 units that reads the weights and rewards of the last iteration.
 
-Stage `transfer`: the meta-iterations above. Stage `tune`: supervised fine-tuning on the target. The rate alpha is 1e-5, eta 0.3, and the policy's
-learning rate 0.001. Each step draws equally many problems of every kind; the last kind of the task is the target. Metrics: weight/KIND, gain/KIND
-($R_i$), target_loss ($L_t(theta')$).
+Stage `transfer` has the iterations above. Stage `tune` is supervised fine-tuning on the target. Each step draws equally many problems of every kind;
+the last kind of the task is the target. Metrics: weight/KIND, gain/KIND ($R_i$), target_loss ($L_t(theta')$).
 
 Use if: the target has few solutions, several tasks could help, and some of them may harm.
 Avoid if: the target has enough data (see sft), or the share of each task should follow its progress (see sec, modomodo).
 Reference: Fu et al., Meta-RTL: Reinforcement-Based Meta-Transfer Learning for Low-Resource Commonsense Reasoning, arXiv:2409.19075: the weighted
 Reptile step, the LSTM policy, and rewards from the differences of losses on target data. Only the abstract and overviews could be read; no code was
 found.
-Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. If weights were sampled around w and their density
-rewarded, a larger weight of a helpful source would lower its reward. The numbers u, alpha, eta, the units, the learning rate of the policy (Adam), the
-running mean (share 0.1 of the newest iteration) and the lengths of the stages are ours. Plain gradient steps of 1e-5 hardly move a small model; the
-claims have alpha 0.03 and eta 1. The gradient goes through one step of the LSTM. The paper trains encoders with a multiple-choice head; here a language
-model writes the answer.
+Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. With sampled weights, a larger weight of a helpful
+source would lower its reward. The numbers u, alpha, eta, the units, the learning rate of the policy (Adam), the running mean (share 0.1 of the newest
+iteration) and the lengths of the stages are ours. Plain gradient steps with alpha = 1e-5 hardly move a small model; the claims have alpha 0.03 and
+eta 1. The gradient goes through one step of the LSTM. The paper trains encoders with a multiple-choice head; here a language model writes the answer.
 """
 
 from __future__ import annotations

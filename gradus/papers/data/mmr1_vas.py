@@ -1,29 +1,28 @@
-"""MMR1: draws half of each batch in proportion to a score that predicts the variance of rewards, and renews the scores at intervals.
+"""MMR1: half of each batch is drawn in proportion to a score that predicts the variance of rewards, and the scores are renewed at intervals.
 
     OVS(x) = P(x) (1 - P(x))
     TDS(x) = n_distinct / n_all
     VPS(x) = alpha OVS(x) + beta TDS(x)
     p(x) = (VPS(x)) / (sum_y VPS(y))
 
-P(x) is the share of right answers among N answers to problem x, so the outcome variance score OVS is largest at P = 1/2. TDS is the diversity of these
-N answers: of all their sequences of three tokens, the share that is distinct. alpha is 0.8, beta 0.2. Of the B problems of a batch, floor(lambda B) are
-drawn with replacement by p, and the rest comes from shuffled passes over all problems; lambda is 0.5. The rest is GRPO with a KL weight of 0.01.
+P(x) is the share of right answers among N answers to problem x. OVS, the score of the variance, is largest at P = 1/2. TDS is the diversity of these
+N answers: the share of distinct sequences of three tokens among all of them. alpha is 0.8, beta 0.2. Of the B problems of a batch, floor(lambda B)
+are drawn with replacement by p, and the rest comes from shuffled passes over all problems; lambda is 0.5. The rest is GRPO with a KL weight of 0.01.
 
-The scores of all problems are computed from N = 32 answers each at the first step, and again every 35 steps, with the weights of that moment. The
-answers for scores are used for nothing else: no update reads them. A problem that is always or never solved keeps the weight beta TDS. If all scores
+At the first step, and again every 35 steps, the policy answers each problem N = 32 times for its score; no update reads these answers. If all scores
 are 0, the whole batch comes from the passes. Metrics: promise, the mean VPS of the requested problems; tokens/probe, the tokens of the answers for
 scores.
 
 Use if: the same problems come again many times, many of them are always or never solved, and answers for scores are cheap next to training.
 Avoid if: the data is large or endless, so that scores of all problems cost too much (see mopps, sec), or all problems are about half solved.
-Reference: Leng et al., MMR1: Enhancing Multimodal Reasoning with Variance-Aware Sampling and Open Resources, arXiv:2509.21268: the scores, the mixture,
-alpha, beta, lambda, N and the 35 steps. The released script (LengSicong/MMR1) has 8 answers to each of 512 problems per step, KL weight 0.01, N = 8,
-a renewal every 4 steps, and OVS alone: `--curriculum.alpha 1 --curriculum.beta 0 --curriculum.samples 8 --curriculum.every 4`.
+Reference: Leng et al., MMR1: Enhancing Multimodal Reasoning with Variance-Aware Sampling and Open Resources, arXiv:2509.21268: the scores, the
+mixture, alpha, beta, lambda, N and the 35 steps. The released script (LengSicong/MMR1) has 8 answers to each of 512 problems per step, KL weight
+0.01, N = 8, a renewal every 4 steps, and OVS alone: `--curriculum.alpha 1 --curriculum.beta 0 --curriculum.samples 8 --curriculum.every 4`.
 Departures: From a source without end the pool takes 64 problems; this number is ours. The released code subtracts the smallest score of all problems
 and divides by the range, so the worst problem has the weight 0; this form is `--curriculum.rescaled true`. The code can mix old and new scores; in
-the script the old scores have the weight 0. Other measures of diversity in the code are the mean edit distance, and self-BLEU, a similarity whose
-sign is not changed; here there is TDS alone. The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The
-reward is that of the task, without the paper's reward for the form. The supervised start is `sft`.
+the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here there is TDS alone.
+The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is that of the task, without the paper's
+reward for the form. The supervised start is `sft`.
 """
 
 from __future__ import annotations
@@ -39,20 +38,11 @@ from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.diversity import distinct_share
 from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Group, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-
-
-def distinct_share(sequences: Sequence[Sequence[int]], n: int = 3) -> float:
-    """Returns the number of distinct n-grams of all sequences, divided by the number of all n-grams; 0 if there is none.
-
-    >>> distinct_share([[1, 2, 3, 4], [1, 2, 3, 4]])
-    0.5
-    """
-    found = [tuple(s[i : i + n]) for s in sequences for i in range(len(s) - n + 1)]
-    return len(set(found)) / len(found) if found else 0.0
 
 
 def promise(rate: float, diversity: float, *, alpha: float = 0.8, beta: float = 0.2) -> float:

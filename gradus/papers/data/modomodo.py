@@ -7,7 +7,7 @@
 w is a mixture of K data sets: the problem of each place in a batch comes from data set k with chance $w_k$, and Delta is the set of all mixtures.
 Each data set has its own verifier. There are 2 K + 1 runs with these seed mixtures: all data sets with equal weights, each data set alone, and all
 data sets but one with equal weights. Run j ends with the score $s_j$, the mean accuracy on held-out sets. The fit is by least squares with a small
-penalty, Q is symmetric, and $w^**$ is the mixture of the final run. The result can be added to the runs, and the fit repeated.
+penalty, Q is symmetric, and $w^**$ is the mixture of the final run. The result can be added to the runs for another fit.
 
 The command of run j has `--curriculum.weights` with $w_j$; `seed_mixtures(K)` of `gradus.curricula.surrogate` gives these numbers. The final run has
 `--curriculum.trials` with the pairs $(w_j, s_j)$ instead. Without both options the mixture is uniform. The rest is GRPO with 8 answers per problem.

@@ -6,12 +6,12 @@
     A_j = (R_j - mean(R)) / (std(R)), quad A_(j,i) = (r_(j,i) - mean_i(r_j)) / (std_i(r_j))
     loss = loss_"solver" + 0.5 loss_"masker"
 
-A problem is a passage w. In the role of the masker, the policy proposes J = 4 spans $m_j$ of words to hide. In the role of the solver, it answers
-each passage with one hidden span G = 8 times, with reward $r_(j,i)$ of 1 for the hidden words, else 0. So the solver raises the share $p_j$ of right
-answers, and the masker lowers it. A span that is never found earns nothing, because nothing in the passage implies it, or because the solver is too
-weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the passage,
-occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards. Metrics:
-proposals/valid, proposals/solved; reward is the masker's.
+A problem is a passage w. In the role of the masker, the policy proposes J = 4 spans $m_j$ of words to hide. In the role of the solver, the policy
+answers each passage with one hidden span G = 8 times, with reward $r_(j,i)$ of 1 for the hidden words, else 0. So the solver raises the share $p_j$
+of right answers, and the masker lowers it. A span that is never found earns nothing, because nothing in the passage implies it, or because the solver
+is too weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the
+passage, occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards.
+Metrics: proposals/valid, proposals/solved; reward is the masker's.
 
 In the evaluation a span is already hidden. A later run trains the model on a task with a verifier.
 
@@ -19,7 +19,7 @@ Use if: plain text is abundant, questions with answers are few, and parts of the
 Avoid if: problems with answers exist (see grpo; dapo for hard ones), or nothing in the text can be inferred (see webscale_rl for facts).
 Reference: Xing et al., PretrainZero: Reinforcement Active Pretraining, arXiv:2512.03442: mask generation and mask prediction by one policy, a min-max
 objective with GRPO, Wikipedia, no supervised start. Only the abstract and overviews could be read; no code of the authors was found.
-Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so one that is never found earns 0. The
+Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so a span that is never found earns 0. The
 sizes of the groups, the weight 0.5 of the masker's loss, the limit of 8 words, the rule for stop words, and the skipped groups are ours. Two spans
 are equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has generated passages.
 """

@@ -6,14 +6,14 @@
     A_i = (R_i - mean(R)) / (std(R))
     loss = 1/G sum_i 1/|o_i| sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.4) A_i)
 
-A problem is a data set with classes C. The prompt shows its examples S. The follower $pi_0$, a copy of the first model that is never trained, reads
-the instruction I and one of the 20 test texts x in T, and answers greedily. R is the macro-F1 of its labels: $TP_c$, $FP_c$ and $FN_c$ count right,
-wrong and missed texts of class c. A label outside C is wrong. A group has G = 5 instructions $o_i$ for the same S. S and T are drawn again for every
+A problem is a data set with classes C. The prompt shows its examples S. The follower $pi_0$, an untrained copy of the first model, reads the
+instruction I and one of the 20 test texts x in T, and answers greedily. R is the macro-F1 of its labels: $TP_c$, $FP_c$ and $FN_c$ count right, wrong
+and missed texts of class c. A label outside C is wrong. A group has G = 5 instructions $o_i$ for the same S. S and T are drawn again for every
 problem, and a batch mixes many data sets. At test time one call writes I, which then replaces S in every prompt. Metric: reward/f1.
 
 Use if: many data sets are known, and prompts with examples are too long to be sent with every question.
-Avoid if: there is one data set (see training_free_grpo, or prompt_pg for the choice of examples), or the model itself can be trained on it (see grpo,
-sft).
+Avoid if: there is one data set (see training_free_grpo, or prompt_pg for the choice of examples), or the model itself can be trained on that data set
+(see grpo, sft).
 Reference: Xiao et al., Prompt-MII: Meta-Learning Instruction Induction for LLMs, arXiv:2510.16932. The paper has the F1 of a frozen follower as
 reward, 20 test texts, and the first model as the follower. The released script (millix19/promptmii) has G = 5, clip 0.2 and 0.4, no KL, two updates
 per batch of 64 data sets, and learning rate 2e-6. The paper has 3,430 data sets for training.

@@ -1,4 +1,4 @@
-"""STAT: answers that fail show which skills are missing, and fine-tuning draws its problems in proportion to these skills.
+"""STAT: wrong answers show which skills are missing, and fine-tuning draws its problems in proportion to these skills.
 
     D = {q : "share of right answers" < 0.85 quad "or some step has a share of right answers" < 0.7}
     n_s = |{q in D : s in M_q}|
@@ -6,9 +6,9 @@
     loss = -1/N sum_((x, y) in B) sum_t log pi(y_t | x, y_(<t))
 
 Stage `look` samples answers to problems and changes no weight. Each problem is labelled with the skills of its steps. A problem q is difficult (in D)
-by the shares of its answers. Its missing skills $M_q$ are the skills of the first wrong step of its answers, the most frequent first, at most three.
-$n_s$ is the Missing-Skill-Profile. Stage `study` imitates worked solutions of B: for every pair of a difficult problem and a missing skill, five
-problems that need the skill. So skills appear in proportion to $n_s$. N is the number of tokens. Stage `rl` is GRPO on all problems.
+by the shares of its right answers and steps. Its missing skills $M_q$ are the skills of the first wrong steps of its answers, the most frequent
+first, at most three. Stage `study` imitates worked solutions of B: for every pair of a difficult problem and a missing skill, five problems that need
+the skill. So skills appear in proportion to the Missing-Skill-Profile $n_s$. N is the number of tokens. Stage `rl` is GRPO on all problems.
 
 Use if: worked solutions exist, each step can be named by a skill, and more fine-tuning on all of the data no longer helps.
 Avoid if: steps have no labels (see limr or difficulty_staged_rl, which choose by accuracy alone), or all skills fail equally often.
@@ -18,8 +18,7 @@ and keeps those on whose answer at least 2 agree (`AnswersThatAgree`).
 Departures: A comparison with the worked solution, step by step, takes the place of the teacher and of the process reward model; a step is a word of
 the solution, and "=" begins the last one. Only the first wrong step of an answer counts, because later ones follow from it. The bounds 0.85 and 0.7
 are ours. The problems of stage `look` are both the validation set and the problems to draw from. Each has one solution, so a drawn problem gives one
-pair instead of three. All pairs are kept. Stage lengths are ours. New problems are not written, because that needs a teacher. There is one round
-instead of up to four.
+pair instead of three. All pairs are kept. Stage lengths are ours. No new problems are written, and there is one round instead of up to four.
 """
 
 from __future__ import annotations
@@ -116,39 +115,6 @@ class MissingSkills:
                 "that makes.column names"
             )
         return value
-
-
-def profile(rows: Sequence[Mapping[str, Any]], each: int) -> Counter[str]:
-    """Returns the Missing-Skill-Profile n_s of the rows of `MissingSkills`."""
-    return Counter({skill: count // each for skill, count in Counter(row["skill"] for row in rows).items()})
-
-
-@dataclass(frozen=True)
-class AnswersThatAgree:
-    """Keeps the answers on whose last step at least `agree` answers to the problem agree, each as its `solution`. No verdict is used."""
-
-    agree: int = 2
-
-    def __post_init__(self) -> None:
-        check_ranges(self, agree="[1, inf)")
-
-    @property
-    def provides(self) -> frozenset[str]:
-        return frozenset({"solution"})
-
-    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns one row per kept answer: the problem and its `solution`."""
-        found: dict[str, tuple[Problem, list[str]]] = {}
-        for answer in answers(groups):
-            found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.completion)
-        return [{"problem": problem, "solution": text} for problem, texts in found.values() for text in agreed(texts, self.agree)]
-
-
-def agreed(texts: Sequence[str], agree: int) -> list[str]:
-    """Returns the texts with the most frequent last step, if at least `agree` texts have it; of equally frequent ones the first counts."""
-    ends = [(steps_of(text) or [""])[-1] for text in texts]
-    (end, count), *_ = Counter(ends).most_common(1) or [("", 0)]
-    return [text for text, last in zip(texts, ends, strict=True) if last == end] if count >= agree else []
 
 
 stat = grpo.derive(

@@ -11,32 +11,30 @@ projected to 1024 numbers and scaled to length 1. V are 32 held-out problems. Th
 solutions to V. A source whose mean influence is negative is left out. Of every other source the half with the largest influence is kept.
 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
-for 50 steps; after the last one it begins again with the first. A problem that has become always right leaves, and a problem that was never right
-can come back in the next round. If D_j is empty, all kept problems are used. The loss has no KL term, and the ratio of a negative advantage is
-bounded by 10. The source of a problem is its arm, else its category. Metrics: influence/SOURCE, sources (left), in_window (share of the kept
-problems), pass_rate, tokens/gradients.
+for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
+problems are used. The loss has no KL term, and the ratio of a negative advantage is bounded by 10. The source of a problem is its arm, else its
+category. Metrics: influence/SOURCE, sources (left), in_window (share of the kept problems), pass_rate, tokens/gradients.
 
 Use if: a pool mixes sources of unknown worth, worked solutions exist, and some held-out problems show the goal.
 Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a backward pass per problem costs too much.
 Reference: Zha et al., Vision-G1: Towards General Vision Language Reasoning with Multi-Domain Data Curation, arXiv:2508.12680: selection by influence
 and difficulty, and rounds of selection and training. The released scripts (yuh-zha/Vision-G1) have groups of 16 answers, no KL term, and the clip 0.2
-and 0.28 with the bound 10. They compute pass rates from 5 answers, but have no window, no order and no code for the influence.
+and 0.28 with the bound 10. The scripts compute pass rates from 5 answers, but have no window, no order and no code for the influence.
 Departures: The gradient of the worked solution, all weights in place of an adapter, the projection, the shares, the window from 0.1 to 0.9, 8 answers
 for a pass rate, groups of 8, the number of steps of a round and the sizes of pool (192 problems of an endless source) and V are ours. Log-likelihoods
-are summed over a solution; after scaling only the direction counts. The reward is the verdict, without a part for the form. The released script goes on
-sampling until the answers of a group differ; here `--rollout DynamicSampling --selection Mixed` does so. One update per batch leaves the ratio at 1, as
-in the script.
+are summed over a solution. The reward is the verdict, without a part for the form. The released script continues to sample until the answers of a
+group differ; here `--rollout DynamicSampling --selection Mixed` does so.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gradus.curricula.influence import chosen_by_influence, influence
 from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.objectives.trust import DualClip
 from gradus.papers.bases.grpo import grpo
@@ -46,34 +44,6 @@ from gradus.rollouts.demonstrations import solved
 from gradus.types import Group, Problem, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-
-
-def influence(pool: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """Returns the mean cosine of every row of `pool` [n, d] with the rows of `held_out` [m, d], float64 [n]. A row of zeros has cosine 0.
-
-    >>> influence(np.array([[2.0, 0.0], [0.0, -1.0]]), np.array([[1.0, 0.0], [0.0, 3.0]])).tolist()
-    [0.5, -0.5]
-    """
-    return np.asarray(_unit(pool) @ _unit(held_out).mean(0))
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(length > 0, length, 1.0))
-
-
-def chosen_by_influence(values: Sequence[float] | np.ndarray, sources: Sequence[str], keep: float) -> list[int]:
-    """Returns the indices of the share `keep` with the largest values of each source, rounded up, in order. Sources with a negative mean are left out.
-
-    >>> chosen_by_influence([0.1, 0.3, -0.5, 0.2], ["a", "a", "b", "b"], 0.5)
-    [1]
-    """
-    values, out = np.asarray(values, np.float64), list[int]()
-    for source in dict.fromkeys(sources):
-        own = np.array([i for i, s in enumerate(sources) if s == source])
-        if values[own].mean() >= 0:
-            out += own[np.argsort(-values[own], kind="stable")[: math.ceil(keep * len(own))]].tolist()
-    return sorted(out)
 
 
 def easy_to_hard(rates: Sequence[float], low: float, high: float) -> list[int]:

@@ -1,4 +1,4 @@
-"""Webscale-RL: documents become short questions with answers that can be checked, and GRPO trains on the questions in place of the documents.
+"""Webscale-RL: documents become short questions with answers that can be checked, and GRPO trains on the questions, not on the documents.
 
     d -> "filter" -> "label" -> "generate" -> "check" -> (q, a)
     r = 1 "if the answer to" q "is" a, "else" 0
@@ -17,10 +17,10 @@ looked up (see webthinker).
 Reference: Cen et al., Webscale-RL: Automated Data Pipeline for Scaling RL Data to Pretraining Levels, arXiv:2510.06499: the four stages, more than
 nine domains, up to three personas, binary reward, GRPO, and continued pre-training as comparison. The authors' pipeline
 (SalesforceAIResearch/PretrainRL-pipeline) asks one language model in each stage; its checker also drops questions that lack context.
-Departures: 13 words, whole words as test of support, and the rules of the filter are ours; in the paper a language model decides about support and
-leaks. The rules follow the abstract and the released prompts. The released pipeline writes one question per persona, shows two examples of the domain
-to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The released code does
-not compare with questions of the evaluation and does not train. KL coefficient and clip are those of grpo.
+Departures: The 13 words, the test of support by whole words, and the rules of the filter are ours; in the paper a language model decides about
+support and leaks. The rules follow the abstract and the released prompts. The released pipeline writes one question per persona, shows two examples
+of the domain to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The
+released code does not compare with questions of the evaluation and does not train. KL coefficient and clip are those of grpo.
 """
 
 from gradus.papers.bases.grpo import grpo

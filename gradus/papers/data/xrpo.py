@@ -1,4 +1,4 @@
-"""XRPO: gives further answers where they make the mean reward most certain, shows solved examples, and rewards unlikely right answers.
+"""XRPO: problems with the least certain mean reward get more answers, unsolved problems see solved examples, and unlikely right answers count more.
 
     h(n) = t_(1 - alpha/2, n - 1) s / sqrt(n)
     Pi = h(n) - h(n + 1) + lambda sqrt((ln(1 + T)) / n)
@@ -7,15 +7,15 @@
     A_i^+ = A_i + min("max"(lambda_n (1 - eta_i), 0), kappa A_i)
     loss = -1/N sum_i sum_t min(rho_(i,t) A_i^+, clip(rho_(i,t), 1 - epsilon, 1 + epsilon) A_i^+) + beta k_3
 
-Every problem first gets 4 answers. The other answers of the step go in blocks of 4 to the problems with the highest priority Pi. The rewards of the n
-answers have the deviation s, so h(n) is half the width of Student's interval of the mean reward, with alpha = 0.05. The bonus favours problems with
-few answers; T counts all answers of the step so far. The priorities are renewed after as many blocks as there are problems.
+Every problem first gets 4 answers. The other answers of the step go in blocks of 4 to the problems with the highest priority Pi. h(n) is half the
+width of Student's interval of the mean reward of n answers, with deviation s and alpha = 0.05. The bonus with lambda favours problems with few
+answers; T counts all answers of the step so far.
 
 If the first answers to a problem are all wrong, half of its further answers are seeded. The prompt of a seeded answer begins with the two solved
 problems whose texts are nearest, and with the policy's own right answers to them from earlier steps. The update sees a seeded answer under the plain
-prompt, with its log-probability under this prompt. A right answer with A > 0 is sharpened if the policy finds it less likely than the group's mean
-($eta_i$ < 1). Sharpening adds at most kappa = 0.5 times $A_i$; $lambda_n$ is 2.5. N counts all tokens. Metrics: allotted (answers per problem),
-allotted_most (to one problem), seeded (share of seeded answers in a request).
+prompt, with its log-probability under this prompt. A right answer with A > 0 is sharpened if it is less likely than the mean of its group ($eta_i$ <
+1). Sharpening adds at most kappa = 0.5 times $A_i$; $lambda_n$ is 2.5. N counts all tokens. Metrics: allotted (answers per problem), allotted_most
+(to one problem), seeded (share of seeded answers in a request).
 
 Use if: problems differ in difficulty, some are never solved although similar ones are, and the policy settles on few ways to solve.
 Avoid if: groups are small, because with four answers or fewer nothing is left to divide. The rounds of a step wait for each other (see grpo).
@@ -23,8 +23,7 @@ Reference: Bamba et al., XRPO: Pushing the limits of GRPO with Targeted Explorat
 kappa are the paper's.
 Departures: lambda = 0.1, 4 first answers, blocks of 4, two examples, the half of the answers that are seeded, and the nearness of texts (TF-IDF in
 place of an embedding model) are ours. The released code (UIUC-MLSys/XRPO) could not be read. The likelihood of a sequence is its likelihood at
-sampling. Clip, KL and one update per batch are GRPO's. Tasks with an environment are refused, because an answer of several turns has no plain prompt
-to move to.
+sampling. Clip, KL and one update per batch are GRPO's. Tasks with several turns are refused.
 """
 
 from typing import cast

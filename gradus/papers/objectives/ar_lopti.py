@@ -1,43 +1,41 @@
-"""AR and Lopti: shrinks the advantages of unlikely tokens, and updates unlikely and likely tokens in two passes, so that unlikely tokens do not dominate.
+"""AR and Lopti: shrinks the advantages of unlikely tokens, and updates unlikely and likely tokens in two passes, so that unlikely tokens do not
+dominate.
 
     |e(a) - q| in [1 - q_a, sqrt(2) (1 - q_a)]
     A_t = (alpha p_t + 1 - alpha) (r - mean(r)) / (std(r))
     loss_1 = 1/N sum_t 1[p_t < eta] l_t, quad loss_2 = 1/N sum_t 1[p_t >= eta] l_t
 
-The first line is the reason: e(a) - q is the gradient of $log q_a$ with respect to the logits, so an unlikely token has a large gradient. $p_t$ is
-the probability that the token had when it was sampled; no gradient flows through it. Advantage reweighting (AR) is the second line, with alpha = 0.3;
-advantages of both signs shrink.
+The first line is the reason: e(a) - q is the gradient of $log q_a$ with respect to the logits, so an unlikely token has a large gradient. $p_t$ is the
+probability that the token had when it was sampled, without gradient. Advantage reweighting (AR) is the second line, with alpha = 0.3.
 
-Low-probability token isolation (Lopti) is the third line, with eta = 0.5. A batch gives two updates, each with all its mini-batches and optimizer
-steps: first an update of the unlikely tokens, then an update of the likely tokens. So the second pass corrects likely tokens that the first pass
-moved as a side effect. $l_t$ is the token's loss, with clip and KL. N counts all tokens in both passes. The ratio compares with the policy before the
-first pass, so it differs from 1 at the start of the second pass.
-
-The rest is GRPO with the clip [0.8, 1.24], the upper bound 10 on ratios of negative advantages, a mean over tokens, KL 0.001, and two mini-batches.
-`--update.eta 0` is AR alone, for which the paper has alpha 0.2. `--credit.factor.alpha 0` is Lopti alone, for which the paper has eta 0.4. Metric:
-low_share, the share of tokens with $p_t < eta$.
+Low-probability token isolation (Lopti) is the third line, with eta = 0.5: an update of the unlikely tokens, then an update of the likely tokens, each
+with all mini-batches and optimizer steps. So the second pass corrects likely tokens that the first pass moved as a side effect. $l_t$ is the token's
+loss, with clip and KL. N counts all tokens in both passes. The ratio compares with the policy before the first pass. `--update.eta 0` is AR alone, for
+which the paper has alpha 0.2 (0.1 in mathematics). `--credit.factor.alpha 0` is Lopti alone, for which the paper has eta 0.4. Metric: low_share, the
+share of tokens with $p_t < eta$.
 
 Use if: rewards are sparse and a few unlikely tokens dominate the gradient, as in logic puzzles with long answers.
 Avoid if: optimizer steps are the bottleneck, because every batch has two passes (see grpo, dapo).
-Reference: Yang et al., Do Not Let Low-Probability Tokens Over-Dominate in RL for LLMs, arXiv:2505.12929. All numbers are those of the released
-scripts for both parts together. In mathematics the paper has alpha 0.1.
+Reference: Yang et al., Do Not Let Low-Probability Tokens Over-Dominate in RL for LLMs, arXiv:2505.12929. All numbers are those of the released scripts
+for both parts together.
 Departures: A pass without any token is left out; the released code makes its optimizer steps with a gradient of 0. $p_t$ is the probability at
-sampling; the released code computes it again before the update. The released code takes the mean over the tokens of each micro-batch, adds 1e-6 to
-the deviation, and samples at temperature 0.7 (`--temperature 0.7`).
+sampling; the released code computes it again before the update. The released code takes the mean over the tokens of each micro-batch, adds 1e-6 to the
+deviation, and samples at temperature 0.7 (`--temperature 0.7`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gradus.credit.groups import GroupRelative
+from gradus.credit.probability import ByProbability
 from gradus.credit.scaled import Scaled
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.kl import KL
@@ -45,48 +43,10 @@ from gradus.objectives.terms import wants_of
 from gradus.objectives.trust import DualClip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Group, Key, Trajectory, UserError
-from gradus.types.batch import Batch
-from gradus.types.parts import Signals
+from gradus.types import Key
+from gradus.types.batch import Batch, only
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import Signal
 from gradus.updates.minibatches import Minibatches, forward
-
-
-@dataclass(frozen=True)
-class ByProbability:
-    """The factor alpha p + 1 - alpha, where p is the probability of the action at sampling."""
-
-    alpha: float = 0.3
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, alpha="[0, 1]")
-
-    def factors(self, groups: Sequence[Group], signals: Signals) -> list[list[np.ndarray]]:
-        return [[self.alpha * probabilities(t) + 1 - self.alpha for t in g.trajectories] for g in groups]
-
-
-def probabilities(trajectory: Trajectory) -> np.ndarray:
-    """Returns the probability at sampling of every action, [A]. Raises UserError for text that no policy sampled."""
-    rows = [c.logprobs for c in trajectory.contexts]
-    if any(row is None for row in rows):
-        raise UserError(
-            f"ByProbability: {trajectory.id} has no log-probabilities, because the policy did not sample this text; let the policy sample the "
-            "answer, or set --credit GroupRelative"
-        )
-    return np.exp(np.concatenate([np.asarray(row, np.float64) for row in rows]))
-
-
-def only(batch: Batch, mask: Tensor) -> Batch:
-    """Returns the batch with weight 0 for all actions that are not in `mask` [A]. All counts stay as they are."""
-    ids, at = batch.trajectory.numpy(), batch.position.numpy()
-    trajectories = list(batch.trajectories)
-    for i, t in enumerate(trajectories):
-        kept = np.zeros(t.actions)
-        kept[at[ids == i]] = mask.numpy()[ids == i]
-        trajectories[i] = t.but(weights=kept if t.weights is None else kept * t.weights)
-    return replace(batch, weight=batch.weight * mask.to(batch.weight), trajectories=tuple(trajectories))
 
 
 @dataclass(frozen=True)

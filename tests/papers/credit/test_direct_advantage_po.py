@@ -12,11 +12,10 @@ import torch
 from torch.testing import assert_close
 
 import gradus
-from gradus.credit.step_values import value_changes
 from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import PolicyGradient
 from gradus.objectives.trust import Unclipped
-from gradus.papers.credit.direct_advantage_po import CRITIC, CriticAdvantage, StepChances, StepStates, direct_advantage_po, sigmoid
+from gradus.papers.credit.direct_advantage_po import CRITIC, StepStates, direct_advantage_po
 from gradus.rewards.verified import Verified
 from gradus.rollouts.step_candidates import LAST, STATE
 from gradus.rollouts.values import MonteCarloValues
@@ -24,25 +23,19 @@ from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import (
     REFERENCE,
     TOY,
-    advantages_of,
     check_micro_batches,
     loss_and_gradient,
     scripted_world,
     toy_group,
-    toy_trajectory,
     train_toy,
 )
 from gradus.testing.methods.tasks import TOY_STATES
-from gradus.types import Frozen, Group, Key, Request, UserError
+from gradus.types import Frozen, Key, Request
 from gradus.types.moments import Steps
 from gradus.types.spans import Separated
 
 FIT = direct_advantage_po.objective["policy"]
 ONLY_FIT = direct_advantage_po.but(schedule=ConstantSchedule(), rollout__stop="b")
-
-
-def logit(chance):
-    return math.log(chance / (1 - chance))
 
 
 def fitted(log_ratio, advantage, *, beta):
@@ -104,25 +97,6 @@ def test_the_minimum_over_distributions_is_near_the_tilted_one_and_not_equal_to_
     assert_close(torch.tensor([0.3, 0.0, -0.3]).softmax(0), torch.tensor([0.437, 0.324, 0.240]), rtol=0, atol=1e-3)
 
 
-def test_step_advantages_by_hand():
-    # V along a right path: .5, .7, .6, and the reward 1
-    chances, found = [0.5, 0.7, 0.6], []
-    rule = CriticAdvantage()
-    before, after = rule.needs
-    for i, v in enumerate(chances):
-        last = i == 2
-        t = toy_trajectory([2, 3], reward=1.0 if last else 0.0, name="t", links=Frozen({LAST: last}))
-        rows = {before: {"t": np.array([logit(v), 9.0])}, after: {"t": np.array([9.0, 9.0 if last else logit(chances[i + 1])])}}
-        ((row,),) = advantages_of(rule, Group("g", (t,)), signals=rows)
-        assert row[0] == row[1]  # all tokens of a step
-        found.append(row[0])
-    assert found == pytest.approx([0.2, -0.1, 0.4])
-    assert found == pytest.approx(value_changes(np.array(chances), 1.0).tolist())
-    whole = toy_trajectory([2, 3], reward=1.0, name="t")  # without the link it is a whole answer
-    assert advantages_of(rule, Group("g", (whole,)), signals={before: {"t": np.zeros(2)}, after: {"t": np.zeros(2)}}) == [[[0.5, 0.5]]]
-    assert sigmoid(np.array([-800.0, 0.0, 800.0])).tolist() == [0.0, 0.5, 1.0]
-
-
 def collected(answers, then):
     """The group of these answers with values of their steps. `then`(text before, number) is the text of a continuation; the letter b makes it right."""
     given, counted = iter(answers), {}
@@ -137,21 +111,6 @@ def collected(answers, then):
     request = Request(TOY.source.draw([0], None, Key())[0], count=len(answers))
     part = MonteCarloValues(marking=Separated(" "), count=4)
     return asyncio.run(part.run([request], world))[0], world
-
-
-def test_the_critic_learns_the_shares_at_the_first_token_of_each_step():
-    group, _ = collected(["a c"], lambda at, n: "b" if n < {0: 2, 2: 3}[at] else "c")
-    ((found,),) = StepChances().assign([group], {})
-    assert found.returns.tolist() == [0.5, 0.5, 0.75, 0.75]
-    assert found.weights.tolist() == [1, 0, 1, 0]
-    assert found.advantages.tolist() == [0] * 4
-    wrong = group.but(trajectories=(group.trajectories[0].but(contexts=(_doubled(group.trajectories[0].contexts[0]),)),))
-    with pytest.raises(UserError, match=r"has the value 1\.5"):
-        StepChances().assign([wrong], {})
-
-
-def _doubled(context):
-    return replace(context, streams=Frozen({**context.streams, "value": 2 * context.streams["value"]}))
 
 
 def test_rows_are_the_different_states_that_are_neither_solved_nor_lost():

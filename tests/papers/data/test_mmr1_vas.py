@@ -13,7 +13,7 @@ import torch
 from gradus.curricula.rates import SuccessRates
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.data.mmr1_vas import VarianceAware, distinct_share, mmr1_vas, promise, scores_of
+from gradus.papers.data.mmr1_vas import VarianceAware, mmr1_vas, promise, scores_of
 from gradus.recipe.core import changes
 from gradus.testing.methods import ToySource, check_resumes, toy_trajectory, train_toy, weights_after
 from gradus.types import Failed, FailureKind, Group, Key, UserError
@@ -45,14 +45,6 @@ def test_scores_by_hand():
     assert promise(0.5, 0.4) == pytest.approx(0.28)  # .8 * .25 + .2 * .4
     assert promise(1.0, 0.4) == promise(0.0, 0.4) == pytest.approx(0.08)
     assert promise(0.5, 0.4, alpha=1.0, beta=0.0) == 0.25
-
-
-def test_distinct_sequences_of_three_by_hand():
-    assert distinct_share([[1, 2, 3, 4], [1, 2, 3, 4]]) == 0.5  # abc bcd abc bcd
-    assert distinct_share([[1, 2, 3, 4], [5, 6, 7]]) == 1.0
-    assert distinct_share([[1, 1, 1, 1, 1]]) == pytest.approx(1 / 3)
-    assert distinct_share([[1, 2], [3]]) == distinct_share([]) == 0.0
-    assert distinct_share([[1, 1, 2]], n=1) == pytest.approx(2 / 3)
 
 
 def test_scores_of_answers():

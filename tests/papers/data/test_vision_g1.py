@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
 
 from gradus.curricula.rates import SuccessRates
 from gradus.objectives.trust import DualClip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.data.vision_g1 import InfluenceAndRates, chosen_by_influence, easy_to_hard, influence, rates_of, source_of, vision_g1
+from gradus.papers.data.vision_g1 import InfluenceAndRates, easy_to_hard, rates_of, source_of, vision_g1
 from gradus.recipe.core import changes
 from gradus.rollouts.demonstrations import solved
 from gradus.testing.methods import TOY, check_resumes, toy_group, toy_run, train_toy, weights_after
@@ -22,18 +21,6 @@ from gradus.types.signals import LogProb
 from gradus.updates.forward_backward import evaluated
 
 SMALL = InfluenceAndRates(pool=6, samples=4, every=2, held_out=3, low=0.0, high=1.0)
-
-
-def test_influence_by_hand():
-    # cosines of (1, 0) with (1, 0) and (0, 1): 1 and 0; of (0, -1): 0 and -1; of (3, 4): .6 and .8
-    assert_allclose(influence(np.array([[2.0, 0], [0, -1], [3, 4], [0, 0]]), np.array([[1.0, 0], [0, 3]])), [0.5, -0.5, 0.7, 0])
-
-
-def test_each_source_keeps_its_best_and_a_source_that_contradicts_is_left_out():
-    values = [0.1, 0.4, 0.2, 0.3, -0.6, 0.5, 0.0]
-    assert chosen_by_influence(values, list("aaabccb"), 0.5) == [1, 2, 3]  # c has the mean -.05
-    assert chosen_by_influence(values, list("aaabccb"), 1.0) == [0, 1, 2, 3, 6]
-    assert chosen_by_influence([-0.1], ["a"], 1.0) == []
 
 
 def test_the_window_goes_from_easy_to_hard():

@@ -12,16 +12,17 @@ from torch.testing import assert_close
 
 from gradus.api import train
 from gradus.credit.groups import GroupRelative
+from gradus.credit.probability import ByProbability
 from gradus.credit.scaled import Scaled
 from gradus.objectives.aggregation import SequenceMean, TokenMean
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip, DualClip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.objectives.ar_lopti import ByProbability, UnlikelyFirst, ar_lopti, only
+from gradus.papers.objectives.ar_lopti import UnlikelyFirst, ar_lopti
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.testing.methods import toy_group, train_toy, weights_after
 from gradus.types import UserError
-from gradus.types.batch import make_batch
+from gradus.types.batch import make_batch, only
 from gradus.types.signals import LogProb, LogProbs, Want
 from gradus.updates.minibatches import Minibatches
 
@@ -39,11 +40,8 @@ def sampled(probabilities, rewards=(1.0, 0.0), advantages=None):
     return group.but(trajectories=tuple(trajectories))
 
 
-def test_factors_by_hand():
+def test_advantages_by_hand():
     group = sampled([[0.7, 0.1], [0.7, 0.1]])
-    first = ByProbability(0.3).factors([group], {})[0][0]
-    assert first == pytest.approx([0.91, 0.73])
-    assert ByProbability(0.0).factors([group], {})[0][0].tolist() == [1.0, 1.0]
     # rewards 1 and -1 have the sample deviation sqrt 2: advantages +-1/sqrt 2
     credited = ar_lopti.credit.assign([group.but(trajectories=tuple(t.but(reward=r) for t, r in zip(group.trajectories, (1.0, -1.0), strict=True)))], {})[0]
     assert credited[0].advantages * math.sqrt(2) == pytest.approx([0.91, 0.73])
@@ -203,12 +201,7 @@ def test_the_numbers_of_the_released_script():
     assert ar_lopti.update == UnlikelyFirst(0.5, Minibatches(count=2), reverse=False)
 
 
-def test_given_text_and_wrong_numbers_are_refused():
-    group = sampled([[0.5]], rewards=(1.0,))
-    told = group.but(trajectories=tuple(t.but(contexts=(replace(t.contexts[0], logprobs=None),)) for t in group.trajectories))
-    with pytest.raises(UserError, match="has no log-probabilities"):
-        ByProbability().factors([told], {})
-    for wrong in (lambda: ByProbability(1.5), lambda: UnlikelyFirst(eta=2.0)):
-        with pytest.raises(UserError, match=r"alpha|eta"):
-            wrong()
+def test_wrong_numbers_are_refused():
+    with pytest.raises(UserError, match="eta"):
+        UnlikelyFirst(eta=2.0)
     assert ar_lopti.objective["policy"].average == ar_lopti.objective["kl"].average == TokenMean()
