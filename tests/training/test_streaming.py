@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from gradus.api import train
-from gradus.comparison.replay import replay
 from gradus.recipe.registry import recipe
 from gradus.rollouts.in_flight import InFlight
 from gradus.types import UserError
@@ -61,43 +60,6 @@ def test_a_slow_group_does_not_stall_the_others_and_is_sampled_again_if_it_is_to
     run = train(recipe("grpo").but(system=Streaming(staleness=1, workers=4)), steps=12, run=tmp_path / "run", **words)
     assert max(row["staleness"] for row in run.metrics) <= 1
     assert len(run.metrics) == 12
-
-
-def test_a_replay_has_the_same_bytes(tmp_path):
-    words = {**SMALL, "setting__save_every": 2}
-    made = recipe("grpo").but(system=Streaming(staleness=2, workers=3, deadline=0.01))
-    train(made, steps=6, run=tmp_path / "run", **words)
-    found = replay(tmp_path / "run", tmp_path / "again")
-    assert (found.steps, found.differs) == (6, None)
-    assert (tmp_path / "run/facts.jsonl").read_text() == (tmp_path / "again/facts.jsonl").read_text()
-    facts = [json.loads(line) for line in (tmp_path / "run/facts.jsonl").read_text().splitlines()]
-    assert len({tuple(map(tuple, json.loads(f["reason"]))) for f in facts}) == 6
-
-
-def test_a_difference_is_found(tmp_path):
-    train(recipe("grpo"), steps=2, run=tmp_path / "run", **SMALL)
-    path = tmp_path / "run/metrics.jsonl"
-    path.write_text(path.read_text().replace('"step": 1,', '"step": 1, "other": 1.0,'))
-    assert replay(tmp_path / "run", tmp_path / "again").differs == 1
-
-
-def test_a_killed_run_obeys_its_facts(tmp_path):
-    """The steps that had stored their groups are repeated with these groups."""
-    made = recipe("grpo").but(system=Streaming(staleness=1, workers=2))
-
-    def fall(run, row, groups):
-        if row["step"] == 3:
-            raise RuntimeError("the machine fails")
-
-    import gradus
-
-    with pytest.raises(RuntimeError, match="the machine fails"):
-        train(made, steps=6, run=tmp_path / "run", on_step=fall, setting__save_every=2, **SMALL)
-    before = (tmp_path / "run/facts.jsonl").read_text()
-    gradus.resume(tmp_path / "run")
-    after = (tmp_path / "run/facts.jsonl").read_text()
-    assert after.startswith(before)
-    assert replay(tmp_path / "run", tmp_path / "again").differs is None
 
 
 def test_runs_that_cannot_stream_are_refused():
