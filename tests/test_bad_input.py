@@ -27,7 +27,8 @@ from tests.small_model import save_small_model
 
 REMEDY = re.compile(
     r"(?:[;:.,)] |\()(?:and |then |or |the two do not belong together: )?(?:give|write|name|take|choose|set|add|save|check|use|list|see|put|drop|"
-    r"raise|copy|shorten|leave|delete|rename|convert|fetch|unpack|derive|mix|install|go on|say|do it|make|it must|it is|its source must|did you mean|known:|"
+    r"raise|copy|shorten|leave|delete|rename|convert|fetch|unpack|derive|mix|install|go on|say|do it|make|it must|it is|"
+    r"this method must|`[a-z]+` must|its source must|did you mean|known:|"
     r"fix|correct|continue|Correct|every|List the fields with|remove|"
     r"restore|turn|move|lengthen|let|keep|end|change|export|List them|See|Give|Fix|A task is also)\b|; known: |\(did you mean "
 )

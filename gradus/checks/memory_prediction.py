@@ -1,4 +1,4 @@
-"""Predicts the memory of a run. For this it does one real step with the longest prompts and with answers of the largest possible length."""
+"""Predicts the memory of a run. For this, the module does one real step with the longest prompts and with answers of the largest possible length."""
 
 from __future__ import annotations
 

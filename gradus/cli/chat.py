@@ -135,7 +135,9 @@ def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]
 
 
 class Streamed:
-    """A model that writes `mark` and then each sample to `out` while the sample grows. It samples one context at a time, which does not change the tokens."""
+    """A model that writes `mark` and then each sample to `out` while the sample grows. This model samples one context at a time, which does not change the
+    tokens.
+    """
 
     def __init__(self, model: Any, out: TextIO, mark: str) -> None:
         self.model, self.out, self.mark = model, out, mark
@@ -240,7 +242,7 @@ def show(growing: Iterable[str], out: TextIO) -> None:
 
 
 def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: bool = False) -> Talk:
-    """Asks the model a held-out problem, or lets it play the problem's episode, and shows the verdict. A new conversation starts with the answer.
+    """Asks the model a held-out problem, or lets it play the problem's episode, and shows the verdict. The answer starts a new conversation.
 
     Prompt, random draws and verdict are the same as in an evaluation. Raises UserError without a task.
     """

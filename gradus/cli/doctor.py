@@ -74,7 +74,7 @@ def examine() -> dict[str, Any]:
 
 
 def sandbox() -> dict[str, Any]:
-    """The isolation of model-written code. `missing`: the reason why it does not work here; None: it works."""
+    """The isolation of model-written code. `missing`: the reason why the isolation does not work here; None if it works."""
     from gradus.sandbox import missing
 
     return {"isolation": "bubblewrap", "missing": missing()}
@@ -102,7 +102,7 @@ def _read(path: str) -> str:
 
 
 def devices() -> list[dict[str, Any]]:
-    """The devices for --device. `memory`: bytes (None: shared with the processor); `bfloat16`: whether the hardware has it (None: unknown)."""
+    """The devices for --device. `memory`: bytes (None: shared with the processor); `bfloat16`: whether the hardware supports bfloat16 (None: unknown)."""
     import torch
 
     flags = _read("/proc/cpuinfo")

@@ -1,4 +1,4 @@
-"""A rollout at a terminal. It uses the code of training and evaluation, and shows every turn of its environment as it is played."""
+"""A rollout at a terminal. This rollout uses the code of training and evaluation, and shows every turn of the environment while the turn is played."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ShownEpisode:
 
 
 def told(turn: Turn, read: Reading = plain) -> str:
-    """A turn as lines of text: observation, an illegal action, a reward other than 0. Empty if there is none of these."""
+    """A turn as lines of text: observation, an illegal action, a reward other than 0. Empty if the turn has none of these."""
     notes = [*([] if turn.valid else ["(not a legal action)"]), *([f"(reward {turn.reward:g})"] if turn.reward else [])]
     return "\n".join(line for line in (read(turn.observation), *notes) if line)
 

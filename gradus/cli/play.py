@@ -55,7 +55,7 @@ class Left(Exception):
 
 @dataclass(eq=False)
 class Person:
-    """A person as a policy of text: an action is a typed line, or several lines if all but the last end with a backslash."""
+    """A person as a policy of text: an action is a typed line, or several lines if all lines except the last one end with a backslash."""
 
     lines: Iterator[str]
     say: Say
@@ -131,7 +131,7 @@ def hints_of(problem: Problem) -> list[str]:
 
 
 def solution_of(problem: Problem) -> str | None:
-    """A problem's solution as text: the actions of a demonstration, else the worked solution, else the answer; None without any of these."""
+    """A problem's solution as text: the actions of a demonstration, else the worked solution, else the answer; None if the problem has none of these."""
     if demonstration := problem.meta.get("demonstration"):
         return "\n".join(f"> {action}" for _, action in demonstration)
     solution = problem.meta.get("solution")
@@ -178,7 +178,7 @@ def play(
 ) -> Score:
     """Plays the problems until the problems or the typed lines end. Returns the score.
 
-    `echo`: whether actions are shown, too. Raises UserError if the task has no verifier.
+    `echo`: whether the actions are also shown. Raises UserError if the task has no verifier.
     """
     if not judges(task):
         raise UserError(f"task {task.name} has no verifier, so Gradus cannot judge your answers; name another task")

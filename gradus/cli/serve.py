@@ -25,7 +25,7 @@ def run(
     api_key: str | None = None,
     log: bool = False,
 ) -> None:
-    """Serves until Ctrl-C. With a task: its sampling settings and its system message are the defaults of every request."""
+    """Serves until Ctrl-C. With a task, the sampling settings and the system message of the task are the defaults of every request."""
     from gradus.cli.chat import load
     from gradus.serving.asked import Defaults
     from gradus.serving.server import address, listening, make_server

@@ -23,7 +23,7 @@ PATHS = (
 
 
 def show(name: str, *, empty: bool = False) -> str:
-    """A recipe as text: formulas, paper, use, changes to its base, method, setting, claims. `empty`: whether fields without a value are shown, too."""
+    """A recipe as text: formulas, paper, use, changes to its base, method, setting, claims. `empty`: whether fields without a value are also shown."""
     from gradus.recipe import registry
     from gradus.recipe.core import NAMES
     from gradus.recipe.docstring import sections

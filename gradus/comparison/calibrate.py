@@ -59,7 +59,7 @@ def calibrated(ground: Ground, made: Comparison) -> dict[str, Any]:
 
 
 def _runs(made: Comparison, name: str) -> list[dict[str, Any]]:
-    """The finished runs of an arm in the order of the seeds. Each has the area under its curve."""
+    """The finished runs of an arm in the order of the seeds. Each run also has the area under its curve."""
     found = [made.results[name][seed] for seed in made.experiment.seeds if "failed" not in made.results[name].get(seed, {"failed": ""})]
     return [{**run, "area": area(run["curve"], made.experiment.budget.amount)} for run in found]
 

@@ -1,8 +1,7 @@
 """Proving grounds and their start models. A ground is a small task with one difficulty.
 
 A ground is the object `name` of `gradus/grounds/<name>.py`. A ground contains equal terms for a comparison (task, start model, fields, budget,
-measures). A ground also names a pair of arms that it should separate. `gradus grounds --calibrate NAME` measures whether the ground separates
-them.
+measures). A ground also names a pair of arms that it should separate. `gradus grounds --calibrate NAME` measures whether the ground separates this pair.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ FOLDER = Path(__file__).parent.parent / "grounds"
 
 @dataclass(frozen=True)
 class Start:
-    """A start model. A recipe trains it on a task, from the built-in model or from another start model. It is made once and kept.
+    """A start model. A recipe trains the model on a task, from the built-in model or from another start model. The model is made once and kept.
 
     options: options of the task; fields: fields of the recipe, as on the command line.
     """

@@ -1,4 +1,4 @@
-"""One run of a comparison. It is trained or continued, then examined on held-out problems. The result is plain data."""
+"""One run of a comparison. The run is trained or continued, and then examined on held-out problems. The result is plain data."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def readings(values: Sequence[float]) -> dict[str, float]:
 
 
 def peak_memory() -> float:
-    """The largest resident memory of this process since `forget_peak`, in bytes; since its start on systems without /proc."""
+    """The largest resident memory of this process since `forget_peak`, in bytes. On systems without /proc: the largest memory since the start of the process."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024.0

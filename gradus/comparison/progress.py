@@ -91,7 +91,7 @@ class Display:
 
 
 def score(name: str, result: Mapping[str, Any]) -> str:
-    """The measure of a finished run. For the area under the curve, it shows the final accuracy instead."""
+    """The measure of a finished run. If the measure is the area under the curve, shows the final accuracy instead."""
     shown = "accuracy" if name == "auc" else name
     return f"{shown} {number(float(values(Measure(shown), [result]).mean()))}"
 

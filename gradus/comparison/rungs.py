@@ -89,7 +89,7 @@ class Outcome:
 
 
 def rungs_of(contestants: int, seeds: int = 3) -> tuple[Rung, ...]:
-    """The rungs of a race. Each rung has half the contestants, until two are left, and is twice as long as the rung before.
+    """The rungs of a race. Each rung has half the contestants of the rung before, and is twice as long, until two contestants are left.
 
     >>> [(rung.arms, rung.seeds, rung.share) for rung in rungs_of(10)]
     [(10, 1, 0.125), (5, 1, 0.25), (3, 3, 0.5), (2, 3, 1.0)]
@@ -171,7 +171,8 @@ def gap_of(a: np.ndarray, b: np.ndarray, level: float) -> Difference:
 def hold(names: Sequence[str], rungs: Sequence[Rung], scores: Callable[[int, Rung, Sequence[str]], Scores | None], sign: int = 1) -> Outcome:
     """Runs the race.
 
-    Args: scores: a function that trains the contestants of a rung (number from 0). It returns their scores, or None if the budget is spent.
+    Args: scores: a function that trains the contestants of a rung (number from 0). The function returns the scores of these contestants, or None if the budget
+    is spent.
     """
     outcome = Outcome(tuple(names))
     for number, rung in enumerate(rungs):

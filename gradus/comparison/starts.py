@@ -49,7 +49,7 @@ def terms_of(ground: Ground, said: Callable[[str], None] | None = None) -> dict[
 
 
 def elsewhere_of(text: str) -> Elsewhere:
-    """A further task of the examination: TASK or NAME=TASK, both with or without options.
+    """A further task of the examination: TASK or NAME=TASK, each with or without options.
 
     >>> elsewhere_of("deep=string_ops --level 5")
     Elsewhere(name='deep', task='string_ops', options=(('level', '5'),))

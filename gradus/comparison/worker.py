@@ -1,4 +1,4 @@
-"""A process that executes the runs of a comparison one after another. It ends as soon as its parent ends.
+"""A process that executes the runs of a comparison one after another. The process ends as soon as its parent ends.
 
 Lines on standard input: {"experiment", "arm", "seed", "folder", "pause"}. Lines on standard output: {"total", "done", "score"} after each
 step,

@@ -138,7 +138,7 @@ class BatchBaseline:
 
 @dataclass(frozen=True)
 class BatchRelative:
-    """The reward minus a baseline, divided by the deviation of that difference over the whole batch."""
+    """The reward minus a baseline, divided by the standard deviation of this difference over the whole batch."""
 
     baseline: Baseline = "group"  # mean reward of the group, of the group's other samples ("others"), or of the batch
     scale: Scale = "population"

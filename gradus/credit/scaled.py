@@ -39,7 +39,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Multiplies the advantages of `rule` by the numbers of `factor`. The returns and weights do not change."""
+    """Multiplies the advantages of `rule` by the numbers that `factor` computes. The returns and weights do not change."""
 
     rule: Credit = GroupRelative()
     factor: Factor = Same()

@@ -28,7 +28,7 @@ def sharpened(advantages: np.ndarray, likelihoods: np.ndarray, right: np.ndarray
 
 @dataclass(frozen=True)
 class Sharpened:
-    """Raises the advantages of right answers that the policy finds less likely than the mean of the group.
+    """Raises the advantages of right answers that are less likely under the policy than the average answer of the group.
 
     Reference: Bamba et al., XRPO, arXiv:2510.06672.
     """

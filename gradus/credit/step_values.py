@@ -114,7 +114,7 @@ class TreeChanges:
 
 @dataclass(frozen=True)
 class StepChances:
-    """Gives the value before each step as return, from the stream `value`. Only the first action of a step has a weight."""
+    """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
     gives: ClassVar[frozenset[str]] = frozenset({"returns"})

@@ -123,7 +123,7 @@ def by_rank(ranks: np.ndarray, total: int, low: int, high: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ByRank:
-    """Gives hard problems more answers than easy problems, by their rank among all problems. The differences grow with the passes over the problems.
+    """Gives hard problems more answers than easy problems. The differences grow with the number of passes over the problems.
 
     In the first pass every problem gets `group` answers. After e passes a problem gets at least max(group - e * step, low) and at most min(group +
     e * step, high) answers.

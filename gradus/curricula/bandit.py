@@ -92,7 +92,7 @@ def draw_by_arm(
 
 @dataclass(frozen=True)
 class Bandit:
-    """For each request, draws an arm (a kind of problem) by softmax(Q / tau), and takes the arm's next problem.
+    """For each request, draws an arm (a kind of problem) with probability softmax(Q / tau), and takes the next problem of this arm.
 
     After a step Q(arm) <- alpha r + (1 - alpha) Q(arm), where r is the mean of |advantage| over the arm's rollouts. The Q of an arm that was not drawn does not
     change. Groups that the selection dropped count with advantage 0, because no update used these groups. An arm is a kind of problem that the source names

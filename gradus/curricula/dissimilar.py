@@ -46,7 +46,7 @@ def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> l
 
 @dataclass(frozen=True)
 class CuratedClique:
-    """Requests problems by shuffled passes over a clique of dissimilar problems. The clique is chosen from the first `pool` problems of the source.
+    """Requests problems by shuffled passes over a set of dissimilar problems. This set is chosen from the first `pool` problems of the source.
 
     Reference: Wang et al., CodeBoost, arXiv:2508.05242. The measure of similarity (3-grams) and the random orders of the search are not from the paper.
     """

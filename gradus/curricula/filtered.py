@@ -26,7 +26,7 @@ def drawn_until(
 ) -> tuple[list[Problem], int]:
     """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` problems are kept. Returns the kept problems and the next place.
 
-    `keep(kept, new, drawn)` returns `kept` and, after it, the problems of `new` that are also kept; `drawn` is the number of problems that were drawn before
+    `keep(kept, new, drawn)` returns `kept`, followed by the problems of `new` that are also kept. The number `drawn` counts the problems that were drawn before
     `new`. The metric `left_out` is the share of the drawn problems that were left out.
     """
     at, found = first, list[Problem]()
@@ -48,7 +48,7 @@ class BalancedBatch:
     Reference: Lacombe, Quesnel & Sileo, Reasoning Core, arXiv:2509.18083.
     """
 
-    level: float | None = None  # of generated tasks; between whole levels each problem is rounded at random; None: the task's level
+    level: float | None = None  # level of generated tasks; for a level such as 1.5, each problem gets level 1 or 2 at random; None: the task's level
     most: float = 0.5  # largest share of a batch with one answer; 1: no limit
     unique: bool = True  # whether a batch has different prompts
     group: int | None = None  # samples per problem; None: `group` of the setting

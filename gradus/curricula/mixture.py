@@ -26,13 +26,13 @@ def best_of(trials: tuple[tuple[tuple[float, ...], float], ...], ridge: float) -
 
 @dataclass(frozen=True)
 class ByMixture:
-    """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the arm's next problem.
+    """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the next problem of this arm.
 
     The mixture is `weights`. Without weights, the mixture is that for which `Surrogate` predicts the highest score from `trials`. Without weights and trials,
     the mixture is uniform.
     """
 
-    weights: tuple[float, ...] = ()  # one per arm; only their proportions count
+    weights: tuple[float, ...] = ()  # one weight per arm; only the proportions of the weights count
     trials: tuple[tuple[tuple[float, ...], float], ...] = ()  # (mixture, score) of each finished run
     arms: tuple[str, ...] = ()  # empty: all arms of the source
     ridge: float = 0.001

@@ -19,7 +19,7 @@ from gradus.types.ranges import check_ranges
 
 
 def upper_bounds(means: Sequence[float], answers: Sequence[int], exploration: float = 1.0) -> np.ndarray:
-    """Returns mean + exploration * sqrt(2 ln(N + 1) / (n + 1)) for each arm [arms]. n: answers of the arm; N: answers of all arms.
+    """Returns mean + exploration * sqrt(2 ln(N + 1) / (n + 1)) for each arm [arms]. Here n is the number of answers of the arm, and N the number of all answers.
 
     >>> upper_bounds([0.8, 0.2], [100, 100]).round(4).tolist()
     [1.1241, 0.5241]
@@ -30,7 +30,7 @@ def upper_bounds(means: Sequence[float], answers: Sequence[int], exploration: fl
 
 @dataclass(frozen=True)
 class UpperBound:
-    """For each request, draws an arm (a kind of problem) by softmax(b / tau), and takes the arm's next problem. Here b is the arm's upper bound.
+    """For each request, draws an arm (a kind of problem) with probability softmax(b / tau), where b is the arm's upper bound. Takes the next problem of this arm.
 
     The upper bound of an arm is the mean of its last `window` |advantages| plus `exploration` * sqrt(2 ln(N + 1) / (n + 1)). Here n is the number of answers to
     the arm so far, and N is the number of all answers so far. If an arm has no answer, its mean is 0. Groups that the selection dropped count with advantage 0.

@@ -98,7 +98,7 @@ def drawn_places(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Window:
-    """Sorts the problems once. Draws the problems of each epoch by a normal distribution over the places in the sorted order.
+    """Sorts the problems once. Draws the problems of each epoch by a normal distribution over their places in the sorted order.
 
     An epoch has `epoch` different problems. Place i is drawn in proportion to exp(-(i - center)^2 / (2 (width * size)^2)). The center begins at place
     0. After each epoch the center moves on by the distance that `pace` gives, at most to the last place. It never moves back. Within an epoch, the problems

@@ -132,8 +132,8 @@ def soft_maximum(values: Tensor, log_densities: Tensor) -> Tensor:
 class Conservative:
     """Lowers the values of actions that are not in the data: weight * sum_j (log integral exp Q_j(s, a) da - Q_j(s, a_data)).
 
-    The integral is estimated by importance sampling with three kinds of actions: uniform actions, actions of the actor in the state, and actions of the actor
-    in the next state. Each kind has `candidates` actions. With `floor` (Cal-QL) the value of an actor's action is replaced by max(Q_j(s, a), R), where R is the
+    The integral is estimated by importance sampling with three kinds of actions: uniform actions, the actor's actions in the state, and its actions in the next
+    state. Each kind has `candidates` actions. With `floor` (Cal-QL) the value of an actor's action is replaced by max(Q_j(s, a), R), where R is the
     reward-to-go of the recorded row. So values are not lowered below the return of the recorded behaviour. If R is larger than Q_j, the action gives no
     gradient. Uniform actions have no floor. References: Kumar et al., Conservative Q-Learning, arXiv:2006.04779, eq. 4 and appendix F; Nakamoto et al., Cal-QL,
     arXiv:2303.05479, section 5.

@@ -36,7 +36,7 @@ def likened(likeness: Likeness, error: Tensor, time: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Weighted:
-    """-t^power * error. With power 0 all times have equal weight. With power 1 or 2, noisy times (large t) have more weight."""
+    """-t^power * error. With power 0, all times have equal weight. With power 1 or 2, noisy times (large t) have more weight."""
 
     power: float = 0.0
 

@@ -125,6 +125,6 @@ class LogOdds:
 
 
 def log_odds(logprobs: Tensor) -> Tensor:
-    """Returns log p - log(1 - p) from `logprobs` = log p <= 0. log p is clamped to at most -1e-7, because p = 1 has no finite odds."""
+    """Returns log p - log(1 - p) from `logprobs` = log p <= 0. The value log p is clamped to at most -1e-7, because p = 1 has no finite odds."""
     held = logprobs.clamp(max=-1e-7)
     return held - torch.log(-torch.expm1(held))  # expm1 keeps the digits of 1 - p near p = 1

@@ -124,7 +124,7 @@ class CappedWeight:
 
 @dataclass(frozen=True)
 class Shaped:
-    """-f(r) A with f(r) = r / (r + gamma). Its slope gamma / (r + gamma)^2 is steepest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 6-7."""
+    """-f(r) A with f(r) = r / (r + gamma). The slope of f, gamma / (r + gamma)^2, is largest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 6-7."""
 
     gamma: float = 0.1
     separable: ClassVar[bool] = True
@@ -141,7 +141,7 @@ class Shaped:
 
 @dataclass(frozen=True)
 class WeightedLikelihood:
-    """-A log pi per action, with the ratio `Probability`, whose log is log pi."""
+    """The loss of an action is -A log pi. Use the ratio `Probability`, whose logarithm is log pi."""
 
     separable: ClassVar[bool] = True
     ratios: ClassVar[tuple[type, ...]] = (Probability,)

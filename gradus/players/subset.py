@@ -20,7 +20,7 @@ def under(name: str, prefix: str) -> bool:
     """Whether a parameter's name begins with a prefix. Only whole parts of the name are compared.
 
     If a name begins with `trunk.`, `model.` or `gate.`, the prefix may omit this part. Parts are joined by "." or "/". The field `rates` of a recipe uses "/",
-    because a dot in the name of a field begins a path.
+    because a dot separates the names of fields in a recipe's paths.
 
     >>> under("model.layers.1.mlp.up_proj.weight", "layers.1"), under("model.layers.10.mlp.up_proj.weight", "layers.1")
     (True, False)
@@ -29,7 +29,7 @@ def under(name: str, prefix: str) -> bool:
 
 
 def _depth(name: str, prefix: str) -> int:
-    """Returns the number of parts of a name up to the end of the prefix; 0 for an empty prefix, -1 if the name does not begin with the prefix."""
+    """Returns the number of parts of a name up to the end of the prefix (0 for an empty prefix). Returns -1 if the name does not begin with the prefix."""
     parts = name.split(".")
     starts = [0, *(i + 1 for i in range(len(parts)) if all(p in _LEADING for p in parts[: i + 1]))]
     due = prefix.replace("/", ".").split(".")

@@ -6,7 +6,7 @@ The result is bitwise the same for every T only if T does not change the order o
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
   cut into pieces of PIECE places, which are added in order. Each piece is within one inner block of the library. In measurements, one product over all places
-  gave other bits, because above a few hundred places the library chooses its inner blocks by T. Products in pieces are 2 to 2.5 times as fast as
+  gave other bits, because above a few hundred places T determines the library's inner blocks. Products in pieces are 2 to 2.5 times as fast as
   scaled_dot_product_attention with one query.
 
 - types narrower than float32: scaled_dot_product_attention is used, which processes the places in fixed blocks from the first place on. In measurements this
@@ -168,7 +168,7 @@ def stable_step(
 ) -> int | None:
     """Returns the smallest step size (in places) with bitwise equal results; None if there is no such step size.
 
-    With this step size, a row gets the same bits for any number of places, and for any number of rows (at least `least`) that are read together.
+    With this step size, a row gets the same bits for any number of places. The number of rows that are read together (at least `least`) has no effect, either.
     """
     rows, capacity = 2 * least, 2 * PIECE + 2 * STEPS[-1]
     like = torch.empty(0, dtype=dtype, device=device)

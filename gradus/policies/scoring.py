@@ -29,7 +29,7 @@ class Scored:
 
 
 def score(network: Decoder | Fused | Stepwise, tokens: np.ndarray, likely: int = 0) -> Scored:
-    """Computes the log-probabilities of int32 tokens [n]. Also finds, for every place, as many of the most likely tokens as `likely` says.
+    """Computes the log-probabilities of int32 tokens [n]. Also finds the most likely tokens of every place; `likely` is their number.
 
     The result of a sequence does not depend in any bit on the other sequences that are scored. A `Fused` network must be prepared for sequences of at least n
     tokens.

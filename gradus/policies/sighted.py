@@ -43,7 +43,7 @@ class SightedConfig:
 
 
 class Encoded:
-    """The pictures that were encoded last, by digest, up to `KEPT` bytes, for one state of the weights.
+    """Stores encoded pictures by digest, for one state of the weights. Only the newest pictures are kept, up to `KEPT` bytes.
 
     A copy of a network starts with no encoded pictures.
     """

@@ -1,7 +1,7 @@
 """Reads config.json of the vision-language families that the built-in decoder implements: LLaVA, SmolVLM and Idefics3.
 
-Every field is in one of three groups: it is read, it has a value that means "not in use", or it does not affect the computation. If there is any other field or
-value, the model runs through `transformers`, and the message names the field.
+A field is accepted in three cases. It is read, or it has a value that means "not in use", or it does not affect the computation. With any other field or value,
+the model runs through `transformers`, and the message names the field.
 """
 
 from __future__ import annotations

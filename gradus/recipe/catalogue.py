@@ -1,4 +1,4 @@
-"""The catalogue: the published systems that this library implements or will implement, one per line. No recipe is imported to read it.
+"""The catalogue: the published systems that this library implements or will implement, one per line. Reading the catalogue imports no recipe.
 
 A system runs if a recipe has its key; if not, `waits` names the part that is missing. Every recipe outside the family `bases` is a system of the
 catalogue, or a variant of a system.

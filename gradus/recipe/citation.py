@@ -23,7 +23,7 @@ def gradus_text() -> str:
 
 
 def paper_bibtex(key: str, paper: Reference) -> str:
-    """A BibTeX entry with all authors. Without a list of all authors, it has the docstring's authors, and "et al." becomes `and others`."""
+    """A BibTeX entry with all authors. Without a list of all authors, the entry has the docstring's authors, and "et al." becomes `and others`."""
     names = authors_of(paper) or _named(paper.authors)
     name = re.sub(r"[^a-z]", "", _bare(names[0].partition(",")[0]).lower())
     fields = {"title": f"{{{latex(re.sub(r'[{}]', '', paper.title))}}}", "author": " and ".join(map(latex, names)), "year": str(paper.year)}

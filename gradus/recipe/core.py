@@ -184,7 +184,7 @@ def first_of(node: Any, path: str) -> tuple[str, str]:
 
 
 def parent_of(root: Any, path: str) -> tuple[str, str]:
-    """Splits the path of a field into the path of the part that has this field and the name of the field."""
+    """Splits the path of a field into two: the path of the part that has this field, and the name of the field."""
     where: list[str] = []
     while True:
         name, rest = first_of(root, path)

@@ -11,7 +11,7 @@
     Reference: authors, title, arXiv number, and the places in the paper.
     Departures: the differences from the paper and from its authors' code; or "None."
 
-The four sections have this order and end the docstring. `docs` makes a page for each recipe from them, and `gradus show` prints them.
+The four sections have this order and end the docstring. `docs` makes a page for each recipe from these sections, and `gradus show` prints the sections.
 """
 
 from __future__ import annotations

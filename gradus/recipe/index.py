@@ -1,4 +1,4 @@
-"""The index of recipes and tasks. With it, `gradus papers` and `gradus tasks` need not import recipes and tasks. `make index` rewrites it.
+"""The index of recipes and tasks. With the index, `gradus papers` and `gradus tasks` need not import recipes and tasks. `make index` rewrites it.
 
 Every family of recipes and every group of tasks has its own file, with one row per line, so that two branches can add rows without a conflict.
 """

@@ -65,7 +65,7 @@ ELSEWHERE = {
 def override_all(recipe: Recipe, given: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Recipe:
     """Sets the field at each path of the recipe from its text, in order.
 
-    If a value causes an error, the function tries it again after the other values, because some fields fit only together.
+    If a value causes an error, the function tries this value again after the other values, because some fields fit only together.
     Raises UserError if a field is given twice. `more`: names of other options, which the error can suggest for a misspelt path.
     """
     waiting = list(given)
@@ -277,7 +277,7 @@ def part_modules() -> dict[str, str]:
 
 
 def parts_like(*examples: Any) -> list[str]:
-    """The names of all parts that have a method in common with one of the examples (parts or protocols), and so may replace it."""
+    """The names of all parts that have a method in common with one of the examples (parts or protocols), and so may replace this example."""
     classes = [e if isinstance(e, type) else type(e) for e in examples]
     named = {name for c in classes for name, _ in inspect.getmembers(c, inspect.isfunction) if not name.startswith("_")}
     wanted = named - {"start", "learn"}  # methods of every stateful part

@@ -1,4 +1,4 @@
-"""The registry of recipes and tasks. It finds their names in the folders, and imports an object only when it is used.
+"""The registry of recipes and tasks. The registry finds the names in the folders, and imports an object only when it is used.
 
 A recipe is the object `key` of `papers/<family>/<key>.py`. The function `name` of `tasks/<group>/<name>.py` makes a task. Other packages can add
 recipes and tasks through the entry points `gradus.recipes` and `gradus.tasks`.
@@ -88,7 +88,7 @@ def recipe(name: str) -> Any:
 
 
 def no_recipe(name: str) -> UserError:
-    """The error if no recipe has this name. The name is unknown, or it is a system of the catalogue without a recipe."""
+    """The error if no recipe has this name. The name is unknown, or names a system of the catalogue without a recipe."""
     from gradus.recipe.catalogue import systems
 
     if name not in systems():

@@ -1,7 +1,7 @@
 """Checks the changes and events of a schedule: before the run if the schedule's parts declare them, else at the step.
 
-A schedule can make three declarations. `sets(recipe)`: pairs (path, value) with the extreme values to which it may set fields. `causes`: the events
-that it may cause. `watches`: the metrics of evaluations that it reads.
+A schedule can make three declarations. `sets(recipe)`: pairs (path, value) with the extreme values to which the schedule may set fields. `causes`: the events
+that the schedule may cause. `watches`: the metrics of evaluations that the schedule reads.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _load(path: Any) -> Any:
 def _own(found: Any, path: Any, kind: str) -> Any:
     """Returns `found`.
 
-    Raises UserError unless it is a part (dataclass) or function that the module of `path` itself defines. So a stored recipe cannot call an object
+    Raises UserError unless `found` is a part (dataclass) or function that the module of `path` itself defines. So a stored recipe cannot call an object
     that this module imports.
     """
     fits = is_dataclass(found) and isinstance(found, type) if kind == "part" else callable(found)

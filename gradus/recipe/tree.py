@@ -25,7 +25,7 @@ class Node:
 def node(name: str, value: Any, *, short: bool = False) -> Node:
     """Makes the tree of a value. The text of a part is the name of its class. The text of a recipe within another recipe is its key.
 
-    Args: short: leave out the fields of parts that have their default value and are not numbers.
+    Args: short: leave out a field of a part if the field has its default value and is not a number.
     """
     if isinstance(value, Recipe) and name:  # the recipe of a stage
         return Node(name, value.key)

@@ -44,7 +44,7 @@ def elements(text: str, letters: int) -> list[str] | None:
 
 @dataclass(frozen=True)
 class ByAnswer(Combines):
-    """Gives the verdict of the task, but partial credit for sets, and 1 for a number within `tolerance`.
+    """Gives the verdict of the task, with two exceptions: a set gets partial credit, and a number within `tolerance` of the answer gets 1.
 
     A problem asks for a set if its `category` is a key of `sets`. Components: verified, the task's verdict; by_answer, the reward.
 

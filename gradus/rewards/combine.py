@@ -72,7 +72,7 @@ class Sum(Combines):
 
 @dataclass(frozen=True)
 class Product(Combines):
-    """A reward: the product of the values of the parts that apply. A part with the values 0 and 1 is a gate."""
+    """A reward: the product of the values of the parts that apply. A part whose values are 0 and 1 acts as a gate."""
 
     parts: Frozen[Reward]
 

@@ -16,7 +16,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class EnvironmentReturn:
-    """A reward: the sum of the episode's step rewards, minus `invalid_penalty` for every illegal action (as its own component `invalid`).
+    """A reward: the sum of the episode's step rewards, minus `invalid_penalty` for every illegal action. The penalties form the component `invalid`.
 
     The penalty is at the last token of the illegal action, and each step reward is at the last token of its action. The rewards that an environment gives to
     single seats (`Turn.rewards`) form the component `role`, and are part of the sum. The reward does not apply to a trajectory without an environment. If the

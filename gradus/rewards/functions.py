@@ -35,7 +35,7 @@ _HOMES: list[str] = []  # one entry per running call in this process; each is th
 
 @dataclass(frozen=True)
 class Function(Combines):
-    """A reward that calls a user's function with TRL's signature in worker processes.
+    """A reward function of the user, with the arguments of a reward function of TRL. Worker processes call the function.
 
     A call fails if the function raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If a failed call had several
     answers, each answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an

@@ -34,7 +34,7 @@ def tail_gains(hits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RankRewards(Combines):
-    """The task's verdict on the list. The rewards of the ranks are the components rank_1, ..., rank_N.
+    """The task's verdict on a ranked list. The rewards of the ranks are the components rank_1, ..., rank_N.
 
     With `form` "hits", the reward of a rank is 1 for a hit and 0 for any other item. With "tail", the reward of a rank is the discounted gain of the rank and
     of all later ranks. The function `hits` of the task's verifier finds the hits. If a task lacks this function, its answers get only the verdict. Reference:
@@ -65,7 +65,7 @@ class RankRewards(Combines):
         return Judgement(verdict.reward, Frozen({**(verdict.components or {Verified.name: verdict.reward}), **ranks}))
 
     def rewards(self, hits: np.ndarray) -> np.ndarray:
-        """Returns the reward of every rank. hits [N] -> [N]."""
+        """Returns the reward of every rank [N]. `hits` is [N]."""
         return hits if self.form == "hits" else tail_gains(hits)
 
 

@@ -25,7 +25,7 @@ class Reviser(Protocol):
 
 @dataclass(frozen=True)
 class Rubric(Combines):
-    """A reward: the sum of the points that `judge` gives by the criteria.
+    """A reward: the sum of the points that `judge` gives for the criteria.
 
     With a reviser, the criteria change after every `every`-th batch.
 

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class Tags(Combines):
-    """Gives 1 to a completion that consists of the parts `<NAME>...</NAME>` in the given order, with only blanks outside the parts; else 0.
+    """Gives 1 to a completion that consists of the parts `<NAME>...</NAME>` in the given order, with only blanks outside the parts, and 0 to any other.
 
     Each tag occurs once, and no part is empty. The reward judges only the form, so it is added to a reward for the answer: `Verified() + Tags()`. `answer`
     names the kind of text that must follow the last part. Without `required`, a completion that has none of the tags gets 1 if its whole text is of the kind
@@ -84,8 +84,8 @@ def after_tags(text: str, order: Sequence[str]) -> str | None:
 def answered(text: str, answer: Answer) -> bool:
     """Whether a text is an answer of the kind `answer`.
 
-    The kinds are: "none", only blanks; "any", a text that is not blank; "boxed", a \\boxed{...} with content; "boxed or code", the same or a closed block of
-    code.
+    There are four kinds. "none" is only blanks, and "any" is a text that is not blank. "boxed" is a \\boxed{...} with content. "boxed or code" is such a box or
+    a closed block of code.
     """
     if answer in ("none", "any"):
         return bool(text.strip()) == (answer == "any")

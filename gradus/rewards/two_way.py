@@ -51,7 +51,7 @@ def judged(problem: Problem, completion: str) -> Outcome:
 
 @dataclass(frozen=True)
 class TwoWay(Combines):
-    """1.0 if the final answer contains a stored answer or is contained in it, as whole words; else 0.0. Needs problems with answers.
+    """1.0 if the final answer contains a stored answer as whole words, or a stored answer contains the final answer; else 0.0. Needs problems with answers.
 
     Reference: Wang et al., LoongRL, arXiv:2510.19363 (two-way substring match).
     """

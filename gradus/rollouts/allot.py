@@ -91,7 +91,7 @@ def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: f
 
 @dataclass(frozen=True)
 class HalfWidth:
-    """Gives blocks of answers to the problems whose mean reward is the least certain, until the step has as many answers as the requests ask for.
+    """Gives blocks of answers to the problems whose mean reward is the least certain. Ends when the step has as many answers as the requests ask for.
 
     A round gives as many blocks as there are problems. The blocks are given one after the other. Each block goes to the problem with the highest `priority`.
     `count` grows with every block. The deviation of the rewards is computed from the answers so far (unbiased; 0 for fewer than two answers). Failed answers
@@ -125,7 +125,7 @@ class HalfWidth:
 
 @dataclass(frozen=True)
 class Allot:
-    """Samples `first` answers to each problem, and then in each round as many further answers as `rule` asks for, until `rule` asks for none.
+    """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends if `rule` asks for no more.
 
     All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but they are
     not trained on. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest

@@ -22,7 +22,7 @@ CHANCES = "chance"  # float64 [A, 2, 1 + hypotheses]: before and after the step 
 
 @dataclass(frozen=True)
 class AnswerChances:
-    """Adds the streams `span` and `chance` to the answers of `rollout`.
+    """Adds two streams to the answers: `span` (the step of each action), and `chance` (the chances of candidate answers before and after this step).
 
     To measure the chance of a candidate before a step, the player scores the text before the step, then `lead`, then the candidate. The chance is the geometric
     mean of the probabilities of the candidate's tokens and of the end token. After the last step the answer is known: the chance of the given answer is 1, and all

@@ -15,7 +15,7 @@ from gradus.types.returned import check_groups
 
 @dataclass(frozen=True)
 class Auto:
-    """Plays `Episodes(max_turns, history, timeout)` if the task has an environment, else `SingleTurn`."""
+    """Runs `Episodes(max_turns, history, timeout)` if the task has an environment, and `SingleTurn` otherwise."""
 
     max_turns: int = 20
     history: int | None = None
@@ -40,7 +40,7 @@ def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -
     if len(groups) != len(requests):
         name = type(outer).__name__
         raise UserError(
-            f"{name} adds an answer to every group, but its inner rollout gave {len(groups)} groups for {len(requests)} requests; make {name} "
-            f"the inner rollout: --rollout DynamicSampling --rollout.rollout {name}"
+            f"{name} needs one group per request, but its inner rollout gave {len(groups)} groups for {len(requests)} requests; set "
+            f"--rollout.rollout Auto, or make {name} the inner rollout: --rollout DynamicSampling --rollout.rollout {name}"
         )
     return list(groups)

@@ -54,8 +54,8 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Branches:
-    """Plays M = `request.count` episodes of each problem. Some episodes start from the problem; the other episodes are copies that are made if the
-    entropy rises.
+    """Plays M = `request.count` episodes of each problem. Some episodes start from the problem. The other episodes are copies of unfinished episodes: an
+    episode is copied if the entropy rises.
 
     A segment is one answer of the player. The entropy H of a segment is the entropy of its first `tokens` tokens, divided by log(size of the
     vocabulary). After each answer of the environment, the episode samples a segment. The episode then becomes `copies` episodes with the probability

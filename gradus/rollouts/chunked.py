@@ -16,7 +16,7 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Chunked:
-    """Samples each answer as a trace of up to `limit` chunks.
+    """Samples each answer in up to `limit` chunks.
 
     Chunk 1 answers the prompt q with up to `size` tokens. Every later chunk continues from q and `carry` tokens of the trace, with up to size - carry
     new tokens. The carried tokens are the first `head` tokens of the trace and its last carry - head tokens. The carried tokens are never

@@ -40,7 +40,7 @@ class Demonstrations:
 
 @dataclass(frozen=True)
 class DemonstratedPairs:
-    """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples.
+    """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples the answers.
 
     The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, in the component "preferred".
     """

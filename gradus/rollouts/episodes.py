@@ -53,10 +53,10 @@ class Played:
 
 @dataclass(frozen=True)
 class Episodes:
-    """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so the world can sample in batches.
+    """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so their actions are sampled in batches.
 
-    Every action token has the streams `turn` (int32, index of its turn), `state` (int64, a hash of the state in which the token was chosen) and
-    `valid` (bool, whether its action was legal). The reward of a turn is at its last action token, in the component "environment".
+    Every action token has three streams: `turn` (int32) is the index of its turn, and `valid` (bool) tells whether its action was legal. `state` (int64) is a
+    hash of the state in which the token was chosen. The reward of a turn is at its last action token, in the component "environment".
     """
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
@@ -245,8 +245,8 @@ async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:
 def trajectory(seat: Seat, played: Played) -> Trajectory:
     """Returns the trajectory of an episode.
 
-    The mapping `links` of the trajectory has the name of the `episode`, the number of `turns`, the number of `invalid` actions, and `return`, the sum of the step
-    rewards. If the episode has errands, `links` also has the number of `errands`.
+    The mapping `links` of the trajectory has `episode` (its name), `turns` and `invalid` (numbers of turns and of illegal actions), and `return` (the sum of
+    the step rewards). If the episode has errands, `links` also has the number of `errands`.
     """
     name = trajectory_name(seat.world.step, seat.request, seat.index)
     answers = played.turns[1:]

@@ -44,7 +44,7 @@ class Extractor(Protocol):
 
 @dataclass(frozen=True)
 class Recalling:
-    """Runs `rollout` with the library in front of every prompt, in training and in evaluation. An empty library adds nothing.
+    """Runs `rollout` with the text of the experience library in front of every prompt, in training and in evaluation. An empty library adds nothing.
 
     After every batch the extractor gets the groups that have winners and losers. If there is no such group, the extractor is not called.
     """

@@ -33,7 +33,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class InFlight:
-    """In each step, every answer grows by at most 1 / `parts` of its token limit. Finished groups are returned; the other groups stay in flight.
+    """In each step, every answer grows by at most 1 / `parts` of its token limit. Finished groups are returned. The other groups continue in the next step.
 
     The next step continues these groups after their last tokens, with the weights of that step. So the tokens of an answer may come from several versions
     of the policy. Each token has its own version and log-probability, and no token is older than `parts` - 1 steps. Every group is returned within
@@ -135,7 +135,7 @@ def grouped(flight: Flight, world: World) -> Group:
 
 
 def kept_flight(flight: Flight, held: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Returns a flight as plain state. Puts the arrays of its media into `held`, by digest."""
+    """Returns a flight as plain state. Puts the arrays of the flight's media into `held`, by digest."""
     answers = [kept_answer(a) for a in flight.answers]
     return {"request": kept_request(flight.request, held), "since": flight.since, **kept_prompt(flight.prompt, held), "answers": answers}
 

@@ -36,7 +36,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Makes one lane per sample of a request, and plays `length` turns in each lane per step. A lane plays one episode after the other.
+    """Makes one lane per sample of a request, and plays `length` turns in each lane per step. A lane plays one episode after another.
 
     A trajectory is a piece of one episode. A piece ends with ENVIRONMENT (the episode is over), TRUNCATED (the environment cut the episode off), LENGTH
     (the step is over) or FAILED (the environment failed). After LENGTH the episode continues in the next step. The context of a piece shows the

@@ -18,7 +18,7 @@ STREAM = "mismatched"
 
 @dataclass(frozen=True)
 class MismatchedPrompts:
-    """Adds the stream "mismatched" to trajectories: log pi - log pi_reference of their actions under the next group's prompt.
+    """Adds the stream "mismatched" to each trajectory: log pi - log pi_reference of its actions under the prompt of the next group.
 
     The sum over an answer is one sample of the log-ratio under a prompt of another problem. The mean over a batch estimates the
     overall shift of the policy. The last group takes the prompt of the first group. If a prompt is too long for the model's context, its beginning is

@@ -18,7 +18,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Recorded:
-    """Gives the task's recorded transitions once, in its first step, and nothing in later steps. Nothing is sampled.
+    """Gives the task's recorded transitions in the first step of the run, and nothing in later steps. Nothing is sampled.
 
     The transitions are one trajectory with the source "replay" in an auxiliary group, so the metrics of reward and accuracy leave out these transitions.
     """

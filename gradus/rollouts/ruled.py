@@ -34,7 +34,7 @@ def ruled(world: World, rule: TokenRule) -> World:
 
 @dataclass(frozen=True)
 class Ruled:
-    """Runs `rollout`, but the rule draws every sample of its first player. The rule also draws at test time, unless `only_training` is True."""
+    """Runs `rollout`, but `rule` draws every sample of the first player of the rule. The rule also draws in evaluation, unless `only_training` is True."""
 
     rule: TokenRule
     rollout: Rollout = Auto()

@@ -41,7 +41,7 @@ def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Shows solved examples for a share of the further answers to a problem whose first answers were all wrong.
+    """If all first answers to a problem were wrong, shows solved examples in the prompt of a share of the further answers.
 
     A request with `sample` above 0 asks for further answers. The examples are the nearest solved problems, each with the newest right answer of the policy. The
     examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the examples fill more than half of the model's
@@ -52,8 +52,8 @@ class Seeded:
 
     rollout: Rollout = Auto()
     examples: int = 2
-    share: float = 0.5  # of the further answers, rounded down
-    most: int = 1000  # solved problems that are remembered; the oldest are removed first
+    share: float = 0.5  # share of the further answers that see examples; their number is rounded down
+    most: int = 1000  # largest number of remembered solved problems; the oldest are removed first
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ SHARE_A_HASH = 64  # largest number of values of a set that may have the same ha
 class Raised:
     """The result of an expression without a usable value.
 
-    The expression raised an exception, was never evaluated, or its value is not plain data.
+    The expression raised an exception, or was never evaluated, or gave a value that is not plain data.
     """
 
     what: str

@@ -26,7 +26,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """Uses the values of one phase after another. The last phase lasts to the end of the run, unless `repeat` is set: then the first phase follows again."""
+    """Uses the values of one phase after another. The last phase lasts to the end of the run. If `repeat` is set, the first phase follows the last phase again."""
 
     phases: tuple[Phase, ...]
     repeat: bool = False  # whether the phases start again after the last one

@@ -35,7 +35,7 @@ def annealed(progress: float, factor: float) -> float:
 
 @dataclass(frozen=True)
 class SteadyEntropy:
-    """Steers the temperature so that the entropy of the policy stays at its value in the first step. At the end of the run the target falls a little.
+    """Steers the temperature so that the entropy of the policy stays at its value in the first step. At the end of the run, this target falls a little.
 
     A step without an update changes nothing.
 

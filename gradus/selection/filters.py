@@ -67,7 +67,7 @@ class Mixed:
 
 @dataclass(frozen=True)
 class BestAndWorst:
-    """Keeps the best and the worst trajectory of each group, in that order. If trajectories have equal rewards, the earliest is taken.
+    """Keeps the best and the worst trajectory of each group, in that order. If trajectories have equal rewards, the earliest trajectory is taken.
 
     Drops groups with equal rewards.
     """
@@ -86,7 +86,7 @@ class BestAndWorst:
 
 @dataclass(frozen=True)
 class Best:
-    """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier one is taken."""
+    """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier trajectory is taken."""
 
     count: int = 1
     above: float | None = None  # None: no lower bound on the reward
@@ -189,7 +189,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class BalancedGroups:
-    """Drops answers below the group's mean reward, at random, until there are not more of them than of the other answers. Keeps all groups."""
+    """If most answers of a group are below the group's mean reward, drops such answers at random until they are half of the group. Keeps all groups."""
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         return [self._balanced(group, key.fold("balance", group.key)) for group in groups], []

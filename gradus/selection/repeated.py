@@ -11,7 +11,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Repeated:
-    """Trains on all trajectories in `count` rounds per step.
+    """Trains on all trajectories `count` times per step.
 
     Every round computes signals, credit and targets again. Moving averages are updated after every round. So targets from the player's own values are computed
     `count` times per step. Epochs (`Minibatches.epochs`), in contrast, fit the same targets several times. If a player should not be updated in every round,

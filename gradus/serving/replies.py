@@ -151,7 +151,7 @@ def _top(entry: Entry) -> dict[str, float | None] | None:
 
 
 def _echo(names: Names, prompt: np.ndarray, scored: Scored | None) -> tuple[str, list[Entry]]:
-    """Returns a prompt's text, and the entries of its tokens if it was scored."""
+    """Returns a prompt's text, and the entries of its tokens if the prompt was scored."""
     decoded, entries, text = Decoded(names.decode), [], ""
     if scored is None:
         return decoded.add(prompt.tolist()) + decoded.end(), []

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. With a system, the rollout may have begun earlier."""
+    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. If the recipe has a system, the rollout may have begun earlier."""
     if recipe.system is not None:
         if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
             check(run, recipe.system)
@@ -36,7 +36,7 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
 
 
 async def beside(run: Run, work: Callable[[], T]) -> T:
-    """Does work that changes weights. With a system, the rollouts of later steps go on at the same time."""
+    """Does work that changes weights. If the recipe has a system, the rollouts of later steps continue at the same time."""
     if run.pipeline is None:
         return work()
     return await asyncio.get_running_loop().run_in_executor(run.pipeline.threads["update"], work)

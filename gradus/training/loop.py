@@ -50,7 +50,7 @@ async def train(run: Run) -> None:
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
-    """Returns all groups of the step, including failed and dropped trajectories. Trajectories in `credited` have their advantages."""
+    """Returns all groups of the step, including failed and dropped trajectories. In the result, the trajectories of `credited` have their advantages."""
     known = {t.id: t for g in credited for t in g.trajectories}
     return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
 

@@ -22,7 +22,7 @@ PLACE = "system"
 
 
 def thread(use: str) -> ThreadPoolExecutor:
-    """Returns one thread for `use`. PyTorch uses the same number of threads in it as in the calling thread, so the results are the same bytes."""
+    """Returns one thread for `use`. In the new thread, PyTorch uses the same number of threads as in the calling thread, so the results have the same bytes."""
     return ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
 
 
@@ -58,9 +58,9 @@ def put(player: Learner, weights: Mapping[str, Tensor], updates: int) -> None:
 
 
 def checked(request: Request) -> Request:
-    """Returns the request. Raises UserError if it continues a context, because such a request cannot be stored."""
+    """Returns the request. Raises UserError if the request continues a context, because such a request cannot be stored."""
     if request.prompt is not None or request.at is not None:
         raise UserError(
-            f"the curriculum gives problem {request.problem.id} with its own prompt, but a system stores problems alone; leave out --system"
+            f"the curriculum requests problem {request.problem.id} with another prompt or context, but a system stores only the problem; leave out --system"
         )
     return request

@@ -241,12 +241,12 @@ class RunWorld:
                 task.add_done_callback(self._drawing.discard)
 
     async def _give_later(self, player: str, asked: _Asked, act: Callable[[], list[Context]], thread: Executor) -> None:
-        """Draws the samples in the thread, and gives them to those that wait for them."""
+        """Draws the samples in the thread, and gives each sample to the code that waits for it."""
         done = await asyncio.wait([asyncio.get_running_loop().run_in_executor(thread, act)])
         self._give(player, asked, next(iter(done[0])).result)
 
     def _give(self, player: str, asked: _Asked, act: Callable[[], list[Context]]) -> None:
-        """Gives the samples that `act` returns, or its error, to those that wait for them."""
+        """Gives each sample that `act` returns, or the error that it raises, to the code that waits for the sample."""
         try:
             answered = list(zip(asked, act(), strict=True))
         except Exception as error:
@@ -260,7 +260,7 @@ class RunWorld:
                 future.set_result(context)
 
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
-        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. Their size becomes a fact of the step."""
+        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. The size of these batches becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
 
         learner, call = self.players[player], self.call(f"act/{player}")

@@ -16,7 +16,7 @@ from gradus.updates.minibatches import Minibatches
 
 @dataclass(frozen=True)
 class Delayed:
-    """Updates `players` only with every `every`-th update of the player `after`. All other players are updated every time.
+    """Updates `players` once for every `every` updates of the player `after`. All other players are updated every time.
 
     Reference: Fujimoto et al., TD3, arXiv:1802.09477, section 5.2. If `after` learns before `players` (see `Player.first`), the update of `after` in the same round
     counts.

@@ -143,9 +143,9 @@ def of_update(
 ) -> Diagnosis:
     """Finds why the loss or the gradient of a mini-batch is not finite. Repeats the mini-batch's passes with the current weights.
 
-    The order of the checks is: the inputs, the rows of the forward pass, the derivative of the loss with respect to the rows, the loss of every term, the
-    gradient of the parameters. If the gradient is not finite, the function shortens the context to find the first action that causes it. If every
-    repeated pass is finite, the diagnosis names `spoilt`: the losses, or the gradients of parameters, that were not finite in the first pass.
+    The checks follow the computation: first the inputs, the rows of the forward pass, and the derivative of the loss with respect to the rows. Then come the
+    loss of every term and the gradient of the parameters. If the gradient is not finite, the function shortens the context to find the first action that causes
+    it. If every repeated pass is finite, the diagnosis names `spoilt`: the losses, or the gradients of parameters, that were not finite in the first pass.
     """
     wants = wants_of(terms)
     rows = _forward(policy, batch, wants, micro_tokens, key)

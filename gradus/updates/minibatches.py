@@ -32,7 +32,7 @@ from gradus.updates.forward_backward import carry, passes
 
 @dataclass(frozen=True)
 class Minibatches:
-    """Updates a player with `count` mini-batches per epoch, for `epochs` epochs. The key draws the order of the mini-batches.
+    """Updates a player with `count` mini-batches per epoch, for `epochs` epochs. The random key determines the order of the mini-batches.
 
     A mini-batch contains whole trajectories, or whole groups if a term compares the trajectories of a group.
     """

@@ -139,7 +139,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class TrustRegion:
-    """Takes one natural-gradient step per batch. The step is shortened until it is accepted.
+    """Takes one natural-gradient step per batch. The step is shortened until the objective improves and the mean KL is small enough.
 
     The step is s sqrt(2 max_kl / s'(F + damping I) s) with s = (F + damping I)^-1 g. The vector g is the negative gradient of the loss, and F is the Fisher
     matrix. A step is accepted if the objective improves and the mean KL per action is at most `max_kl`. If no length is accepted, the player does not

@@ -1,9 +1,9 @@
 """The process from which workers are forked: `python -m gradus.workers.fork_server DESCRIPTOR`.
 
 This process has already imported the modules that a worker needs, so a new worker starts within milliseconds. It runs no user code. It reads messages from a
-socket. A message is a line with a JSON object: {"start": number, ...} with the three pipes of a worker, or {"kill": number}. For each worker that ends, it
-reports the exit code. When a worker ends, the processes that the worker started and left are killed, including detached processes. When the socket closes, all
-processes are killed.
+socket. A message is a line with a JSON object: {"start": number, ...} with the three pipes of a worker, or {"kill": number}. For each worker that ends, this
+process reports the exit code. When a worker ends, the processes that the worker started and left are killed, including detached processes. When the socket
+closes, all processes are killed.
 """
 
 from __future__ import annotations

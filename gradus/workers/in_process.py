@@ -14,7 +14,7 @@ from gradus.workers.call_queue import CallQueue, Limits, Question, overtime
 
 
 def within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
-    """Returns the result of `call`, or a failure if it takes longer than `seconds`. Raises the exceptions of `call`."""
+    """Returns the result of `call`, or a failure if the call takes longer than `seconds`. Raises the exceptions of `call`."""
     try:
         with interrupted(seconds):
             return call()

@@ -144,7 +144,7 @@ class Pool:
     def _orphaned(self) -> None:
         """Handles the end of the fork server.
 
-        If only one call was running, it is the cause. If several calls were running, they are repeated one by one to find the cause.
+        If only one call was running, this call is the cause. If several calls were running, they are repeated one by one to find the cause.
         """
         for worker in list(self._workers.values()):
             with suppress(ConnectionError):  # after an invalid answer there is no fork server to kill the worker

@@ -25,7 +25,7 @@ _LONGEST = 1000  # largest number of characters of a reason that are kept
 
 
 def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None, steps: int | None = None) -> dict[str, Any]:
-    """Returns the keywords of one call, without those of the log. `steps`: the number of steps of the whole run.
+    """Returns the keywords of one call, without the keywords of the log. `steps`: the number of steps of the whole run.
 
     If a problem lacks a column, its value is None. `names`: the keywords to give in addition to those that are always given; None: all keywords.
 

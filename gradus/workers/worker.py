@@ -1,8 +1,8 @@
 """A worker process. The worker loads a user's reward function or the verifier of a user's task, and answers one call after another.
 
-For each call it reads one line: a number and a JSON object of keywords. After the call, it writes one line: the same number and a JSON object of the outcomes.
-A line that user code writes to the pipe lacks the number, so it does not count as an answer. The first line of a worker tells whether the code is loaded. The
-worker ends when its input ends. It uses no pickle. `python -m gradus.workers.worker FILE.py:NAME` runs one worker alone.
+For each call, the worker reads one line: a number and a JSON object of keywords. After the call, the worker writes one line: the same number and a JSON object
+of the outcomes. A line that user code writes to the pipe lacks the number, so it does not count as an answer. The first line of a worker tells whether the code is
+loaded. The worker ends when its input ends. The worker uses no pickle. `python -m gradus.workers.worker FILE.py:NAME` runs one worker alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Call = Callable[[dict[str, Any]], Answer]
 
 
 def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> None:
-    """Answers calls of the code until the input ends. `memory`: bytes that the code may take in addition to those for loading it; 0: no limit.
+    """Answers calls of the code until the input ends. `memory`: bytes that the code may take in addition to the bytes for loading the code; 0: no limit.
     """
     requests, answers = _take_pipes()
     path = ""

@@ -48,7 +48,7 @@ def test_the_answers_to_one_prompt_are_seen_alike():
 
 
 def test_a_view_leaves_the_actions():
-    with pytest.raises(UserError, match=r"Wrong\.of changed the actions of a context \(2 actions, 2 after it\)"):
+    with pytest.raises(UserError, match=r"Wrong\.of changed the actions of a context \(2 actions before, 2 actions after\)"):
         seen_through(Wrong(), samples(), Key())
 
 

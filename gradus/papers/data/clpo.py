@@ -8,16 +8,15 @@
 The policy answers each problem q G times; acc(q) is the share of right answers. For each hard or medium q the policy then writes one rewrite q', from
 q and the answer a. A hard problem is restated more simply, with hidden conditions made explicit. A medium problem gets other words or another
 setting. The answer must stay valid and must not be in the text. The policy answers q' G times too, and the verifier compares these answers with a.
-Only groups of originals and rewrites with right and wrong answers are trained on. The factor kappa is 0.5 for answers to hard problems and to their
-rewrites, else 1; beta is 0.001. So answers to hard problems may move further from the start model. The tokens of the rewrites are not trained on.
-Metrics: rewritten (share of the problems with a rewrite that was answered), rewritten/mixed (share of these rewrites with right and wrong answers),
-reward and accuracy of the originals.
+Only groups with right and wrong answers are trained on. The factor kappa is 0.5 for answers to hard problems and to their rewrites, else 1; beta is
+0.001. So answers to hard problems may move further from the start model. The tokens of the rewrites are not trained on. Metrics: rewritten (share of
+the problems with a rewrite that was answered), rewritten/mixed (share of these rewrites with right and wrong answers), reward and accuracy of the
+originals.
 
 If the task can read rewrites (`proposed`), texts that it cannot read are dropped. Else the text is the problem; it is dropped if it is empty, equals
 the original, or contains the answer as a word.
 
-Use if: many problems are never solved or solved half of the time, problems come back, and the model can restate a problem without changing its
-answer.
+Use if: many problems are never solved or solved half of the time, and the model can restate a problem without changing its answer.
 Avoid if: the model is too weak to rewrite (see scaf_grpo with given hints), or there are always enough problems of the right difficulty (see dapo,
 sec).
 Reference: Zhang et al., CLPO: Curriculum Learning meets Policy Optimization for LLM Reasoning, arXiv:2509.25004: bounds 0.3 and 0.7, rewrites of both

@@ -19,13 +19,12 @@ Use if: the same problems come again several times, many are always or never sol
 Avoid if: every problem is new, because a memory of problems then predicts nothing (see sec for kinds of problems, online_difficulty_filtering).
 Reference: Qu, Wang, Mao, Hu, Ommer & Ji, Can Prompt Difficulty be Online Predicted for Accelerating RL Finetuning of Reasoning Models?,
 arXiv:2507.04632. 8 candidates per problem and lambda 0.5 are those of the released scripts for Countdown and Geometry3k; those for MATH have 16 and
-lambda 1. In the released scripts a step has 256 problems (Geometry3k 512) with 8 answers each, in 2 to 4 updates. The loss has a clip of 0.2 and
-0.28, a mean over tokens, and a small entropy bonus. Geometry3k also has a KL of 0.01 or 0.03; the other data sets have none:
-`mopps.but(update__count=4, objective__policy__trust=Clip(0.2, 0.28), objective__policy__average=TokenMean(), objective__kl=None,
-objective__entropy=EntropyBonus(0.001), players__reference=None)`.
-Departures: From a source without end the pool takes 256 problems; this number is ours. The rest is the recipe grpo unchanged, with its KL and one
-update per batch. The rank correlation uses the means of the posteriors; in the released code it uses the draws. Only answers with a reward are
-counted; the code always counts G answers. The optional prior from answers before training is left out.
+lambda 1. In the released scripts a step has 256 problems (Geometry3k 512) with 8 answers each, in 2 to 4 updates. Geometry3k also has a KL of 0.01 or
+0.03. The recipe for the other data sets is `mopps.but(update__count=4, objective__policy__trust=Clip(0.2, 0.28),
+objective__policy__average=TokenMean(), objective__kl=None, objective__entropy=EntropyBonus(0.001), players__reference=None)`.
+Departures: From a source without end the pool takes 256 problems; this number is ours. KL and one update per batch are those of grpo. The rank
+correlation uses the means of the posteriors; in the released code it uses the draws. Only answers with a reward are counted; the code always counts G
+answers. The optional prior from answers before training is left out.
 """
 
 from gradus.curricula.rates import Nearest, Posterior, SuccessRates
