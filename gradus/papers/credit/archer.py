@@ -21,8 +21,8 @@ as here, an episode that reaches the limit of turns counts as ended.
 Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step learn on the turns that the step drew, and the policy
 learns on the same $u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; the released code has it off, too.
 In that code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 of the actor. Each epoch is one update on 256 newly drawn
-turns. The critic is a separate RoBERTa that reads s and a separately, with two hidden layers in its heads. The learning rates are 2e-5 (critic) and
-1e-6 (actor).
+turns. The critic of that code is a separate RoBERTa that reads s and a separately, with two hidden layers in its heads. The learning rates are 2e-5
+(critic) and 1e-6 (actor).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     P = sum_t r_t A_t "over" A_t > 0, r_t < c_high
     Q = sum_t r_t |A_t| "over" A_t < 0, r_t > c_low
 
-The search starts at the bounds 0.6 and 1.2 of the ratio. While the share is below $rho_0$ = 0.4, it raises $c_high$ in steps of 0.05 up to 3, so that
-more unlikely tokens of good answers enter. Then it raises $c_low$ in steps of 0.02 up to 0.9, so that fewer unlikely tokens of bad answers enter. The
-search stops at the first pair of bounds that reaches $rho_0$, or at the last pair. The share is 1 if Q is 0. If A < 0, the loss is constant above ratio
-3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
+The search starts at the bounds 0.6 and 1.2 of the ratio. While the share is below $rho_0$ = 0.4, the search raises $c_high$ in steps of 0.05 up to 3,
+so that more unlikely tokens of good answers enter. Then the search raises $c_low$ in steps of 0.02 up to 0.9, so that fewer unlikely tokens of bad
+answers enter. The search stops at the first pair of bounds that reaches $rho_0$, or at the last pair. The share is 1 if Q is 0. If A < 0, the loss is
+constant above ratio 3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
 
 The paper's reason: a fixed clip removes unlikely tokens of good answers, which raise the entropy, and keeps unlikely tokens of bad answers, which lower
 it. A batch serves 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
@@ -17,8 +17,8 @@ Use if: a batch serves many updates, or samples are stale, and the entropy of th
 Avoid if: each batch serves one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
 change of the whole policy may work better (see m2po).
 Reference: Xi et al., BAPO: Stabilizing Off-Policy Reinforcement Learning for LLMs via Balanced Policy Optimization with Adaptive Clipping,
-arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epochs,
-mini-batches, the mean over tokens, no KL term and the ceiling 3 are as in the released script and code.
+arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epochs, mini-batches, the mean over tokens, no KL term and the ceiling 3
+are as in the released script and code.
 Departures: P and Q count only tokens that have a gradient. The paper and the code also add the clipped tokens, each with the bound in place of its
 ratio (`--objective.policy.trust.counted clipped`). A higher $c_low$ then makes Q larger, so it cannot raise the share. The paper also weights each
 token of P and Q by its probability under the policy that sampled; here all weights are equal. The code raises $c_low$ first

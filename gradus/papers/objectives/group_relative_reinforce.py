@@ -3,8 +3,8 @@
     loss = -1/N sum_t M_t A_t log pi(a_t), quad A_t = r_i - mean(r), quad rho_t = (pi(a_t)) / (pi_old(a_t))
     M_t = 1 "if" A_t >= 0 "and" rho_t <= 1 + epsilon_h, "or" A_t <= 0 "and" rho_t >= 1 - epsilon_l, quad "else" 0
 
-Both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the paper's REC-OneSide-NoIS. Its gradient follows from a regression of
-rewards on log-ratios over any samples, so no importance weight is needed. Metric: masked_share.
+Both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the paper's REC-OneSide-NoIS. The gradient follows from a regression of rewards
+on log-ratios over any samples, so no importance weight is needed. Metric: masked_share.
 
 The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
 gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster. `--objective.policy.ratio SequenceTokenRatio` with

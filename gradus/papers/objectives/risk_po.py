@@ -6,18 +6,18 @@
     q_c := q_c + eta (c - mean(1[s < q_c]))
     loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.2, 1 + 0.2) A_i), quad s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|)
 
-B is a bundle of five questions of the batch. Paper g, as in an exam, has the g-th answer to each question of the bundle. Its score $s_g$ is the sum of
-the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8. The tail part u,
-with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers that are already solved have advantage 0. All answers of a
-paper get its advantage $A_g$. The deviation is that of the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$ tokens, and N counts the
-answers.
+B is a bundle of five questions of the batch. Paper g, as in an exam, has the g-th answer to each question of the bundle. The score $s_g$ of the paper
+is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8.
+The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers that are already solved have advantage 0.
+All answers of a paper get its advantage $A_g$. The deviation is that of the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$ tokens,
+and N counts the answers.
 
 The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch both move by the fourth line, with eta = 0.1, for c = a and c = b. The
 advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between two of them.
 
 Use if: rewards have two values, the entropy of the policy falls early, and hard questions should count more than solved ones.
-Avoid if: batches are small, because four fifths of the score of a paper come from other questions than that of an answer, or rewards are graded within
-a question (see dr_grpo). To compare the answers to a single question, see grpo.
+Avoid if: rewards are graded within a question (see dr_grpo), or batches are small. In small batches the score of a paper is noisy, because four fifths
+of this score come from other questions than that of an answer. To compare the answers to a single question, see grpo.
 Reference: Ren et al., RiskPO: Risk-based Policy Optimization via Verifiable Reward for LLM Post-Training, arXiv:2510.00911: Mixed Value-at-Risk,
 bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those of
 the released script for DAPO-Math.
