@@ -21,6 +21,7 @@ from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
@@ -222,6 +223,7 @@ CREDITS = [
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
     *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
+    *(NewTokens(rule, 1) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),

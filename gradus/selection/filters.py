@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gradus.types import Group, Key, Trajectory
+from gradus.types.pieces import continues
 from gradus.types.ranges import check_ranges
 
 Ranks = Literal["all", "best", "best_and_random", "best_and_worst"]
@@ -63,6 +64,15 @@ class Mixed:
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if 0.0 < (g.accuracy or 0.0) < 1.0]
         return kept, [g for g in groups if g not in kept]
+
+
+@dataclass(frozen=True)
+class FinishedAnswers:
+    """Keeps answers that no later step continues, for rollouts that return unfinished answers, such as `Windowed`. Drops groups without such an answer."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        whole = [g.but(trajectories=tuple(t for t in g.trajectories if not continues(t))) for g in groups]
+        return [w for w in whole if w.trajectories], [g for g, w in zip(groups, whole, strict=True) if not w.trajectories]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
@@ -324,6 +325,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Clipped: bounded,
     KLPenalty: penalised,
     Scaled: scaled,
+    NewTokens: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_new_tokens.py
     Uncut: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_uncut.py
     NStep: n_steps,
     AnchorStates: anchor_states,
