@@ -38,7 +38,7 @@ def replay(folder: Path | str, to: Path | str, *, view: Any = None, trust: bool 
     if (first.path / FACTS).exists():
         write(run.folder.path / FACTS, (first.path / FACTS).read_bytes())
     go(run)
-    return Replayed(run.folder.path, len(run.metrics), first_difference(first, run.folder))
+    return Replayed(run.folder.path, run.step, first_difference(first, run.folder))
 
 
 def first_difference(one: RunFolder, other: RunFolder) -> int | None:
