@@ -36,6 +36,12 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             ),
             "Continues a run from its last complete checkpoint. Repeats the later steps, with the same bytes.",
         ),
+        "replay": Command(
+            "repeat a run from its start, and compare the bytes",
+            (("replay runs/mine", "the same metrics and weights, also for a run with --system Streaming"),),
+            "Repeats a run from its start in another folder. Decisions that depended on the clock are read from the run. "
+            "The exit code is 1 if a step differs.",
+        ),
         "eval": Command(
             "measure pass@k, majority vote and length on held-out problems",
             (

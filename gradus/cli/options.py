@@ -111,6 +111,11 @@ def check_options(parser: ArgumentParser) -> None:
     parser.epilog = OF_RECIPE
 
 
+def replay_options(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="folder of the run")
+    parser.add_argument("--run", metavar="FOLDER", help="new folder of the repeated run; default: RUN-again")
+
+
 def export_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="RUN", help="folder of the run")

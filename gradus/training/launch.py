@@ -23,7 +23,7 @@ from gradus.recipe.core import Recipe
 from gradus.rewards.combine import check_reward
 from gradus.runtime.memory import limited
 from gradus.study.given_answers import GivenAnswers
-from gradus.training.ahead import end
+from gradus.training.arrivals import end
 from gradus.training.course import Leg, check_ends, course, staged
 from gradus.training.interrupts import Cut, unheard
 from gradus.training.loop import train

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gradus.selection.filters import without_failures
-from gradus.training.ahead import arrivals, beside, passed
+from gradus.training.arrivals import arrivals, beside, passed
 from gradus.training.boundaries import boundaries
 from gradus.training.lessons import begun, choices
 from gradus.training.recovery import updated, whole
