@@ -99,8 +99,9 @@ def counts(found: Iterable[Row]) -> str:
     verdicts = [row.verdict for row in found]
     worse = verdicts.count("worse")
     return (
-        f"The first recipe is better than GRPO on {verdicts.count('better')} grounds. Grounds without a clear difference: {verdicts.count('not worse')}. "
-        f"Grounds on which the first recipe is GRPO itself: {verdicts.count('the same')}. "
+        f"The first recipe is better than GRPO on {verdicts.count('better')} grounds. "
+        f"The number of grounds without a clear difference is {verdicts.count('not worse')}. "
+        f"The number of grounds on which the first recipe is GRPO itself is {verdicts.count('the same')}. "
         f"The first recipe is worse than GRPO on {worse or 'no'} ground{'s' * (worse > 1)}."
     )
 

@@ -25,7 +25,7 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:(?
 SOURCE = re.compile(r"(?<=\.py:)\d+|\b\d+\.\d+\.\d+(\.dev\d+)?(\+[\w.]+)?")
 PLURAL = re.compile(r"(# (?:held-out )?problem)s\b")
 BARS = re.compile("[▁▂▃▄▅▆▇█━╸╺]+|(?<= )#+(?= |$)")
-TRAINED = ("train", "advise", "resume", "eval", "compare", "contract", "check", "screen", "doctor", "chat")
+TRAINED = ("train", "advise", "resume", "replay", "eval", "compare", "contract", "check", "screen", "doctor", "chat")
 """The commands whose outputs have other numbers from run to run, or when they are shortened."""
 
 METHODS = {"plus", "four", "Clopper-Pearson", "Student"}

@@ -97,8 +97,8 @@ class Rule:
 def numbers(facts: Facts, rate: float) -> dict[str, str]:
     """Returns the numbers that the words of a recipe may name.
 
-    `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` and `third_rate` are `rate`, which is the
-    learning rate of the rule, and a third of `rate`. `beyond` is the limit minus half the length of the shortest tenth of the right answers. A penalty on the
+    `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` is `rate`, the learning rate by rule,
+    and `third_rate` is a third of `rate`. `beyond` is the limit minus half the length of the shortest tenth of the right answers. A penalty on the
     last `beyond` tokens of the limit then begins at a length below that of nearly all answers.
     """
     begin = (facts.short if facts.short is not None else facts.max_tokens) / 2

@@ -11,7 +11,7 @@ from gradus.advice.facts import HARDER, KEPT, SHORT, VARIED
 from gradus.advice.rule import At, Choice, Rule
 
 GRPO = Choice("grpo", "Compares the answers of a group with each other and needs no further model. It is the common reference.")
-CHORD = Choice("chord", "Imitates the worked solutions and learns from its own answers at the same time, so it does not depend on lucky answers.")
+CHORD = Choice("chord", "Imitates the worked solutions and learns from its own answers at the same time, so learning does not depend on lucky answers.")
 SFT = Choice("sft", "Imitates the worked solutions. This recipe samples nothing, so it is the cheapest.")
 RFT = Choice("rft", "Imitates right answers of the start model. This recipe never samples the trained policy, so the policy stays close to the start model.")
 
@@ -20,7 +20,7 @@ RULES: tuple[Rule, ...] = (
         "pairs, no verdict",
         (At("pairs", "is", True), At("judged", "is", False)),
         (
-            Choice("dpo", "Learns from the difference between the two answers of a pair, so a wrongly labelled pair only cancels a correctly labelled pair."),
+            Choice("dpo", "Learns from the difference between the two answers of a pair, so a wrongly labelled pair cancels only one correctly labelled pair."),
             Choice("ipo", "Pulls the margin between the two answers to a finite value, so the margin does not grow without bound, even with few pairs."),
             Choice("simpo", "Compares mean log-probabilities and needs no copy of the start model in memory."),
         ),
@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
         (
             RFT,
             Choice("best_of_n", "Imitates the best answers of the current policy. Read some of these answers, because they may exploit the hole."),
-            Choice("grpo --objective.kl.coefficient 0.5", "A strong KL term makes the policy find the hole later. Fix the reward first."),
+            Choice("grpo --objective.kl.coefficient 0.5", "With a strong KL term, the policy finds the hole later. Fix the reward first."),
         ),
         ("loophole",),
     ),
@@ -68,7 +68,7 @@ RULES: tuple[Rule, ...] = (
         (
             Choice("rloo --reward SoundSteps", "Rewards the share of true steps, so a right result from false steps earns less."),
             Choice("grpo --reward SoundSteps", "Uses the same reward, and standardises it within the group."),
-            Choice("prime", "Learns a reward for every token from results alone. This recipe needs no checked steps."),
+            Choice("prime", "Learns a reward for every token from the verdicts on results. This recipe needs no checked steps."),
         ),
         ("flawed",),
     ),
@@ -78,7 +78,7 @@ RULES: tuple[Rule, ...] = (
         (
             Choice("gigpo", "Compares the turns that were taken in the same state, so wasted turns get less credit."),
             Choice("grpo", "Compares whole episodes. This recipe is enough if states hardly ever repeat."),
-            Choice("archer", "Trains a critic, which gives values to whole utterances, on replayed episodes."),
+            Choice("archer", "Trains a critic on replayed episodes. The critic gives a value to each whole utterance."),
         ),
         ("corridor",),
     ),
@@ -146,7 +146,7 @@ RULES: tuple[Rule, ...] = (
                 "Thinks in chunks: after each chunk the model continues from the question and the last tokens of the chunk.",
             ),
             Choice("grpo --max_tokens {double}", "Allows longer answers. Choose this recipe if you have enough memory and time."),
-            Choice("dapo", "Its penalty for overlong answers teaches the model to end its answers in time."),
+            Choice("dapo", "A penalty for overlong answers teaches the model to end an answer in time."),
         ),
         ("window",),
     ),
@@ -196,7 +196,7 @@ RULES: tuple[Rule, ...] = (
         (
             Choice("grpo", "Subtracts the mean reward of the group, and with it the mean effect of false verdicts. Imitates no wrongly rewarded answer."),
             Choice("dr_grpo", "Uses the baseline of `grpo`, but does not divide by the group's deviation, because a false verdict can reduce this deviation."),
-            Choice("rloo", "Uses the mean reward of the other answers as the baseline, and does not clip the ratio."),
+            Choice("rloo", "Uses the mean reward of the group's other answers as the baseline, and does not clip the ratio."),
         ),
         pair="noisy",
     ),
@@ -215,7 +215,7 @@ RULES: tuple[Rule, ...] = (
         (At("pass_1", "at most", 0.1), At("verifier", "is", True)),
         (
             Choice("grpo", "Learns only from the few groups with right and wrong answers, so give this recipe more steps than usual."),
-            Choice("dapo", "Draws further samples until every group has right and wrong answers. A step then needs several times as many samples."),
+            Choice("dapo", "Draws further problems until enough groups have right and wrong answers. So a step needs several times as many samples."),
             Choice("grpo --group 32", "Uses larger groups, which more often contain a right answer."),
         ),
         ("sparse",),
@@ -224,9 +224,9 @@ RULES: tuple[Rule, ...] = (
         "trivial and impossible problems",
         (At("solved", "at least", 0.1), At("unsolved", "at least", 0.2), At("mixed", "at most", 0.5)),
         (
-            Choice("sec --curriculum.tau 0.2", "Draws more problems of those kinds on which the advantages were large."),
-            Choice("dapo", "Draws further samples until every group has right and wrong answers."),
-            Choice("difficulty_staged_rl", "Trains on problems of medium measured difficulty first."),
+            Choice("sec --curriculum.tau 0.2", "Draws more problems of the kinds with large advantages in recent steps."),
+            Choice("dapo", "Draws further problems until enough groups have right and wrong answers."),
+            Choice("difficulty_staged_rl", "First trains on problems whose measured difficulty is medium."),
         ),
         ("ladder",),
     ),
@@ -246,7 +246,7 @@ RULES: tuple[Rule, ...] = (
         (
             GRPO,
             Choice("dapo", "Uses a wider upper clip and a mean over tokens, and drops groups without a gradient."),
-            Choice("rloo", "Uses the mean reward of the other answers as the baseline. This recipe is the simplest of the three."),
+            Choice("rloo", "Uses the mean reward of the group's other answers as the baseline. This recipe is the simplest of the three."),
         ),
     ),
 )

@@ -52,7 +52,7 @@ def _seen(advice: Advice) -> Iterator[str]:
     if facts.pass_16 == 0:
         yield from _row("note", "no answer of the probe is right, so a reward teaches nothing yet: take easier problems, a stronger model or worked solutions")
     if facts.pass_1 == 1:
-        yield from _row("note", "every answer of the probe is right, so these problems teach nothing more: take harder ones, or another goal (--measure length)")
+        yield from _row("note", "every answer of the probe is right, so these problems teach nothing more: take harder problems, or another goal (--measure length)")
     yield from _row("probe", _probe(facts, asked) if facts.pass_1 is not None else f"none: {advice.unprobed}")
 
 

@@ -62,7 +62,7 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
 
 
 def of_tests(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
-    """Runs programs that solve nothing on the tests of problems. An empty program must not pass, and a stub should not pass."""
+    """Runs the tests of problems on programs that contain no solution. An empty program must not pass, and a stub should not pass."""
     found: dict[str, list[str]] = {}
     tried = 0
     for problem in problems:

@@ -61,7 +61,7 @@ def chat_template(policy: Any) -> str:
 
 
 def remedy_of(form: str, policy: Any, task: Task) -> str:
-    """Returns the option that gives the other form.
+    """Returns the option that gives the prompts the other form (chat or raw).
 
     Returns '' if there is no such option, because the prompts belong to a conversation, or do not come from data.
     """
@@ -89,7 +89,7 @@ def told(finding: Finding) -> str:
 def shown(text: str) -> str:
     """Writes a text on one line.
 
-    Control characters and backslashes are escaped. In a long text, the number of characters replaces the middle.
+    Control characters and backslashes are escaped. In a long text, the number of left-out characters replaces the middle.
     """
     if len(text) <= LONGEST:
         return printed(text)

@@ -242,7 +242,7 @@ def show(growing: Iterable[str], out: TextIO) -> None:
 
 
 def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: bool = False) -> Talk:
-    """Asks the model a held-out problem, or lets it play the problem's episode, and shows the verdict. A new conversation starts with the answer.
+    """Asks the model a held-out problem, or lets it play the problem's episode, and shows the verdict. The answer starts a new conversation.
 
     Prompt, random draws and verdict are the same as in an evaluation. Raises UserError without a task.
     """

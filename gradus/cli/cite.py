@@ -8,7 +8,7 @@ from gradus.runtime.terminal import paragraph
 
 
 def cite(name: str | None = None, *, bibtex: bool = False) -> str:
-    """The references of a recipe and of Gradus. With None, only the reference of Gradus. Raises: UserError for an unknown recipe."""
+    """The references of a recipe and of Gradus. If `name` is None, only the reference of Gradus. Raises: UserError for an unknown recipe."""
     if name is None:
         return gradus_bibtex() if bibtex else gradus_text()
     key, reference = reference_of(name)

@@ -26,7 +26,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("train dapo --model path/to/model --task problems.jsonl", "your own model and data"),
                 ("train grpo --objective.policy.trust.high 0.28 --until 8h", "another field, and a limit of time"),
             ),
-            "Trains a policy by a recipe. Its folder gets metrics, answers and a report.",
+            "Trains a policy by a recipe. Writes metrics, answers and a report to a folder.",
         ),
         "resume": Command(
             "continue a run from its last whole checkpoint",
@@ -34,7 +34,13 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("resume runs/mine", "the rest of an interrupted run"),
                 ("resume runs/mine --steps 400", "more steps for a finished run"),
             ),
-            "Continues a run from its last whole checkpoint. The later steps are done again, with the same bytes.",
+            "Continues a run from its last complete checkpoint. Repeats the later steps, with the same bytes.",
+        ),
+        "replay": Command(
+            "repeat a run from its start, and compare the bytes",
+            (("replay runs/mine", "the same metrics and weights, also for a run with --system Streaming"),),
+            "Repeats a run from its start in another folder. Decisions that depended on the clock are read from the run. "
+            "The exit code is 1 if a step differs.",
         ),
         "eval": Command(
             "measure pass@k, majority vote and length on held-out problems",
@@ -70,17 +76,17 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("leaks problems.jsonl", "the held-out part of a file against its training part"),
                 ("leaks problems.jsonl --against exam.jsonl", "another file as held-out problems"),
             ),
-            "Finds held-out problems of a task among its training problems. The exit code is 1 if the share is above --allow.",
+            "Finds held-out problems of a task among its training problems. The exit code is 1 if the share of such problems is above --allow.",
         ),
         "screen": Command(
             "keep the problems that are neither too easy nor too hard",
             (("screen arithmetic fitting.jsonl --keep 0.1..0.9", "problems with a pass rate from 0.1 to 0.9"),),
-            "Measures the pass rate of a model on every problem of a task, and writes the problems in a band of pass rates to a file.",
+            "Measures the pass rate of a model on every problem of a task, and writes the problems whose pass rate is in a range to a file.",
         ),
         "play": Command(
             "answer the problems of a task yourself",
             (("play countdown --level 2", "problems of level 2"), ("play frozen_lake", "an episode of a game")),
-            "Shows the problems of a task, and judges the answers that you type; in a task of episodes you act in the model's place.",
+            "Shows the problems of a task, and judges the answers that you type. In a task with episodes, you choose the actions in place of the model.",
         ),
     },
     "Compare": {
@@ -91,8 +97,8 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("advise --task arithmetic --update.epochs 16 --problems 0", "a setting of your runs, without a probe"),
                 ("advise --ground stale", "a proving ground"),
             ),
-            "Reads the data and rewards of the task, samples a few answers of the model, and names three recipes with a reason and a command each. "
-            "The rules and their measurements are on the page Choose a method. The exit code is 1 if no recipe fits.",
+            "Reads the data and rewards of the task, samples a few answers of the model, and names three recipes, each with a reason and a command. "
+            "The page docs/how/choose.md lists the rules and their measurements. The exit code is 1 if no recipe fits.",
         ),
         "compare": Command(
             "train several recipes on equal terms: which is better?",
@@ -100,7 +106,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("compare grpo rloo --seeds 3 --budget tokens=2e6", "two recipes with equal numbers of tokens"),
                 ("compare grpo big='grpo --group 16' --ground sparse", "a variant of a recipe, on a proving ground"),
             ),
-            "Trains several recipes on equal terms. Names the better recipe, the difference and its interval, or says that the result is open.",
+            "Trains several recipes on equal terms. Names the better recipe, the difference and its interval, or says that the difference is not clear.",
         ),
         "report": Command(
             "write the page of a run, or one page for several runs",
@@ -117,7 +123,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("race --task problems.jsonl --budget 2h", "all recipes that fit the task"),
                 ("race grpo rloo dapo --try group=4,16", "three recipes, each with two sizes of the group"),
             ),
-            "Finds the best recipe for a task and a model, among all recipes that fit, within a budget. Recipes that fall behind leave after each rung.",
+            "Finds the best recipe for a task and a model, among all recipes that fit, within a budget. After each rung (round), the weaker recipes leave the race.",
         ),
     },
     "Look up": {
@@ -150,16 +156,16 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("tasks reasoning_gym", "the tasks of an installed package"),
                 ("tasks --formats", "the published data sets whose rows can be read"),
             ),
-            "Lists the tasks: those that are built in, or those of a package. Lists the formats of published data sets.",
+            "Lists the built-in tasks, the tasks of a package, or the formats of published data sets.",
         ),
         "grounds": Command(
             "list the proving grounds: small worlds with one difficulty each",
             (("grounds", "all grounds"), ("show corridor", "one ground with its terms and its calibration"), ("compare grpo rloo --ground noisy", "a use")),
-            "Lists the proving grounds, small worlds with one difficulty each, or calibrates one.",
+            "Lists the proving grounds (small worlds with one difficulty each), or calibrates one ground.",
         ),
         "claims": Command(
             "list the papers' claims with the figures measured here",
-            (("claims grpo", "the claims of a recipe"), ("claims rloo --run", "measure them")),
+            (("claims grpo", "the claims of a recipe"), ("claims rloo --run", "measure the claims of a recipe")),
             "Lists the claims of the papers with the figures that were measured here, or measures them.",
         ),
         "cite": Command(
@@ -178,7 +184,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "serve": Command(
             "serve a model on this machine to OpenAI's clients",
             (("serve runs/mine --port 8000", "the best model of a run at http://127.0.0.1:8000/v1"),),
-            "Answers OpenAI's clients on this machine with a model, or with the best model of a run, until Ctrl-C.",
+            "Serves a model, or the best model of a run, to OpenAI's clients on this machine. Ctrl-C ends the server.",
         ),
         "export": Command(
             "write a run's model or its answers to files",
@@ -193,7 +199,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "doctor": Command(
             "show hardware and packages, with warnings",
             (("doctor", "this machine"), ("doctor --recipe grpo --model path/to/model", "the memory that a run would need")),
-            "Shows this machine's hardware and packages, with warnings; or predicts the memory of a run.",
+            "Shows the hardware and packages of this machine, with warnings, or predicts the memory of a run.",
         ),
         "completion": Command(
             "print the completion script of a shell",
@@ -222,11 +228,11 @@ FIELDS = (
     ("temperature", "X", "sampling temperature; default: the task's, else 1"),
     ("eval_every", "N", "steps between evaluations; default: 25 (paper: 50)"),
     ("study.problems", "N", "held-out problems of an evaluation; default: 256"),
-    ("study.patience", "N", "the run ends after this many evaluations without gain; default: 0, off"),
+    ("study.patience", "N", "evaluations without gain after which the run ends; default: 0, off"),
 )
 """Common fields of a recipe in the help of `gradus train`: path, value, meaning."""
 
-PARTS = """A part is replaced by the name of a class or by file.py:Class: --objective.policy.trust DualClip, --study.reward reward.py:score,
+PARTS = """To replace a part, give the name of a class, or file.py:Class: --objective.policy.trust DualClip, --study.reward reward.py:score,
 --players.policy.model Adapter (LoRA, with --players.policy.model.rank 16), --players.policy.engine VLLMServer (a vLLM server, with
 --players.policy.engine.url http://127.0.0.1:8000) or VLLM (in this process). --task.FIELD VALUE sets an option of the task."""
 """How a part of a recipe is replaced."""

@@ -53,7 +53,7 @@ def starting_with(start: str, names: Iterable[str]) -> list[str]:
 
 
 def positional(parser: Parser, before: Sequence[str], options: dict[str, argparse.Action]) -> argparse.Action | None:
-    """The positional argument that the next word gives; None without a further positional argument."""
+    """The positional argument whose value is the next word; None if there is no further positional argument."""
     given, skip = 0, False
     for word in before:
         known = options.get(word)
@@ -150,5 +150,5 @@ complete -c gradus -f -a '(__gradus_words)'"""
 
 
 def script(shell: str) -> str:
-    """The completion script for `gradus` of a shell."""
+    """The script with which a shell completes the words of `gradus`."""
     return dict(zip(SHELLS, (BASH, ZSH, FISH), strict=True))[shell]

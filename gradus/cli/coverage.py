@@ -155,7 +155,7 @@ def _claim(of: Known) -> dict[str, str]:
 
 
 def shown(name: str, *, empty: bool = False) -> str:
-    """`gradus show`: a recipe as text, a ground, or a system of the catalogue that waits. Raises UserError for an unknown name, with similar names."""
+    """`gradus show`: a recipe as text, a ground, or a system of the catalogue that waits. Raises UserError for an unknown name; the message lists similar names."""
     if name in systems() and systems()[name].waits:
         return waiting(systems()[name])
     from gradus.cli import grounds

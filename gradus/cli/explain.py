@@ -88,7 +88,7 @@ def _limited(
 
 
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
-    """Explains the field at a dotted path (a field of the setting may be named alone).
+    """Explains the field at a dotted path (for a field of the setting, the name alone is enough).
 
     Args: recipe: the recipe of the registry; stages: the later changes to it, in order, as (source, place, changed recipe): a profile,
     options, a run's file.
@@ -274,7 +274,7 @@ def _rewards_typed(reward: str | Sequence[str] | None) -> str:
 def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explanation:
     """Explains the value of a field in a run: the changes by the run's command, and then the changes in the run's stored recipe.
 
-    `trust`: read a run that another user made and that executes Python.
+    `trust`: whether to read a run that another user made and that executes Python.
     """
     from gradus.lab.folder import RECIPE, RunFolder
     from gradus.lab.trust import python_of

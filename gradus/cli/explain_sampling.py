@@ -20,7 +20,7 @@ LIMITED = {"setting.max_tokens": "max_tokens", "setting.temperature": "temperatu
 def with_task(found: Explanation, default: Explanation, recipe: Recipe, task: Task, spec: str, typed: Mapping[str, str]) -> Explanation:
     """The explanation of a field in `LIMITED` with the value that a run uses, and the task among its origins.
 
-    Args: default: the explanation of default_tokens; recipe: with all options; spec: the task's name; typed: the options of the task.
+    Args: default: the explanation of default_tokens; recipe: the recipe with all options; spec: the task's name; typed: the options of the task.
     """
     from gradus.training.run import limit_of, sampling_of
 

@@ -376,7 +376,7 @@ def doctor(options: argparse.Namespace) -> int:
     if options.fields or options.task or options.model or options.profile:
         from gradus.types import UserError
 
-        raise UserError("gradus doctor uses a task, a model, a profile and fields only to predict the memory of a recipe; add --recipe R, or leave these out")
+        raise UserError("gradus doctor uses task, model, profile and fields only to predict the memory of a recipe; add --recipe R, or leave these options out")
     found = examine()
     print(json.dumps(found, indent=1) if options.json else told_of(found))
     return 0

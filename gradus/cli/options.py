@@ -6,8 +6,8 @@ from argparse import ArgumentParser
 
 SHELLS = ("bash", "zsh", "fish")
 TASK = "a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1"
-JUDGE = "FILE.py:FUNCTION, Verified or a run; several add up, as [NAME=]R[*WEIGHT]; default: the recipe's reward"
-IN_PLACE = "FILE.py:FUNCTION, Verified or a run; several add up; default: the task's verifier"
+JUDGE = "FILE.py:FUNCTION, Verified or a run; may be repeated, as [NAME=]R[*WEIGHT]; default: the recipe's reward"
+IN_PLACE = "FILE.py:FUNCTION, Verified or a run; if repeated, the rewards add up; default: the task's verifier"
 DEVICE = "cpu, cuda, cuda:1; default: cpu"
 TINY = "a model's folder; default: the built-in model"
 MODEL_OR_RUN = "a model's folder, or a run's; default: the built-in model"
@@ -21,7 +21,7 @@ def train_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
     plan_options(parser)
     add = parser.add_argument_group("End and output").add_argument
-    add("--budget", metavar="UNIT=N", help="end in place of --steps: tokens=2e6, rollouts=5000, seconds=600; default: none")
+    add("--budget", metavar="UNIT=N", help="end of the run, in place of --steps: tokens=2e6, rollouts=5000, seconds=600; default: none")
     until_option(parser)
     add("--run", metavar="DIR", help="folder of the run; default: a new one under runs/")
     add("--log", metavar="W,W", help="also log to tensorboard, trackio, wandb; default: none")
@@ -73,18 +73,18 @@ def resume_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("End and output").add_argument
     add("--steps", type=int, metavar="N", help="total number of steps; default: as planned")
     until_option(parser)
-    add("--log", metavar="W,W", help="further places for the metrics from now on; none: no further place; default: as planned")
+    add("--log", metavar="W,W", help="trackers that also get the metrics from now on; none: no tracker; default: as planned")
     processes_option(parser)
     add = _group(parser, "Further options").add_argument
-    add("--device", help="cpu, cuda, cuda:1; another kind of device rounds differently; default: as planned")
+    add("--device", help="cpu, cuda, cuda:1; on another kind of device, numbers are rounded differently; default: as planned")
     names = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
     listed = ", ".join(f"--{name}" for name in names)
-    parser.epilog = f"Fields for the machine's resources and for the limits of failures may change: {listed}."
+    parser.epilog = f"These fields, for the resources of the machine and the limits on failures, may change: {listed}."
 
 
 def explain_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("field", metavar="FIELD", help="objective.policy.trust.high, learning_rate, task.level, an option of gradus train")
+    add("field", metavar="FIELD", help="a path, such as objective.policy.trust.high, learning_rate or task.level; or an option of gradus train")
     add("recipe", metavar="RECIPE_OR_RUN", nargs="?", default="grpo", help="a recipe's key, file.py:name or a run's folder; default: grpo")
     plan_options(parser)
     json_option(parser)
@@ -93,7 +93,7 @@ def explain_options(parser: ArgumentParser) -> None:
 
 def doctor_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Memory of a run").add_argument
-    about = "predict the memory of a run by one step with its longest batch and made-up rewards; a key, or file.py:name; default: none"
+    about = "a key, or file.py:name: predict the memory of a run, by one step with its longest batch and made-up rewards; default: none"
     add("--recipe", metavar="R", help=about)
     plan_options(parser)
     json_option(parser)
@@ -106,9 +106,14 @@ def check_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Checks").add_argument
     add("--samples", type=int, default=4, metavar="N", help="problems that the model answers and the reward judges; 0: none; default: 4")
     add("--step", action="store_true", help="do one step with the longest batch, to measure its memory")
-    add("--quarantine", metavar="FILE", help="file for the bad rows of a data file (.jsonl); default: they are not written")
+    add("--quarantine", metavar="FILE", help="a .jsonl file for the bad rows of a data file; default: bad rows are not written")
     json_option(parser)
     parser.epilog = OF_RECIPE
+
+
+def replay_options(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="folder of the run")
+    parser.add_argument("--run", metavar="FOLDER", help="new folder of the repeated run; default: RUN-again")
 
 
 def export_options(parser: ArgumentParser) -> None:
@@ -116,11 +121,11 @@ def export_options(parser: ArgumentParser) -> None:
     add("folder", metavar="RUN", help="folder of the run")
     add("target", metavar="TARGET", help="a folder for the model, a file for data; it must not exist yet")
     add("--best", action="store_true", help="the best model on held-out problems instead of the final one")
-    data = "sft or preference (answers as .jsonl or .parquet that TRL and Gradus train on), rollouts (all, as .parquet)"
-    forms = f"model (default; with its model card), card (the card again, into an exported folder), {data}"
+    data = "sft or preference (answers in .jsonl or .parquet, as data for TRL and Gradus), rollouts (all answers, in .parquet)"
+    forms = f"model (default; with a model card), card (a new model card in an exported folder), {data}"
     add("--as", dest="form", metavar="FORM", default="model", help=forms)
     add("--replace", action="store_true", help="with --as card: replace an edited card")
-    add("--include-cut", action="store_true", help="export also the answers that a limit on length or turns cut")
+    add("--include-cut", action="store_true", help="also export the answers that a limit on length or turns cut off")
     add("--at-least", type=float, metavar="R", help="least reward of a good answer; default: none (with sft, the answer must be right)")
 
 
@@ -141,7 +146,7 @@ def eval_options(parser: ArgumentParser) -> None:
 def contract_options(parser: ArgumentParser) -> None:
     parser.add_argument("task", metavar="TASK", help=TASK)
     add = parser.add_argument_group("Tests").add_argument
-    add("--reward", metavar="R", help="a reward, FILE.py:FUNCTION, tested on the task's problems too; default: none")
+    add("--reward", metavar="R", help="a reward, FILE.py:FUNCTION, which is tested on the problems of the task; default: none")
     add("--problems", type=int, default=20, metavar="N", help="problems per level; default: 20")
     add("--texts", type=int, default=500, metavar="N", help="hostile answers, over all problems; default: 500")
     add("--levels", default="", metavar="N,N", help="levels of the task; default: all")
@@ -158,11 +163,11 @@ def leaks_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Search").add_argument
     about = "another task or file; all of its problems count as held out; default: the task's own held-out part"
     add("--against", metavar="T", help=about)
-    add("--problems", type=int, default=2000, metavar="N", help="problems drawn from a task without an end; default: 2000")
+    add("--problems", type=int, default=2000, metavar="N", help="problems drawn from an endless task; default: 2000")
     add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds only long passages; default: 8")
-    about = "a leak has at least this share of its prompt's n-grams in one training prompt, 0 to 1; default: 0.7"
+    about = "share of the n-grams of a held-out prompt that one training prompt must contain to count as a leak, 0 to 1; default: 0.7"
     add("--least", type=float, default=0.7, metavar="X", help=about)
-    about = "share of held-out problems that may leak, 0 to 1; above it the exit code is 1; default: 0"
+    about = "share of held-out problems that may leak, 0 to 1; above this share the exit code is 1; default: 0"
     add("--allow", type=float, default=0.0, metavar="X", help=about)
     json_option(parser)
     parser.epilog = OF_TASK
@@ -171,7 +176,7 @@ def leaks_options(parser: ArgumentParser) -> None:
 def screen_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("task", metavar="TASK", help=TASK)
-    add("target", metavar="FILE", help="file for the kept problems (.jsonl); train on them with --task TASK --task.problems FILE")
+    add("target", metavar="FILE", help="file for the kept problems (.jsonl); to train on this file, give --task TASK --task.problems FILE")
     add = parser.add_argument_group("Measurement").add_argument
     add("--model", metavar="M", help=MODEL_OR_RUN)
     add("--keep", default="0.1..0.9", metavar="A..B", help="least and highest pass rate of a kept problem, 0 to 1; default: 0.1..0.9")
@@ -206,11 +211,11 @@ def serve_options(parser: ArgumentParser) -> None:
     add("--final", action="store_true", help="the final model of a run instead of the best one on held-out problems")
     add("--device", default="cpu", help=DEVICE)
     add("--precision", default="float32", help=PRECISION)
-    add("--max-batch", type=int, default=64, metavar="N", help="sequences that are sampled at once; further ones wait; default: 64")
+    add("--max-batch", type=int, default=64, metavar="N", help="sequences that are sampled at the same time; further sequences wait; default: 64")
     add = parser.add_argument_group("Server").add_argument
     add("--host", default="127.0.0.1", help="an address of this machine alone: 127.0.0.1, ::1, localhost; default: 127.0.0.1")
     add("--port", type=int, default=8000, metavar="N", help="0: any free port; default: 8000")
-    add("--api-key", metavar="KEY", help="requests must have this key; default: no key is asked for")
+    add("--api-key", metavar="KEY", help="the key that requests must have; default: none")
     add("--log", action="store_true", help="one line per request, on standard error")
 
 
@@ -229,7 +234,7 @@ def papers_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--family", metavar="F", help="the recipes of one family; default: all")
     add("--search", metavar="W", help="the recipes with this text in their name or description; default: all")
-    add("--all", action="store_true", help="also the systems of the catalogue that do not run yet, with tests and verdicts")
+    add("--all", action="store_true", help="also the systems of the catalogue that do not run yet; with tests and verdicts")
     add("--json", action="store_true", help="print JSON")
 
 
@@ -247,7 +252,7 @@ def show_options(parser: ArgumentParser) -> None:
 
 def diff_options(parser: ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a recipe's key, or file.py:name")
-    parser.add_argument("b", metavar="B", help="another one")
+    parser.add_argument("b", metavar="B", help="the other recipe's key, or file.py:name")
 
 
 def cite_options(parser: ArgumentParser) -> None:
@@ -262,7 +267,7 @@ def claims_options(parser: ArgumentParser) -> None:
     add("--json", action="store_true", help="print JSON, with the terms of each claim and its stored result")
     add = parser.add_argument_group("Measurement").add_argument
     add("--run", action="store_true", help="measure the claims, and store the results; the same command continues an interrupted measurement")
-    add("--fresh", action="store_true", help="with --run: train every run again, also the finished ones")
+    add("--fresh", action="store_true", help="with --run: train every run again, even the finished runs")
     add("--parallel", type=int, default=0, metavar="N", help="with --run: runs at a time; default: one for each core")
     add("--why", metavar="TEXT", help="a sentence that explains the result of a claim, kept as long as the verdict stays the same; default: none")
 
@@ -276,11 +281,11 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     _examination(parser, problems=200, place="every run")
     add = _group(parser, "Examination at the end of every run").add_argument
-    add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may repeat; default: none")
-    about = "a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may repeat; default: none"
+    add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may be repeated; default: none")
+    about = "a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may be repeated; default: none"
     add("--also", metavar="TASK", action="append", default=[], help=about)
     _output(parser, "comparison", "runs/compare-RECIPES-TASK")
-    _group(parser, "Further options").add_argument("--fresh", action="store_true", help="train every run again, also the runs that another comparison has finished")
+    _group(parser, "Further options").add_argument("--fresh", action="store_true", help="train every run again, even if another comparison has finished it")
     json_option(parser)
     parser.epilog = OF_EVERY
 
@@ -299,8 +304,8 @@ def race_options(parser: ArgumentParser) -> None:
     add("--family", metavar="F", help="choose from the recipes of one family; default: from all")
     about = "budget of the whole race: a time (2h, 30m, 90s), or tokens=N, rollouts=N, steps=N of all runs; default: 1h"
     add("--budget", default="1h", metavar="B", help=about)
-    add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate; 1 for no other rate; default: 1/3,1,3")
-    about = "a further field and its values, for recipes that have it; may repeat; default: none"
+    add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate; with 1 alone, only its own rate; default: 1/3,1,3")
+    about = "a field and the values to try, for recipes with this field; may be repeated; default: none"
     add("--try", dest="tries", action="append", default=[], metavar="FIELD=V,V", help=about)
     add("--seeds", default="3", metavar="N", help="seeds of the last rungs: their number, or the seeds with commas; default: 3")
     _examination(parser, problems=100, place="every rung")
@@ -341,7 +346,7 @@ def advise_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Goal and facts that no probe shows").add_argument
     about = "accuracy, length (short answers), distinct or entropy:last (varied ones), accuracy@NAME (a further task); default: the ground's, else accuracy"
     add("--measure", metavar="M", help=about)
-    add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may repeat; default: none")
+    add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may be repeated; default: none")
     add("--noisy", action="store_true", help="verdicts or rewards err for a share of the answers")
     add = parser.add_argument_group("Probe").add_argument
     add("--problems", type=int, default=16, metavar="N", help="training problems that the model answers; 0: no probe; default: 16")

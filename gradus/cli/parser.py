@@ -89,7 +89,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made = {name: group.add_parser(name, allow_abbrev=False) for name in COMMANDS}
     for name, each in made.items():
         getattr(of_command, f"{name}_options")(each)
-    for name in ("resume", "eval", "export", "explain", "chat"):
+    for name in ("resume", "replay", "eval", "export", "explain", "chat"):
         of_command.trust_option(made[name])
     return parser, made
 

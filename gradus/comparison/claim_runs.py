@@ -116,7 +116,7 @@ def refuse_script(of: Known) -> None:
 def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, shown: Shown | None = None) -> dict[str, Any]:
     """Trains the unfinished runs, and returns the record of a result. The same call continues an interrupted measurement.
 
-    Args: home: holds the folder of the comparison; processes, fresh, shown: as for `compare`.
+    Args: home: the parent of the folder of the comparison; processes, fresh, shown: as for `compare`.
     Raises UserError if a run fails. The error comes before the first run if a separate program measures the claim, or if the claim's terms do not fit.
     """
     refuse_script(of)
@@ -144,7 +144,7 @@ def script_result(key: str, program: str, figures: Mapping[str, Any]) -> Path:
 
 
 def folder_of(of: Known) -> str:
-    """The name of a measurement's folder. It differs for each claim and each version of the code."""
+    """The name of a measurement's folder. The name differs for each claim and for each version of the code."""
     return f"{of.key}-{of.claim.digest}-{source()}"
 
 

@@ -1,6 +1,6 @@
 """A comparison from its first run to its page.
 
-It reuses finished runs, executes the other runs in parallel, and writes complete results.
+A comparison reuses finished runs, executes the other runs in parallel, and writes complete results.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Comparison:
 
 
 def opened(experiment: Experiment, folder: Path) -> Comparison:
-    """The comparison of a folder, which may not exist yet. Raises UserError if the folder holds another comparison or other files."""
+    """The comparison of a folder, which may not exist yet. Raises UserError if the folder contains another comparison or other files."""
     path = folder / EXPERIMENT
     if path.is_file():
         mine = json.loads(json.dumps(experiment.stored()))

@@ -151,7 +151,7 @@ def pair_rows(document: Mapping[str, Any]) -> Rows:
 
 
 def _pairs(document: Mapping[str, Any]) -> str:
-    """The chances of more than two arms as a square table, and every pair. A long table of pairs is folded."""
+    """Every pair as a table, which is folded if it is long. For more than two arms, a square table of chances comes first."""
     if not document["pairs"]:
         return "<p>No pair has a finished run of one seed.</p>"
     every = f'<div class="wide">{rows(*pair_rows(document))}</div>'

@@ -47,7 +47,8 @@ Screen = Callable[[int], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Asked:
-    """The request for a race. `experiment`: the terms; its arms are the candidate recipes. `budget`: of all runs together; the unit seconds means clock time.
+    """The request for a race. `experiment`: the terms; its arms are the candidate recipes. `budget`: the budget of all runs together; the unit seconds means
+    clock time.
     """
 
     experiment: Experiment
@@ -254,7 +255,7 @@ def shown_amount(unit: str, amount: float) -> str:
 
 
 def opened(asked: Asked, folder: Path) -> dict[str, Any]:
-    """The document of the race in its folder. Raises UserError if the folder holds another race or other files."""
+    """The document of the race in its folder. Raises UserError if the folder contains another race or other files."""
     path, stored = folder / RACE, json.loads(json.dumps(asked.stored()))
     if path.is_file():
         document: dict[str, Any] = json.loads(path.read_text())

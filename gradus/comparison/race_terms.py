@@ -62,7 +62,7 @@ def race_recipes(
 def raced(
     asked: Asked, folder: Path, *, processes: int = 0, screen: Screen | None = None, said: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
-    """Runs or continues the race. Returns the document of race.json, at once for a finished race.
+    """Runs or continues the race. Returns the document of race.json. For a finished race, nothing runs again.
 
     Args: processes: the number of parallel runs (0: on the CPU one per core, on another device one); said: a function that gets
     sentences about the progress of the race.

@@ -89,7 +89,7 @@ class Outcome:
 
 
 def rungs_of(contestants: int, seeds: int = 3) -> tuple[Rung, ...]:
-    """The rungs of a race. Each rung has half the contestants, until two are left, and is twice as long as the rung before.
+    """The rungs of a race. Each rung has half the contestants of the rung before, and is twice as long, until two contestants are left.
 
     >>> [(rung.arms, rung.seeds, rung.share) for rung in rungs_of(10)]
     [(10, 1, 0.125), (5, 1, 0.25), (3, 3, 0.5), (2, 3, 1.0)]

@@ -159,7 +159,7 @@ def notes(experiment: Experiment, results: Results) -> list[str]:
 
 
 def _replaced(experiment: Experiment) -> list[str]:
-    """The sentence about a reward that judges every run in place of the recipe's own."""
+    """The sentence about a reward that judges every run in place of the recipe's own reward."""
     if not experiment.reward:
         return []
     judge = dict(experiment.fields).get("study.reward")

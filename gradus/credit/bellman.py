@@ -66,7 +66,7 @@ class SoftBellman:
 
     gamma: float = 0.99
     temperature: str | None = "temperature"  # player whose number is log alpha; None: `alpha`
-    alpha: float = 0.0  # alpha if `temperature` is None
+    alpha: float = 0.0  # the value of alpha if `temperature` is None
     target: str = "target"
     actor: str = "policy"
     subset: int | None = None  # number of heads in the minimum; None: all heads
@@ -141,7 +141,7 @@ class Bellman:
 
 @dataclass(frozen=True)
 class Expectile:
-    """Fits a state value to Q of the recorded action. The returns are min_j Q_j(s, a). The weights are |tau - 1[Q < V]|.
+    """Fits a state value to the Q value of the recorded action. The returns are min_j Q_j(s, a). The weights are |tau - 1[Q < V]|.
 
     With squared errors the loss is smallest if V is the tau-expectile of Q over the recorded actions. With tau 0.5, this expectile is the mean of Q, and the
     loss is half of the squared error. Reference: Kostrikov et al., Implicit Q-Learning, arXiv:2110.06169, eq. 5.
@@ -192,7 +192,7 @@ def n_step(rewards: np.ndarray, values: np.ndarray, *, gamma: float, n: int, las
 
 @dataclass(frozen=True)
 class NStep:
-    """Advantages R_t - V_t of the n-step return. The critic is fitted to the same return. Mnih et al., A3C, arXiv:1602.01783, algorithm S3.
+    """Gives the advantages R_t - V_t, where R_t is the n-step return. The critic is fitted to the same return. Mnih et al., A3C, arXiv:1602.01783, algorithm S3.
 
     If an episode was cut, the value of the state after the cut replaces the rewards that are missing, as in `GAE`.
     """

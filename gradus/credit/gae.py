@@ -11,6 +11,7 @@ import numpy as np
 from gradus.types import Ended, Group, Trajectory
 from gradus.types.control import EndValues, shows_more
 from gradus.types.parts import Credited, Signals
+from gradus.types.pieces import continues
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal, Values
 
@@ -67,9 +68,15 @@ def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
 def last_value(trajectory: Trajectory, signals: Signals, critic: str) -> float:
     """Returns the value after the last action: the value of the next state if a limit cut the episode off, 0 if the episode ended.
 
+    If a later step continues an answer (`types.pieces`), the value after its cut is taken as equal to the value before its last action.
+    Reference for this case: Fan et al., Truncated Proximal Policy Optimization, arXiv:2506.15050 (extended GAE).
+
     A trajectory was cut off if its end is TRUNCATED or LENGTH and its last context has arrays after the last action. A text answer that reached its limit has
     nothing after its last action, so it counts as ended.
     """
+    if continues(trajectory):
+        values = signals[Values(player=critic)][trajectory.id]
+        return float(values[-1]) if len(values) else 0.0
     if trajectory.ended not in (Ended.TRUNCATED, Ended.LENGTH):
         return 0.0
     rows = signals.get(EndValues(player=critic), {}).get(trajectory.id, np.zeros(0))

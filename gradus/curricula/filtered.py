@@ -48,7 +48,7 @@ class BalancedBatch:
     Reference: Lacombe, Quesnel & Sileo, Reasoning Core, arXiv:2509.18083.
     """
 
-    level: float | None = None  # of generated tasks; between whole levels each problem is rounded at random; None: the task's level
+    level: float | None = None  # level of generated tasks; for a level such as 1.5, each problem gets level 1 or 2 at random; None: the task's level
     most: float = 0.5  # largest share of a batch with one answer; 1: no limit
     unique: bool = True  # whether a batch has different prompts
     group: int | None = None  # samples per problem; None: `group` of the setting

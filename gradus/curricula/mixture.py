@@ -32,7 +32,7 @@ class ByMixture:
     the mixture is uniform.
     """
 
-    weights: tuple[float, ...] = ()  # one per arm; only their proportions count
+    weights: tuple[float, ...] = ()  # one weight per arm; only the proportions of the weights count
     trials: tuple[tuple[tuple[float, ...], float], ...] = ()  # (mixture, score) of each finished run
     arms: tuple[str, ...] = ()  # empty: all arms of the source
     ridge: float = 0.001

@@ -1,8 +1,8 @@
 """Converts groups of rollouts to one row of an Arrow table, and back. A shared object is stored once. Arrays keep their bytes.
 
 The row of a step has four lists of structs: problems, contexts (parents first), trajectories and groups. The structs refer to each other by position. Equal
-groups give equal columns. Media are stored as references with a digest. Their arrays are in other files (`gradus.lab.seen`). Values in a problem's meta or in a
-trajectory's links that JSON cannot represent become text.
+groups give equal columns. Media are stored as references with a digest. The arrays of media are in other files (`gradus.lab.seen`). Values in a problem's meta
+or in a trajectory's links that JSON cannot represent become text.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def plain_json(value: Any) -> str:
 def _sayable(value: Any, around: tuple[int, ...] = ()) -> Any:
     """Returns a form of the value that JSON can store: with text keys, integers that JSON can store, and limited depth.
 
-    If a container contains itself or is nested too deep, the name of its type replaces it.
+    If a container contains itself or is nested too deep, the name of its type replaces the container.
 
     `around`: the ids of the containers around the value.
     """

@@ -77,7 +77,7 @@ def _fitting(name: str, most: int) -> str:
 def stacked(title: str, parts: Sequence[Series], *, axis: str = "step", unit: str = "") -> str:
     """Returns a figure of shares that add up to 1 at every step, as stacked areas.
 
-    The first part is the lowest one. Returns '' if there are no points.
+    The first part is at the bottom. Returns '' if there are no points.
 
     Raises: ValueError if the parts have different steps.
     """

@@ -1,11 +1,11 @@
 """Atomic checkpoints: safetensors, JSON and copied files, with a manifest of their hashes. A complete checkpoint gets its final name at the end.
 
-`checkpoints/step-000123` contains the state after 123 steps: steps 0 to 122 are finished, and step 123 is the next one. A broken checkpoint is renamed to
+`checkpoints/step-000123` contains the state after 123 steps: steps 0 to 122 are finished, and step 123 is the next step. A broken checkpoint is renamed to
 `checkpoints/broken-step-000123` and never deleted.
 
-A checkpoint is planned if `save_every` requires it and the state has no NaN or infinite numbers. Other checkpoints are those of the best model, of the end and
-of a stopped run. These other checkpoints are used only to resume. They never replace a planned checkpoint. A run that gets NaN or infinite numbers never
-returns to one of these other checkpoints. So a run gives the same results with and without stops.
+A checkpoint is planned if `save_every` requires it and the state has no NaN or infinite numbers. The other checkpoints are made for the best model, at the end of a
+run, and when a run stops early. These other checkpoints are used only to resume. They never replace a planned checkpoint. A run that gets NaN or infinite
+numbers never returns to one of these other checkpoints. So a run gives the same results with and without stops.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _commit(partial: Path, target: Path) -> None:
     """Renames the new checkpoint to its final name.
 
-    If there is already a checkpoint of this name: an equal one stays, a broken one is renamed, and any other is deleted.
+    If a checkpoint of this name exists already, an equal checkpoint stays, a broken checkpoint is renamed, and any other checkpoint is deleted.
     """
     if target.exists() and broken(target) is None:
         if (target / MANIFEST).read_bytes() == (partial / MANIFEST).read_bytes():
@@ -221,7 +221,7 @@ def latest(folder: Path, *, only_planned: bool = False, origin: str | None = Non
 
 
 def at(path: Path) -> Checkpoint:
-    """Returns the checkpoint in a folder. Raises: UserError if it is broken."""
+    """Returns the checkpoint in a folder. Raises: UserError if the checkpoint is broken."""
     match, fault = _NAME.fullmatch(path.name), broken(path)
     if match is None or fault is not None:
         raise UserError(

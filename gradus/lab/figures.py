@@ -147,7 +147,7 @@ def _first(rows: Metrics) -> tuple[list[tuple[str, str, Lines]], set[str]]:
 def _below(rows: Metrics, lines: Lines) -> Lines:
     """Returns the lines.
 
-    A name that ends in / is replaced by all metrics whose names begin with it. The label of each metric is the rest of its name.
+    A name that ends in / is replaced by all metrics whose names begin with this text. The label of each metric is the rest of its name.
     """
     found = []
     for metric, label in lines:

@@ -272,7 +272,7 @@ class RunFolder:
         return {name: value for name, value in _document(self.path / RECIPE).items() if name not in (SEAL, ORIGIN, MARK)}
 
     def check_trusted(self) -> None:
-        """Raises UserError if the run executes Python and another user made it."""
+        """Raises UserError if the run executes Python and another user made the run."""
         document = _document(self.path / RECIPE)
         check_trusted(self.path, self.recipe(), document.get(MARK))
 
@@ -346,7 +346,7 @@ def origin_of(recipe: Mapping[str, Any]) -> str:
 
 
 def _sealed(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the recipe with a hash of its values, which detects later changes."""
+    """Returns the recipe with a hash of its values, so that later changes are detected."""
     return {**recipe, SEAL: _seal(recipe)}
 
 

@@ -26,7 +26,7 @@ def path_of(folder: RunFolder, kind: str, name: str) -> Path:
 
 
 def store(folder: RunFolder, kind: str, name: str, lines: Sequence[str], step: int, restart: int, numbers: Mapping[str, Any]) -> Path:
-    """Writes the rows, then their fact, then their entry in the provenance.
+    """Writes the file of the rows, then the hash of this file as a fact, then an entry in the provenance.
 
     Each write is either complete or absent. If a call is interrupted, it can be made again.
     """

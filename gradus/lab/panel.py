@@ -69,7 +69,7 @@ class Curves:
                 self.values.setdefault(name, {})[step] = float(value)
 
     def names(self) -> list[str]:
-        """The names of the metrics that the table shows, in its order.
+        """The names of the metrics that the table shows, in the order of the table.
 
         A metric is left out if it has no value, or if it equals an earlier metric (see `equal`). The reward is shown even if all answers failed.
         The metrics `OF_GIVEN` belong to given answers. If all components of the reward come from given answers, these metrics are shown in place of the reward.
@@ -100,7 +100,7 @@ class Curves:
         return found
 
     def label(self, name: str) -> str:
-        """Returns the label of a metric. If other metrics equal it, their labels are added, as in "reward = verified = accuracy"."""
+        """Returns the label of a metric. If other metrics equal this metric, their labels are added, as in "reward = verified = accuracy"."""
         return " = ".join([title(name), *(title(other).removeprefix("held-out ") for other in self.equal().get(name, ()))])
 
 
@@ -198,7 +198,7 @@ def drawn(rows: Sequence[Mapping[str, Any]], heading: str, total: int, *, upto: 
 
 
 def _plain_svg() -> str:
-    """Returns rich's template of an SVG file without the web fonts, because a viewer would fetch these from another server."""
+    """Returns rich's template of an SVG file without the web fonts, because a viewer would fetch these fonts from another server."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     return re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)

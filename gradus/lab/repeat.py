@@ -15,7 +15,7 @@ _OURS = ("gradus", "__main__.py", "main.py")  # the first words of a process tha
 def commands(provenance: Mapping[str, Any]) -> list[str]:
     """Returns shell commands: the command that began the run, and every later command that changed the run (`gradus resume` with further words).
 
-    The result is empty if the provenance has no command. If Python code began the run, the first command is that of the script.
+    The result is empty if the provenance has no command. If Python code began the run, the first command is the command of the script.
     """
     found = [typed(provenance.get("command") or ())]
     for entry in provenance.get("resumed") or ():

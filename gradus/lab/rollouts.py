@@ -170,7 +170,7 @@ def _store(folder: Path, step: int, groups: Sequence[Group]) -> None:
 
 
 def _media(path: Path, step: int) -> seen.Store:
-    """Returns the arrays of the steps of a file: `step` alone, or the hundred steps that begin with it."""
+    """Returns the arrays of the steps of a file: `step` alone, or the hundred steps from `step` on."""
     one = seen.of_step(path.parent, step)
     return seen.Store([one] if _ONE.fullmatch(path.name) else [seen.of_steps(path.parent, step, FOLDED)])
 

@@ -90,7 +90,7 @@ def write_runs_page(runs: Sequence[Path | str], target: Path | str, by: str = "s
 
 
 def names(paths: Sequence[Path]) -> list[str]:
-    """Returns a name for each path. The names are the shortest ends of the paths that all differ. If no ends differ, the names are the last parts with numbers.
+    """Returns a name for each path. A name is the end of a path, with as few parts as all names need to differ. Equal paths get numbers after their last part.
 
     >>> names([Path("a/run"), Path("b/run")])
     ['a/run', 'b/run']

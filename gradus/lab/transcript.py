@@ -21,7 +21,7 @@ _NUMBERS = 16  # a sample of a flow generator appears as numbers if it has at mo
 class Segment:
     """A stretch of a context.
 
-    `own`: whether the player chose the tokens. If not, they are part of the prompt, an observation or other given text.
+    `own`: whether the player chose the tokens. Other tokens are part of the prompt, of an observation or of other given text.
     """
 
     own: bool

@@ -88,7 +88,7 @@ class SequenceSum:
 
 @dataclass(frozen=True)
 class ContextMean:
-    """Equal weight per context: 1 / (contexts * actions of the context). If each turn has its own context, every turn is one sample."""
+    """Equal weight per context: 1 / (contexts * actions of the context). If each turn has its own context, every turn counts as one sample."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         inside = segment_sum(torch.ones_like(batch.weight), batch.context, len(batch.contexts))
@@ -107,7 +107,7 @@ class GroupMean:
 class ConstantLength:
     """1 / (N * length). `length` is a constant, so the length of a trajectory does not affect its weight. Dr. GRPO, arXiv:2503.20783."""
 
-    length: int = 1024  # actions; the sampling limit in the paper
+    length: int = 1024  # number of actions; in the paper, the sampling limit
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / (max(batch.counts[source].trajectories, 1) * self.length))

@@ -24,7 +24,7 @@ from gradus.types.returned import named, of_user
 
 
 def check_asks(recipe: Recipe) -> None:
-    """Raises UserError for the first part whose needs no other part of the recipe meets."""
+    """Raises UserError for the first part with a need that no other part of the recipe meets."""
     _check_given(recipe)
     _check_players(recipe)
     for where, term in _parts(recipe, ""):

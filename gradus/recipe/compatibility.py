@@ -152,7 +152,7 @@ def _check_inside(node: Any, where: str) -> None:
 
 
 def _check_place(value: Any, declared: Any, where: str) -> None:
-    """Checks a field whose declared type is a protocol or a class of parts. The value must have the protocol's attributes or be of the class."""
+    """Checks a field whose declared type is a protocol or a class of parts. The value must have the protocol's attributes, or be an instance of the class."""
     several = typing.get_origin(declared) in (typing.Union, types.UnionType)
     choices = typing.get_args(declared) if several else (declared,)
     kinds = [c for c in choices if isinstance(c, type) and (getattr(c, "_is_protocol", False) or is_dataclass(c))]
@@ -196,7 +196,7 @@ def _misplaced(part: Any, where: str, lacks: str) -> UserError:
 
 
 def _called(given: Any) -> str:
-    """The name, for a message, of a function or of another value that is no part."""
+    """The name of a function, or of another value that is no part, for a message."""
     code = getattr(given, "__code__", None)
     place = f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code is not None else ""
     return f"{getattr(given, '__name__', None) or repr(given)}{place}"

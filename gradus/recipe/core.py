@@ -17,7 +17,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.guards import Agreement, Guard, bytes_of
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
-from gradus.types.systems import Ahead
+from gradus.types.systems import Ahead, Streaming
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Recipe:
     update: Any = None
     schedule: Any = None
     search: Any = None
-    system: Ahead | None = None  # None: every rollout runs in its own step
+    system: Ahead | Streaming | None = None  # None: every rollout runs in its own step
     study: Any = None
     setting: Setting = Setting()
     requires: frozenset[str] = frozenset()  # data that the problems must have: hints, solution, pairs, ...
@@ -184,7 +184,7 @@ def first_of(node: Any, path: str) -> tuple[str, str]:
 
 
 def parent_of(root: Any, path: str) -> tuple[str, str]:
-    """Splits the path of a field into the path of the part that has this field and the name of the field."""
+    """Splits the path of a field into two: the path of the part that has this field, and the name of the field."""
     where: list[str] = []
     while True:
         name, rest = first_of(root, path)

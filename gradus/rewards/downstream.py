@@ -81,7 +81,7 @@ class ReplyLength:
 
 @dataclass(frozen=True)
 class Downstream(Combines):
-    """The weighted sum of measures on the replies of `player`, which reads only the written text and a test question.
+    """A reward: the weighted sum of measures on the replies of `player`, which reads only the written text and a test question.
 
     The test questions are in the problem's column `questions`. Without this column, the text itself is the question, and no answer is expected. If the
     completion lacks the tag `within`, or the text is empty or too long for the player, every measure is 0. The logged values are the text (`written`) and the
@@ -89,7 +89,7 @@ class Downstream(Combines):
     """
 
     measures: Frozen[Measure] = Frozen(right=RightShare())
-    weights: Frozen[float] = Frozen()  # of the measures; the default weight is 1
+    weights: Frozen[float] = Frozen()  # weights of the measures; the default weight is 1
     player: str = "follower"
     template: str = "{text}\n{question}"
     samples: int = 1  # replies per question

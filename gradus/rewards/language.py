@@ -35,7 +35,7 @@ class SameLanguage(Combines):
     """1 if problem, thoughts and answer are in the same language, else 0. A text without letters has no language and fits every other text."""
 
     alphabets: Frozen[str] = Frozen()  # name of a language -> its letters; empty: Unicode's scripts, such as LATIN or CYRILLIC
-    end: str = "</think>"  # end of the thoughts
+    end: str = "</think>"  # the text that ends the thoughts
     name: ClassVar[str] = "language"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -16,7 +16,7 @@ from gradus.types.signals import Signal, Values
 
 @dataclass(frozen=True)
 class RewardModel(Combines):
-    """A reward: the value of `player` before a trajectory's last action.
+    """A reward: the value that `player` gives before the last action of a trajectory.
 
     At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
     share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,

@@ -93,8 +93,8 @@ class Verified(Combines):
                 verify.check()
         if task.judge is None and task.verify is None and task.environment is None:
             raise UserError(
-                f'task {task.name} has no verifier, because its problems have no answers; add a column "answer", or give a reward function with --reward '
-                "FILE.py:FUNCTION"
+                f'task {task.name} has no verifier, no judge and no environment, so nothing judges its answers; add a column "answer" to its data, '
+                "or give a reward function with --reward FILE.py:FUNCTION"
             )
 
 

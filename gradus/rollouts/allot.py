@@ -91,7 +91,7 @@ def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: f
 
 @dataclass(frozen=True)
 class HalfWidth:
-    """Gives blocks of answers to the problems whose mean reward is the least certain, until the step has as many answers as the requests ask for.
+    """Gives blocks of answers to the problems whose mean reward is the least certain. Ends when the step has as many answers as the requests ask for.
 
     A round gives as many blocks as there are problems. The blocks are given one after the other. Each block goes to the problem with the highest `priority`.
     `count` grows with every block. The deviation of the rewards is computed from the answers so far (unbiased; 0 for fewer than two answers). Failed answers

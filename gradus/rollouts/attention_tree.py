@@ -93,10 +93,10 @@ def drawn(items: Sequence[int], count: int, key: Key) -> list[int]:
 
 @dataclass(frozen=True)
 class AttentionTree:
-    """Samples answers and lets some of them branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
+    """Samples answers and lets some answers branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
 
     marking: Marking = Separated()
-    branches: int = 2  # per answer that branches
+    branches: int = 2  # number of branches of each answer that branches
     quantile: float = 0.8
     gap: int = 512  # tokens
     reads: Influence = Influence()

@@ -40,7 +40,7 @@ def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -
     if len(groups) != len(requests):
         name = type(outer).__name__
         raise UserError(
-            f"{name} adds an answer to every group, but its inner rollout gave {len(groups)} groups for {len(requests)} requests; make {name} "
-            f"the inner rollout: --rollout DynamicSampling --rollout.rollout {name}"
+            f"{name} needs one group per request, but its inner rollout gave {len(groups)} groups for {len(requests)} requests; set "
+            f"--rollout.rollout Auto, or make {name} the inner rollout: --rollout DynamicSampling --rollout.rollout {name}"
         )
     return list(groups)

@@ -13,7 +13,7 @@ from gradus.types.parts import Rollout, Task, World
 
 @dataclass(frozen=True)
 class BehaviourPolicy:
-    """Sends every request to `player`, but the policy acts in evaluation. A player that learns from `player` names it in `learns_from`."""
+    """Sends every request to `player`, but the policy acts in evaluation. A player that learns from `player` names `player` in `learns_from`."""
 
     player: str = "generator"
     rollout: Rollout = Auto()

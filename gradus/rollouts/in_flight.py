@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -59,10 +59,9 @@ class InFlight:
 
         Raises UserError if the task has an environment.
         """
-        if world.task.environment is not None:
-            raise UserError(f'task "{world.task.name}" has an environment, but this rollout gives answers of one turn; set --rollout Episodes')
+        refuse_environment(world)
         flights = [*(flight_of(kept, state.get("media", {})) for kept in state["flights"]), *(launched(r, world) for r in requests)]
-        flights = await self._advanced(flights, world, world.call("in_flight"))
+        flights = await advanced(flights, world, world.call("in_flight"), lambda limit: -(-limit // self.parts))
         left = [f for f in flights if f.open(limit(f, world))]
         world.note("in_flight", len(left))
         groups = [grouped(f, world) for f in flights if f not in left]
@@ -70,27 +69,45 @@ class InFlight:
         kept = [kept_flight(f, held) for f in left]
         return await world.judge(groups), {"flights": kept, **({"media": held} if held else {})}
 
-    async def _advanced(self, flights: Sequence[Flight], world: World, call: str) -> list[Flight]:
-        """Returns all flights, with one more part for every unfinished answer. All parts are sampled together.
 
-        `call`: the name of the call. A second call in a step has another name, so its draws are new.
-        """
-        again = () if call.endswith("/1") else ("again", call)
-        jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]
-        chunks = await world.sample([self._next(flights[n], i, world, again) for n, i in jobs])
-        answers = [list(f.answers) for f in flights]
-        for (n, i), (chunk,) in zip(jobs, chunks, strict=True):
-            stops = (flights[n].request.sampling or world.sampling).stops
-            answers[n][i] = stopped(answers[n][i].then(chunk), chunk.actions, stops, world, flights[n].request.player)
-        return [replace(f, answers=tuple(row)) for f, row in zip(flights, answers, strict=True)]
+async def advanced(flights: Sequence[Flight], world: World, call: str, part: Callable[[int], int]) -> list[Flight]:
+    """Returns all flights, with one more part for every unfinished answer. All parts are sampled together.
 
-    def _next(self, flight: Flight, index: int, world: World, again: tuple[str, ...]) -> Request:
-        request, answer = named(flight, world), flight.answers[index]
-        sampling = request.sampling or world.sampling
-        room = min(-(-sampling.limit // self.parts), sampling.limit - answer.actions)
-        prompt = answer if answer.actions else flight.prompt
-        limited = replace(sampling, max_tokens=room)
-        return replace(request, count=1, sample=request.sample + index, prompt=prompt, sampling=limited, tags=(*request.tags, *again))
+    `part`(token limit of an answer): the largest number of new tokens. `call`: the name of the call. A second call in a step has another name, so its draws
+    are new. Metrics: decode_steps, the tokens of the longest part, and idle, the token-steps in which a slot waits for the longest part, per sampled token.
+    """
+    again = () if call.endswith("/1") else ("again", call)
+    jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]
+    chunks = await world.sample([continued(flights[n], i, world, part, again) for n, i in jobs])
+    note_waiting([chunk.actions for (chunk,) in chunks], world)
+    answers = [list(f.answers) for f in flights]
+    for (n, i), (chunk,) in zip(jobs, chunks, strict=True):
+        stops = (flights[n].request.sampling or world.sampling).stops
+        answers[n][i] = stopped(answers[n][i].then(chunk), chunk.actions, stops, world, flights[n].request.player)
+    return [replace(f, answers=tuple(row)) for f, row in zip(flights, answers, strict=True)]
+
+
+def continued(flight: Flight, index: int, world: World, part: Callable[[int], int], again: tuple[str, ...]) -> Request:
+    """Returns the request for the next part of an answer. `again`: tags that make the draws of a second call in a step new."""
+    request, answer = named(flight, world), flight.answers[index]
+    sampling = request.sampling or world.sampling
+    room = min(part(sampling.limit), sampling.limit - answer.actions)
+    prompt = answer if answer.actions else flight.prompt
+    limited = replace(sampling, max_tokens=room)
+    return replace(request, count=1, sample=request.sample + index, prompt=prompt, sampling=limited, tags=(*request.tags, *again))
+
+
+def note_waiting(lengths: Sequence[int], world: World) -> None:
+    """Records the decoding steps of parts with these lengths that are sampled side by side, and the idle token-steps per sampled token."""
+    if sum(lengths):
+        world.note("decode_steps", max(lengths))
+        world.note("idle", len(lengths) * max(lengths) / sum(lengths) - 1)
+
+
+def refuse_environment(world: World) -> None:
+    """Raises UserError if the task has an environment."""
+    if world.task.environment is not None:
+        raise UserError(f'task "{world.task.name}" has an environment, but this rollout gives answers of one turn; set --rollout Episodes')
 
 
 def launched(request: Request, world: World) -> Flight:

@@ -52,8 +52,8 @@ class Seeded:
 
     rollout: Rollout = Auto()
     examples: int = 2
-    share: float = 0.5  # of the further answers, rounded down
-    most: int = 1000  # solved problems that are remembered; the oldest are removed first
+    share: float = 0.5  # share of the further answers that see examples; their number is rounded down
+    most: int = 1000  # largest number of remembered solved problems; the oldest are removed first
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:

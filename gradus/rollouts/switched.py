@@ -19,7 +19,7 @@ from gradus.types.rules import TokenRule
 
 @dataclass(frozen=True)
 class SwitchedRollIn:
-    """Samples answers: `rule` draws the first h tokens, and the policy draws the other tokens.
+    """Samples answers: `rule` draws the first h tokens (h is random), and the policy draws the other tokens.
 
     The number h is a uniform random number below the length of an answer that `rule` draws alone.
     """

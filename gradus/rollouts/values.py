@@ -30,7 +30,7 @@ class Start:
 
 @dataclass(frozen=True)
 class MonteCarloValues:
-    """Adds the streams `span` and `value` to the answers of `rollout`. `value` is the mean reward of `count` continuations that begin before the step.
+    """Adds the streams `span` and `value` to the answers of `rollout`. `value` is the mean reward of `count` continuations that begin before each step.
 
     The player of the answer samples each continuation from the tokens before the step, with the sampling settings of the answer. The token limit counts the
     tokens before the step, too. A continuation whose reward is missing does not count; the value is 0 if all rewards are missing. Answers of a group that have
@@ -43,7 +43,7 @@ class MonteCarloValues:
     rollout: Rollout = Auto()
     marking: Marking = Separated()
     count: int = 9
-    most: int | None = None  # steps of an answer that are estimated; None: all
+    most: int | None = None  # largest number of steps of an answer whose value is estimated; None: all steps
     gives: ClassVar[frozenset[str]] = frozenset({"spans", "step values"})
     plays: ClassVar[str] = "answers"
 

@@ -57,7 +57,7 @@ def keep_freed_memory() -> None:
     """Lets this process keep freed memory for reuse: up to 1 GiB, in pieces of up to 256 MiB. Only glibc has this setting.
 
     By default, the C library returns large pieces to the system and requests them again at every step. The system then fills each page with zeros. In a
-    measurement with 13,000 tokens and a width of 256, this took a sixth of an update's time.
+    measurement with 13,000 tokens and a width of 256, this work took a sixth of the time of an update.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -190,7 +190,7 @@ def fitting(player: Any, contexts: Sequence[Context], work: Callable[[int], T], 
 
     If memory runs out, tries again with fewer tokens. The player keeps the smaller number.
 
-    A changed number becomes a fact of the step. The result of `work` must not depend on the number, and each call must start from the beginning.
+    A changed number is stored as a fact of the step. The result of `work` must not depend on the number, and each call must start from the beginning.
     Raises: UserError if memory runs out with one sequence per micro-batch.
     """
     call = record.call(f"micro/{player.name}") if record is not None else ""

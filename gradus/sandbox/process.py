@@ -64,7 +64,7 @@ class Started:
 
         Call `started` instead, because the thread that starts a sandbox must live longer than the sandbox.
 
-        Raises SandboxError if the system refuses.
+        Raises SandboxError if the system cannot start the interpreter.
         """
         self.settings = settings
         self._open: set[int] = set()

@@ -1,6 +1,6 @@
 """The filter of kernel calls for a sandboxed program. The kernel runs this filter on every call (seccomp, classic BPF).
 
-The lists below name the calls. A call in ALLOWED passes, a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect. An example is a
+The lists below name the calls. A call in ALLOWED passes, and a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect. An example is a
 lock on a file. All programs read the same files of the machine. So a real lock would be a message to other programs, and it would stop the machine's own
 programs. A call in GUARDED passes only for some arguments. Any other call fails with ENOSYS, as on a kernel that does not know the call. A C library then uses
 an older call. If a call uses the numbers of another kind of machine, the program is killed.

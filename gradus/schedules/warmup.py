@@ -12,7 +12,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Warmup:
-    """Uses `update` in place of the recipe's own update for the first `steps` steps, then the unchanged recipe.
+    """In the first `steps` steps, uses `update` in place of the recipe's own update. Later steps use the unchanged recipe.
 
     If `update` is a wrapper without an inner update, such as `OnlyPlayers(update=None)`, `update` wraps the recipe's own update.
     """

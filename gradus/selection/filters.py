@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gradus.types import Group, Key, Trajectory
+from gradus.types.pieces import continues
 from gradus.types.ranges import check_ranges
 
 Ranks = Literal["all", "best", "best_and_random", "best_and_worst"]
@@ -66,8 +67,17 @@ class Mixed:
 
 
 @dataclass(frozen=True)
+class FinishedAnswers:
+    """Keeps answers that no later step continues, for rollouts that return unfinished answers, such as `Windowed`. Drops groups without such an answer."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        whole = [g.but(trajectories=tuple(t for t in g.trajectories if not continues(t))) for g in groups]
+        return [w for w in whole if w.trajectories], [g for g, w in zip(groups, whole, strict=True) if not w.trajectories]
+
+
+@dataclass(frozen=True)
 class BestAndWorst:
-    """Keeps the best and the worst trajectory of each group, in that order. If trajectories have equal rewards, the earliest is taken.
+    """Keeps the best and the worst trajectory of each group, in that order. If trajectories have equal rewards, the earliest trajectory is taken.
 
     Drops groups with equal rewards.
     """
@@ -86,7 +96,7 @@ class BestAndWorst:
 
 @dataclass(frozen=True)
 class Best:
-    """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier one is taken."""
+    """Keeps the `count` best trajectories of each group, if their reward is above `above`. If trajectories have equal rewards, the earlier trajectory is taken."""
 
     count: int = 1
     above: float | None = None  # None: no lower bound on the reward
@@ -189,7 +199,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class BalancedGroups:
-    """If most answers of a group are below the group's mean reward, drops some of these at random, until they are half of the group. Keeps all groups."""
+    """If most answers of a group are below the group's mean reward, drops such answers at random until they are half of the group. Keeps all groups."""
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         return [self._balanced(group, key.fold("balance", group.key)) for group in groups], []

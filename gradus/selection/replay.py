@@ -28,7 +28,7 @@ class Replay:
     law: Law = Uniform()
     unit: Literal["group", "trajectory"] = "group"
     fresh: bool = True  # True: trains on the step's own units and on drawn units of earlier steps; False: only on drawn units, new or old
-    least: int = 0  # no training before this number of units is kept
+    least: int = 0  # training starts when this number of units is kept
     source: str | None = None  # new source of the trajectories of earlier steps, such as "replay"; None: their source does not change
 
     def __post_init__(self) -> None:

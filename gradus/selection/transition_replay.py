@@ -30,7 +30,7 @@ class TransitionReplay:
     in the round. If the action space is a Box, there is also `action`. Recorded rows may also have `to_go`.
     """
 
-    size: int = 1_000_000  # rows that are kept
+    size: int = 1_000_000  # largest number of rows that are kept
     batch: int = 256  # rows per round
     per_row: int = 1  # number of rounds for every collected row: the ratio of updates to data
     idle: int = 0  # number of rounds in a step that collects no row; above 0, a run can learn from recorded rows only

@@ -154,7 +154,7 @@ def _message(name: str, one: Any) -> Message:
 
 
 def _listed(body: Mapping[str, Any]) -> list[Any]:
-    """Returns the prompts. Each is a text or a list of token ids."""
+    """Returns the prompts. Each prompt is a text or a list of token ids."""
     prompt = body.get("prompt")
     if isinstance(prompt, str):
         return [prompt]

@@ -1,4 +1,4 @@
-"""Screening: measures once a policy's pass rate on each problem of a source, and keeps the problems whose pass rate is in a band."""
+"""Screening measures the pass rate of a policy on each problem of a source once, and keeps the problems whose pass rate is in a band."""
 
 from __future__ import annotations
 

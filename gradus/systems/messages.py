@@ -149,7 +149,7 @@ def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) ->
 def samples_message(contexts: Sequence[Context]) -> Message:
     """Returns a message with samples.
 
-    The message has the new tokens, a mark for those that are actions, the log-probabilities, the streams, and the reason why each sample ended.
+    The message has the new tokens, a mark for the tokens that are actions, the log-probabilities, the streams, and the reason why each sample ended.
     """
     arrays = {
         "tokens": _joined([c.tokens for c in contexts], np.int32),
@@ -185,7 +185,7 @@ def sampled_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor], aske
 
 
 def _streamed(contexts: Sequence[Context], arrays: dict[str, Tensor]) -> dict[str, str]:
-    """Puts the streams of contexts into `arrays`. Returns the name and dtype of each, because uint64 tensors are not supported everywhere."""
+    """Puts the streams of contexts into `arrays`. Returns the name and dtype of each stream, because uint64 tensors are not supported everywhere."""
     names = {}
     for i, context in enumerate(contexts):
         for name, values in context.streams.items():

@@ -1,4 +1,4 @@
-"""A worker process of a run. The worker has the players' networks with the weights of the leading process, and computes for this process.
+"""A worker process of a run. The worker has the players' networks with the weights of the leading process, and computes for the leading process.
 
 A worker chooses no problems, judges nothing and writes nothing. A worker ends if a message requests this, or if the leading process has ended.
 """

@@ -183,7 +183,9 @@ def _is_array(name: Any, array: Any) -> bool:
 
 
 def tried(subject: Subject, turn: int = 0) -> list[Any]:
-    """Returns actions to try in an episode. In a world of arrays the actions are drawn from its space. In other worlds they are texts without meaning.
+    """Returns actions to try in an episode.
+
+    In a world of arrays the actions are drawn from the space of the world. In other worlds the actions are texts without meaning.
 
     `turn`: the number of the draw; another number gives other actions of the space.
     """
@@ -194,7 +196,7 @@ def tried(subject: Subject, turn: int = 0) -> list[Any]:
 
 
 def winning(subject: Subject, problem: Problem) -> list[Any]:
-    """Returns the actions that win, or an empty list if they are not known. In a world of arrays, the texts of a problem are not actions."""
+    """Returns the actions that win, or an empty list if no such actions are known. In a world of arrays, the texts of a problem are not actions."""
     arrays = of_arrays(environment_of(subject))
     if subject.right is not None:
         return [action if arrays else str(action) for action in subject.right(problem)]

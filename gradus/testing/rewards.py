@@ -73,7 +73,7 @@ def check_reward(
 
     Args: `right`: a function that returns right answers to a problem (None: the worked solution, else the answer). `wrong`: a function that returns
     wrong answers, which must earn less than right answers (None: empty answers). `limits`: the limits of one call with one hostile answer. Calls with
-    up to eight plain answers get at least ten seconds (twenty by the clock). The other arguments are as in `check_task`.
+    up to eight plain answers get at least ten seconds of processor time and twenty seconds of wall-clock time. The other arguments are as in `check_task`.
     Raises: UserError if `reward` is not a reward function, or if it needs columns that the task lacks. With `strict`, any finding raises
     ContractBroken, an AssertionError.
     """

@@ -165,7 +165,7 @@ def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, co
 
 
 def _readable(pipe: int, seconds: float) -> bool:
-    """Whether data came within `seconds`. Time is counted in ticks, so any time in which this process itself was stopped is one tick."""
+    """Whether data came within `seconds`. Time is counted in ticks, so a time in which this process itself was stopped counts as one tick."""
     return any(readable([pipe], TICK) for _ in range(round(seconds / TICK)))
 
 

@@ -1,7 +1,7 @@
 """Rollouts of later steps, which run while earlier steps update the weights (`Ahead`).
 
-Everything runs in the run's event loop, but samples are drawn in one thread, and updates run in another thread. PyTorch works in both threads at the same time.
-The rollouts have their own copies of all players. So no result depends on which thread is faster.
+The event loop of the run does all work except two kinds: one thread draws the samples, and another thread runs the updates. PyTorch works in both threads at
+the same time. The rollouts have their own copies of all players. So no result depends on which thread is faster.
 
 A checkpoint contains the requests of the steps whose rollouts have begun, and the weights of these rollouts. A run that continues from a checkpoint
 samples these rollouts again, with the same result.
@@ -11,30 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from gradus.players.learner import Learner
 from gradus.rollouts.serialise import kept_request, request_of
 from gradus.training.memory import Memory
-from gradus.training.nested_state import stateful
-from gradus.types import Group, Request, UserError
-from gradus.types.players import Lagged, MovingAverage
-from gradus.types.returned import named
+from gradus.training.twins import PLACE, checked, put, thread, twin, weights_of
+from gradus.types import Group, Request
+from gradus.types.systems import Ahead
 
 if TYPE_CHECKING:
     from gradus.recipe.core import Recipe
     from gradus.training.run import Run
     from gradus.training.world import RunWorld
-
-T = TypeVar("T")
-PLACE = "system"
-"""The place of the waiting requests in the run's memory, and of their weights in the run's history."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +49,7 @@ class Pipeline:
 
     async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
         """Returns the requests and the judged groups of a step. Begins the rollouts of later steps, and waits for the rollout of this step."""
-        assert recipe.system is not None
+        assert isinstance(recipe.system, Ahead)
         waiting = self.run.memory.states.setdefault(PLACE, {"part": type(recipe.system).__name__, "state": {"steps": {}, "media": {}}})["state"]
         for step, kept in waiting["steps"].items():
             if int(step) not in self.tasks:  # the run continues from a checkpoint
@@ -108,97 +98,3 @@ class Pipeline:
         groups = await self.memory.call("rollout", recipe.rollout, "run", requests, world)
         groups = [*groups, *await world.aside()]
         return Arrived(groups, copy.deepcopy(self.memory.states), world)
-
-
-async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. With a system, the rollout may have begun earlier."""
-    if recipe.system is not None:
-        if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
-            check_ahead(run)
-            end(run)
-            run.pipeline = Pipeline(run)
-        return await run.pipeline.arrivals(recipe, world)
-    requests = await world.more(recipe.setting.prompts)
-    groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
-    return requests, [*groups, *await world.aside()]
-
-
-async def beside(run: Run, work: Callable[[], T]) -> T:
-    """Does work that changes weights. With a system, the rollouts of later steps go on at the same time."""
-    if run.pipeline is None:
-        return work()
-    return await asyncio.get_running_loop().run_in_executor(run.pipeline.threads["update"], work)
-
-
-def passed(run: Run, step: int) -> None:
-    """Drops the weights with which the rollout of a finished step was sampled."""
-    if PLACE in run.history:
-        run.history[PLACE] = [entry for entry in run.history[PLACE] if entry["step"] > step]
-
-
-def end(run: Run) -> None:
-    """Ends the rollouts that have begun, if there are any."""
-    if run.pipeline is not None:
-        run.pipeline.close()
-        run.pipeline = None
-
-
-def thread(use: str) -> ThreadPoolExecutor:
-    """Returns one thread for `use`. PyTorch uses the same number of threads in it as in the calling thread, so the results are the same bytes."""
-    return ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
-
-
-def twin(player: Learner) -> Learner:
-    """Returns a frozen player with a copy of the weights."""
-    policy = player.policy.clone()
-    policy.network.requires_grad_(False)
-    made = Learner(player.name, replace(player.spec, objective=None), policy, player.rule, player.setting)
-    put(made, {}, player.updates)
-    return made
-
-
-def moving(run: Run) -> Iterator[str]:
-    """Yields the names of the players whose weights may change during the run. If the schedule declares events, every player may change."""
-    events = bool(getattr(run.recipe.schedule, "causes", ()))
-    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, (Lagged, MovingAverage)))
-
-
-def weights_of(run: Run) -> dict[str, Any]:
-    """Returns copies of the weights that may change, and the numbers of updates, by player."""
-    chosen = list(moving(run))
-    weights = {name: {n: w.detach().clone() for n, w in run.players[name].policy.network.named_parameters()} for name in chosen}
-    return {"updates": {name: run.players[name].updates for name in chosen}, "weights": weights}
-
-
-def put(player: Learner, weights: Mapping[str, Tensor], updates: int) -> None:
-    """Gives a player these weights and this number of updates."""
-    mine = dict(player.policy.network.named_parameters())
-    with torch.no_grad():
-        for name, weight in weights.items():
-            mine[name].copy_(weight)
-    player.updates = updates
-
-
-def checked(request: Request) -> Request:
-    """Returns the request. Raises UserError if it continues a context, because such a request cannot be stored."""
-    if request.prompt is not None or request.at is not None:
-        raise UserError(
-            f"the curriculum gives problem {request.problem.id} with its own prompt, but system Ahead stores problems alone; leave out --system"
-        )
-    return request
-
-
-def check_ahead(run: Run) -> None:
-    """Raises UserError if the run cannot sample rollouts in advance."""
-    recipe = run.recipe
-    learning = [named(part, "learn") for place in ("rollout", "reward") for _, part in stateful(place, getattr(recipe, place)) if hasattr(part, "learn")]
-    engines = [name for name, p in run.players.items() if p.spec.engine is not None]
-    reason = (
-        "the run has stages" if run.stages is not None
-        else f"{learning[0]} changes the state of the {'rollout or reward'} after each step" if learning
-        else f"players.{engines[0]} samples with {type(run.players[engines[0]].spec.engine).__name__}" if engines
-        else "the run has several processes" if any(hasattr(p.policy, "_crew") for p in run.players.values())
-        else ""
-    )
-    if reason:
-        raise UserError(f"system Ahead cannot sample in advance, because {reason}; leave out --system")

@@ -58,7 +58,7 @@ def export_data(
     """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
 
     `at_least`: the smallest reward of an answer to imitate or to prefer; None: `sft` takes right answers. `include_cut`: whether to include answers that a
-    limit cut off. If they are left out, their number is printed on standard error. `gradus.lab.training_data.demonstrations` and `preferences` choose the
+    limit cut off. If these answers are left out, their number is printed on standard error. `gradus.lab.training_data.demonstrations` and `preferences` choose the
     answers. Raises UserError if the file exists, or if the run has no such answers.
     """
     from gradus.lab import rollouts, training_data

@@ -1,4 +1,4 @@
-"""Pure functions on groups and contexts that a world uses: joins auxiliary groups, puts judgements into trajectories."""
+"""Functions of a world that change no object: they join groups, put judgements into trajectories, and find the first action of a context."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def joined(groups: Sequence[Group]) -> list[Group]:
 
 
 def first_choice(context: Context) -> int:
-    """Returns the number of tokens before the first action in a context and its parents; 0 if they have no action."""
+    """Returns the number of tokens before the first action in a context and its parents; 0 if there is no action."""
     chosen: list[int] = []
     line: Context | None = context
     while line is not None:

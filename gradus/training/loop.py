@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gradus.selection.filters import without_failures
-from gradus.training.ahead import arrivals, beside, passed
+from gradus.training.arrivals import arrivals, beside, passed
 from gradus.training.boundaries import boundaries
 from gradus.training.lessons import begun, choices
 from gradus.training.recovery import updated, whole
@@ -50,7 +50,7 @@ async def train(run: Run) -> None:
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
-    """Returns all groups of the step, including failed and dropped trajectories. Trajectories in `credited` have their advantages.
+    """Returns all groups of the step, including failed and dropped trajectories. In the result, the trajectories of `credited` have their advantages.
 
     A trajectory that the selection shortened or left out of the training stays as it was sampled.
     """

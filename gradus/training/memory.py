@@ -67,7 +67,7 @@ class Memory:
         return Memory({path: copy.deepcopy(state) for path, state in self.states.items() if path == place or path.startswith(f"{place}.")})
 
     def ask(self, path: str, part: Any, method: str, *arguments: Any) -> Any:
-        """Calls a method with the part's state, keeps the new state, and returns the checked value. For an async method it returns a coroutine."""
+        """Calls a method with the part's state, keeps the new state, and returns the checked value. For an async method, returns a coroutine."""
         if isinstance(part, Bound):
             return getattr(part, method)(*arguments)
         if inspect.iscoroutinefunction(getattr(part, method, None)):

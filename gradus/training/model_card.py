@@ -153,7 +153,7 @@ def front_matter(name: str, tags: Sequence[str], task: str, loads: bool, base: A
 
 
 def base_name(model: Any) -> str:
-    """Returns the name of a base model: the name of its folder. If the model is in a run, it is the name of the run's folder.
+    """Returns the name of a base model: the name of its folder. If the model is in a run, the result is the name of the run's folder.
 
     >>> base_name("/models/Qwen3-0.6B")
     'Qwen3-0.6B'

@@ -283,7 +283,7 @@ def _absolute(spec: str) -> str:
 def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
     """Reads the plan of a stored run. Imports the run's Python files.
 
-    Raises UserError if the recipe file is broken, or if it uses code that is missing or has changed. Without `trust`, it also raises UserError if the
+    Raises UserError if the recipe file is broken, or if the recipe uses code that is missing or has changed. Without `trust`, it also raises UserError if the
     recipe names Python code and another user made the run.
     """
     if not trust:

@@ -95,13 +95,15 @@ class Run:
 
     @property
     def progress(self) -> float:
-        """Returns the finished share of the run or of its stage. With a budget it is the spent share of the budget, else the share of the steps."""
+        """Returns the finished share of the run or of its stage. With a budget, this is the spent share of the budget; without a budget,
+        it is the share of the steps.
+        """
         if self.budget is not None:
             return self.spent()[-1] / self.budget.amount
         return (self.step - self.began) / max(self.recipe.setting.steps, 1)
 
     def progress_at(self, step: int) -> float:
-        """Returns the finished share before a later step. With a budget, the later step's share is not known, so it is the share of the current step."""
+        """Returns the finished share before a later step. With a budget, this share is not known, so the result is the share at the current step."""
         return self.progress if self.budget is not None else (step - self.began) / max(self.recipe.setting.steps, 1)
 
     def spent(self) -> list[float]:
@@ -178,7 +180,7 @@ class Run:
         return turn.recipe, world
 
     def world(self, recipe: Recipe, purpose: str, reward: Any = None, *, step: int | None = None, **instead: Any) -> RunWorld:
-        """Returns the world of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual ones."""
+        """Returns the world of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual arguments."""
         step = self.step if step is None else step
         usual = dict(
             step=step,

@@ -194,7 +194,7 @@ def end_of(run: Run, course: Course, leg: str) -> Checkpoint:
 
 
 def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
-    """Gives a player the weights of a stored player. Raises UserError if their networks differ."""
+    """Gives a player the weights of a stored player. Raises UserError if the networks of the two players differ."""
     import torch
 
     theirs = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}

@@ -76,6 +76,7 @@ class RunWorld:
         memory: Memory | None = None,
         reward_place: str = "reward",
         thread: Executor | None = None,
+        label: str = "",
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
@@ -93,6 +94,7 @@ class RunWorld:
         self._readings = Readings(players, self.score, self.key)
         self._thread = thread  # samples are drawn in this thread; None: in the thread of the event loop
         self._drawing: set[asyncio.Task[None]] = set()
+        self._label = label  # part of the names of calls, for several worlds of one step
 
     async def once(self, name: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Returns the result of `make`. `make` runs only at the first call with this name in the step. Later calls with the name return the same result."""
@@ -119,7 +121,7 @@ class RunWorld:
     def call(self, name: str) -> str:
         """Returns a unique name for the next call of `name` in this step. If the step is repeated, its calls get the same names."""
         self._calls[name] = self._calls.get(name, 0) + 1
-        return f"{self.purpose}/{name}/{self._calls[name]}"
+        return f"{self.purpose}/{self._label}{name}/{self._calls[name]}"
 
     def fact(self, call: str) -> str | None:
         """Returns the decision that an earlier attempt of the step recorded for this call; None if there is no decision."""
@@ -239,12 +241,12 @@ class RunWorld:
                 task.add_done_callback(self._drawing.discard)
 
     async def _give_later(self, player: str, asked: _Asked, act: Callable[[], list[Context]], thread: Executor) -> None:
-        """Draws the samples in the thread, and gives them to those that wait for them."""
+        """Draws the samples in the thread, and gives each sample to the code that waits for it."""
         done = await asyncio.wait([asyncio.get_running_loop().run_in_executor(thread, act)])
         self._give(player, asked, next(iter(done[0])).result)
 
     def _give(self, player: str, asked: _Asked, act: Callable[[], list[Context]]) -> None:
-        """Gives the samples that `act` returns, or its error, to those that wait for them."""
+        """Gives each sample that `act` returns, or the error that it raises, to the code that waits for the sample."""
         try:
             answered = list(zip(asked, act(), strict=True))
         except Exception as error:
@@ -258,7 +260,7 @@ class RunWorld:
                 future.set_result(context)
 
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
-        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. Their size becomes a fact of the step."""
+        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. The size of these batches becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
 
         learner, call = self.players[player], self.call(f"act/{player}")

@@ -42,7 +42,7 @@ class Head:
 class Adapter:
     """LoRA on frozen weights: W + (alpha / rank) B A. If the policy's model is an Adapter, it adapts the run's model."""
 
-    of: str | None = None  # another player, whose weights it shares without a copy; None: the run's model
+    of: str | None = None  # another player, whose weights are used without a copy; None: the run's model
     rank: int = 8
     alpha: float = 16.0
     bits: Literal[8, 4] | None = None  # bits per frozen weight (needs the extra `quantised`); None: as loaded
@@ -62,7 +62,7 @@ class Steering:
     If the policy's model is a Steering, it steers the run's model.
     """
 
-    of: str | None = None  # another player, whose weights it shares without a copy; None: the run's model
+    of: str | None = None  # another player, whose weights are used without a copy; None: the run's model
     layers: tuple[int, ...] = ()  # numbers of layers, counted from 0; empty: all layers
     gate: bool = False  # scale the vector by a trained number per token, sigmoid(w . h + b)
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from gradus.types.attention import waad
 from gradus.types.contexts import Context
 from gradus.types.errors import UserError
 from gradus.types.keys import Key
@@ -165,10 +166,7 @@ class LookBack:
         check_ranges(self, window="[1, inf)")
 
     def of(self, attention: Tensor, context: Context) -> Tensor:
-        at = torch.arange(attention.shape[-1], device=attention.device)
-        back = (at.unsqueeze(1) - at).clamp(0, self.window).to(attention.dtype)
-        far = (attention.mean((0, 1)) * back).sum(-1)
-        return far[torch.from_numpy(context.action_positions).to(far.device)]
+        return waad(attention.mean((0, 1)), torch.from_numpy(context.action_positions).to(attention.device), window=self.window)
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Separated:
     """Cuts each turn into steps at the matches of a regular expression. A separator belongs to the step that it ends, and every action has a step."""
 
     separator: str = r"\n+"
-    most: int | None = None  # steps of a turn; the last one takes the rest; None: no limit
+    most: int | None = None  # largest number of steps of a turn; the last step takes the rest; None: no limit
 
     def __post_init__(self) -> None:
         compiled(self.separator, "Separated.separator")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gradus.types.errors import UserError
 from gradus.types.ranges import check_ranges
 
 
@@ -22,3 +23,29 @@ class Ahead:
 
     def __post_init__(self) -> None:
         check_ranges(self, steps="[1, inf)")
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Samples groups without a pause. Each step trains on the groups that were finished first.
+
+    `workers` workers sample one group each at a time, with the newest weights that were published when the group began. Before the update of step t, the first
+    P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
+    the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
+
+    With `staleness` 0 the result is equal, byte for byte, to that of a run without a system. Otherwise the order in which groups finish depends on the clock.
+    The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has the same result.
+    """
+
+    staleness: int = 1  # the largest age of a group's weights, in steps
+    workers: int = 2  # groups that are sampled at the same time
+    publish_every: int = 1  # steps between two publications of weights
+    deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
+
+    def __post_init__(self) -> None:
+        check_ranges(self, staleness="[0, inf)", workers="[1, inf)", publish_every="[1, inf)", deadline="(0, inf)")
+        if self.publish_every > self.staleness + 1:
+            raise UserError(
+                f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "
+                f"publish_every to {self.staleness + 1} or less"
+            )

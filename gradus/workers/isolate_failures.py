@@ -46,7 +46,7 @@ def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) ->
 
     Also returns the new failures that a time-out or the machine caused, by the names of calls.
 
-    The log contains only the calls whose outcomes are returned. Its columns have None for all other answers.
+    The log contains only the calls whose outcomes are returned. The columns of the log have None for all other answers.
     """
     size = batch or max(1, len(trajectories))
     calls = {str(start): list(range(start, min(start + size, len(trajectories)))) for start in range(0, len(trajectories), size)}

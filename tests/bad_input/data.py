@@ -28,7 +28,7 @@ DATA: list[Row] = [
     ),
     (
         "{train} --task d.jsonl",
-        'd.jsonl, line 3: "images" holds the picture d.jsonl, which cannot be read: it is not a picture, or it is damaged; name a file',
+        'd.jsonl, line 3: "images" contains the picture d.jsonl, which cannot be read: it is not a picture, or it is damaged; name a file',
         {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["d.jsonl"]}\n'},
     ),
     (

@@ -82,7 +82,7 @@ PARTS: list[Row] = [
         {"d.jsonl": "".join(f'{{"prompt": "say {i}", "answers": ["3", "4"], "rewards": [1]}}\n' for i in range(2))},
     ),
     ("{train} --requires hints,solution", "needs problems with hints, solution, which task problems does not provide"),
-    ("{train} --task {home}/unanswered.jsonl", 'no answers; add a column "answer"|--reward'),
+    ("{train} --task {home}/unanswered.jsonl", 'nothing judges its answers; add a column "answer"|--reward'),
     ("eval {home}/model --task {home}/unanswered.jsonl", "no verifier|--reward"),
     (f"{PPO} --players.critic.first true", "players.critic learns first, but the credit of the groups from policy comes later|--players.critic.credit"),
     (

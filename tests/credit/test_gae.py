@@ -14,6 +14,7 @@ from gradus.testing.methods import toy_group, toy_trajectory
 from gradus.types import Context, Ended, Group, Problem, Trajectory
 from gradus.types.contexts import Seen
 from gradus.types.control import EndValues
+from gradus.types.pieces import piece_links
 from gradus.types.signals import Values
 
 ROWS = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=12)
@@ -144,3 +145,17 @@ def test_a_cut_episode_goes_on_with_the_value_of_its_end_and_an_ended_one_does_n
     ((found,),) = rule.assign([Group("g", (trajectory,))], signals)
     np.testing.assert_allclose(found.advantages, advantages, atol=1e-9)
     np.testing.assert_allclose(found.returns, np.add(advantages, [2.0, 4.0]), atol=1e-9)
+
+
+@pytest.mark.parametrize(("lam", "expected"), [(1.0, [0.3, 0.1, 0.0]), (0.5, [0.25, 0.1, 0.0])])
+def test_a_cut_answer_takes_its_last_value_as_the_value_after_the_cut(lam, expected):
+    # errors .4 - .2, .5 - .4 and .5 - .5
+    cut = toy_trajectory([2, 3, 4], ended=Ended.LENGTH, links=piece_links(3, True))
+    signals = {Values(player="critic"): {"t": np.array([0.2, 0.4, 0.5])}, EndValues(player="critic"): {"t": np.zeros(0)}}
+    ((found,),) = GAE(1.0, lam, whitened=False).assign([Group("g", (cut,))], signals)
+    np.testing.assert_allclose(found.advantages, expected, atol=1e-12)
+    ((found,),) = GAE(0.5, 0.0, whitened=False).assign([Group("g", (cut,))], signals)
+    np.testing.assert_allclose(found.advantages, [0.0, -0.15, -0.25], atol=1e-12)  # gamma .5: the last error is (.5 - 1) * .5
+    done = cut.but(links=piece_links(1, False))  # a finished answer at its limit has the value 0 after it
+    ((found,),) = GAE(1.0, 1.0, whitened=False).assign([Group("g", (done,))], signals)
+    np.testing.assert_allclose(found.advantages, [-0.2, -0.4, -0.5], atol=1e-12)

@@ -78,7 +78,7 @@ class Remembering(Verified):
         ({"study": ShuffledEpochs()}, "study cannot be ShuffledEpochs"),
         ({"study": HeldOut(reward=Remembering())}, "study.reward is Remembering (test_compatibility.py, line"),
         ({"reward": Remembering()}, "reward is Remembering, whose score"),
-        ({"system": Clip()}, "system is Clip, but this version of Gradus uses no `system`"),
+        ({"system": Clip()}, "system cannot be Clip, which lacks Ahead"),
         ({"players__reference__model": GroupRelative()}, "players.reference.model cannot be GroupRelative, which lacks Copy"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from gradus.objectives.aggregation import ConstantLength, ConstantTotal, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.corrections import MaskedImportance
-from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
+from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.terms import TruncatedImportance
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
 from gradus.papers.agents.prompt_pg import BatchSum
@@ -145,11 +145,16 @@ def probability(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -
     return now[i]
 
 
+def on_policy(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    return now[i] - at[i]
+
+
 RATIOS: Mapping[type, Callable[..., float]] = {
     TokenRatio: token_ratio,
     SequenceRatio: sequence_ratio,
     SequenceTokenRatio: sequence_token_ratio,
     Probability: probability,
+    OnPolicy: on_policy,
 }
 
 # trust: losses from log-ratios and advantages

@@ -12,6 +12,7 @@ from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
@@ -25,6 +26,7 @@ from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
 from tests.reference import pieces
 from tests.reference.answers import Answer, Sample
@@ -324,6 +326,8 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Clipped: bounded,
     KLPenalty: penalised,
     Scaled: scaled,
+    MasteredMask: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/papers/systems/test_ulorl.py
+    NewTokens: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_new_tokens.py
     Uncut: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_uncut.py
     NStep: n_steps,
     AnchorStates: anchor_states,

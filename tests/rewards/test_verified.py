@@ -63,7 +63,7 @@ def test_a_task_with_an_environment_alone_is_judged_by_it():
 
 
 def test_a_task_without_verifier_is_a_sentence():
-    with pytest.raises(UserError, match='task p has no verifier, because its problems have no answers; add a column "answer"'):
+    with pytest.raises(UserError, match='task p has no verifier, no judge and no environment, so nothing judges its answers; add a column "answer"'):
         Verified().check(task())
     with pytest.raises(UserError, match="has no verifier"):
         score(Verified(), [trajectory()])

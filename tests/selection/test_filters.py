@@ -16,6 +16,7 @@ from gradus.selection.filters import (
     Best,
     BestAndWorst,
     Everything,
+    FinishedAnswers,
     Informative,
     KeptByRank,
     MeanReward,
@@ -25,8 +26,9 @@ from gradus.selection.filters import (
 )
 from gradus.testing.methods import toy_group
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, UserError
+from gradus.types.pieces import piece_links
 
-ALL = [Everything(), MeanReward(), Informative(), Mixed(), BestAndWorst(), Best(), KeptByRank(), Balanced(), Accepted()]
+ALL = [Everything(), FinishedAnswers(), MeanReward(), Informative(), Mixed(), BestAndWorst(), Best(), KeptByRank(), Balanced(), Accepted()]
 
 
 def kept(selection, *groups):
@@ -192,3 +194,11 @@ def test_balance_drops_surplus_wrong_answers():
     assert BalancedGroups().keep([toy_group(1, 1, 0, 0, 0, 0)], Key())[0][0].rewards.tolist() == [1, 1, 0, 0]  # two of four wrong answers go
     equal = toy_group(0.3, 0.3, 0.3)  # their mean is .3 only up to rounding
     assert BalancedGroups().keep([equal], Key())[0][0].trajectories == equal.trajectories
+
+
+def test_answers_that_continue_are_left_out():
+    cut, done = piece_links(1, True), piece_links(1, False)
+    mixed, open_, whole = toy_group(1, 0.5, 0, key="a"), toy_group(0, 0, key="b"), toy_group(1, 0, key="c")
+    mixed = mixed.but(trajectories=tuple(t.but(links=n) for t, n in zip(mixed.trajectories, (done, cut, done), strict=True)))
+    open_ = open_.but(trajectories=tuple(t.but(links=cut) for t in open_.trajectories))
+    assert kept(FinishedAnswers(), mixed, open_, whole) == ([[1, 0], [1, 0]], ["b"])

@@ -66,7 +66,7 @@ class Prospect:
 
     beta: float = 0.1
     desirable: float = 1.0  # lambda of trajectories whose reward is above `above`
-    undesirable: float = 1.0  # lambda of the others
+    undesirable: float = 1.0  # lambda of all other trajectories
     above: float = 0.5
     score: Score = LogRatio()
     coefficient: float = 1.0

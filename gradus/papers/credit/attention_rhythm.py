@@ -1,24 +1,22 @@
-"""Attention rhythm: attention shows the tokens that plan and the tokens to which later ones look back. Positive advantages are increased at these tokens.
+"""Attention rhythm: attention shows the tokens that plan and the tokens to which later ones look back. Positive advantages are increased at these
+tokens.
 
     d_h = mean over t of sum_s W_h(t, s) (t - s)
     WAAD_t = sum_(s <= t) W_loc(t, s) min(t - s, 10), quad delta_t = |WAAD_t - WAAD_(t+1)|
     FAI_s = mean over t of W_glob(t, s), quad s + 10 <= t <= min(T, s + 50)
     A_t = gamma_t A if A >= 0, else A
 
-One more forward pass per rollout reads the attention weights $W_h(t, s)$ of head h from token t back to token s. These weights are read in five of
-the L layers, evenly spread from layer L/3 to layer 2L/3. The means are over tokens t of the reply, and T is its last token. $d_h$ is the distance of
-head h. The 30 percent of heads with the smallest distance are local, and the 30 percent with the largest distance are global. $W_loc$ and $W_glob$
-are the mean weights of local and of global heads. $delta_t$ is 0 at the last token, and $FAI_s$ is 0 if no t is in the range. A is the group-relative
+One more forward pass reads the attention weights $W_h(t, s)$ of head h from token t back to token s, in five of the L layers, evenly spread from layer
+L/3 to layer 2L/3. The means are over tokens t of the reply, and T is its last token. The 30 percent of heads with the smallest distance $d_h$ are
+local, and the 30 percent with the largest are global. $W_loc$ and $W_glob$ are the mean weights of local and of global heads. A is the group-relative
 advantage of the answer, and $gamma_t$ has no gradient.
 
 $gamma_t$ is 1 except at the tokens that a rule names; amp is 1.5. Rule local: $gamma_t$ is amp at the 40 percent of tokens with the largest delta
-(preplan tokens, at the start of a phrase). Rule global: $gamma_t$ is amp at the 40 percent with the largest FAI (anchors). Rule coupled is the
-default. For an anchor t with $WAAD_t <= tau$ this rule looks for the largest delta among the 3 tokens before t. If this delta is at least eta, the
-token with this delta introduces the anchor, which is then called dominated. The anchor's $gamma_t$ then grows by (1 - alpha)(amp - 1), and that of
-the introducing token by alpha (amp - 1), with alpha = 0.5. The $gamma_t$ of any other anchor grows by amp - 1. A token can get both kinds of growth.
-A token that introduces several anchors gets the growth alpha (amp - 1) only once.
-
-The rest is GRPO without KL and entropy terms, with 16 updates per batch. amp = 1 gives GRPO.
+(preplan tokens, at the start of a phrase). Rule global: $gamma_t$ is amp at the 40 percent with the largest FAI (anchors). Rule coupled is the default.
+For an anchor t with $WAAD_t <= tau$ this rule looks for the largest delta among the 3 tokens before t. If this delta is at least eta, the token with
+this delta introduces the anchor. The anchor's $gamma_t$ then grows by (1 - alpha)(amp - 1), and that of the introducing token by alpha (amp - 1), once
+for all its anchors, with alpha = 0.5. The $gamma_t$ of any other anchor grows by amp - 1. The rest is GRPO without KL and entropy terms, with 16
+updates per batch.
 
 Use if: answers are long chains of reasoning, the reward comes at the end, and the network's attention weights can be read.
 Avoid if: the network's attention weights cannot be read, the network is too small for heads with different ranges, or answers are short (see grpo,
@@ -27,9 +25,8 @@ Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Ancho
 (v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI up to 100 tokens later and scales advantages of both signs, because the
 paper finds both better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
 Departures: The clip 0.2, alpha, and 3 tokens back are chosen here; the text has 1 to 3 tokens. The bounds tau and eta (the text's second tau) are the
-medians of WAAD and delta in the reply; the text gives no numbers. The introducing token is the one with the largest delta. Shares are rounded up.
-Ties go to the earlier token. At least one head is local and one global. If fewer than five layers lie in the range, all of them are read. Each
-context of a trajectory is a separate reply.
+medians of WAAD and delta in the reply; the text gives no numbers. Shares are rounded up, and ties go to the earlier token. At least one head is local
+and one global. Each context of a trajectory is a separate reply.
 """
 
 from __future__ import annotations
@@ -48,40 +45,10 @@ from gradus.credit.scaled import Scaled
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.types import Group, Key
+from gradus.types.attention import fai, head_distances, middle_third, waad
 from gradus.types.parts import Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Opened, Read, Signal, Want
-
-
-def middle_third(layers: int, most: int = 5) -> tuple[int, ...]:
-    """Returns at most `most` layers, evenly spread from `layers` / 3 to 2 `layers` / 3.
-
-    The bounds `layers` / 3 and 2 `layers` / 3 are rounded down, and both are included.
-    """
-    first, last = layers // 3, 2 * layers // 3
-    return tuple(int(i) for i in np.linspace(first, last, min(most, last - first + 1)).round())
-
-
-def head_distances(attention: Tensor, reply: Tensor) -> Tensor:
-    """Returns [heads]: the mean over the reply's positions t of sum_s A[t, s] (t - s), where A are the weights [heads, T, T]."""
-    at = torch.arange(attention.shape[-1], device=attention.device)
-    back = (at.unsqueeze(1) - at).clamp(min=0).to(attention.dtype)
-    return (attention * back).sum(-1)[:, reply].mean(-1)
-
-
-def waad(local: Tensor, reply: Tensor, *, window: int) -> Tensor:
-    """Returns [A]: how far each reply token looks back by the weights [T, T]; distances above `window` tokens count as `window`."""
-    at = torch.arange(local.shape[-1], device=local.device)
-    back = (at.unsqueeze(1) - at).clamp(0, window).to(local.dtype)
-    return (local * back).sum(-1)[reply]
-
-
-def fai(glob: Tensor, reply: Tensor, *, near: int, far: int) -> Tensor:
-    """Returns [A]: the mean weight that the reply's positions from s + near to s + far give to reply token s; 0 if there is no such position."""
-    at = torch.arange(glob.shape[-1], device=glob.device)
-    ahead = at.unsqueeze(1) - at
-    counted = ((ahead >= near) & (ahead <= far) & torch.isin(at, reply).unsqueeze(1)).to(glob.dtype)
-    return ((glob * counted).sum(0) / counted.sum(0).clamp(min=1))[reply]
 
 
 @dataclass(frozen=True)

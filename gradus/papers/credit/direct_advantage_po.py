@@ -17,8 +17,8 @@ Avoid if: the policy can sample during training, which teaches more (see vineppo
 Reference: Liu et al., Improving Multi-Step Reasoning Abilities of Large Language Models with Direct Advantage Policy Optimization, arXiv:2412.18279.
 The paper's rates are 5e-7 (actor) and 5e-6 (critic). The recipe dapo is another method.
 Departures: No released code was found. K, M, beta, one round and the choice of states with 0 < y < 1 are ours. Actor and critic learn at the setting's
-rate. The least loss over all distributions is not at pi_ref exp(A/beta)/Z, the optimum with a KL penalty. It is at log-ratios x with x + lambda e^x =
-A/beta, where lambda normalises them. For small A/beta the two optima are close.
+rate. The least loss over all distributions is not at pi_ref exp(A/beta)/Z, the optimum with a KL penalty. The least loss is at log-ratios x with x +
+lambda e^x = A/beta, where lambda normalises them. For small A/beta the two optima are close.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ and the objective, a mean over N episodes of T steps. In the paper success pays 
 Departures: Success pays 1 here, so the cost of an illegal action and the KL coefficient (0.001) are a tenth as well. With the deviation as F,
 advantages do not depend on the scale of rewards; so set `--objective.kl.coefficient 0.01` with `--credit.scale population`. The mean is over all steps
 of the mini-batch, even if episodes differ in length. In the released code F is 1 by default and for WebShop; for ALFWorld F is the deviation (of the
-sample, plus 1e-6). That code computes mean and deviation of R over step rows, so long episodes weigh more. It subtracts the cost of an illegal action
-from that step only, averages over all tokens, and keeps the loss constant above ratio 3 if A < 0. Its batch of 128 episodes is cut into mini-batches of
-256 steps (ALFWorld).
+sample, plus 1e-6). The released code computes mean and deviation of R over step rows, so long episodes weigh more. The code subtracts the cost of an
+illegal action from that step only, averages over all tokens, and keeps the loss constant above ratio 3 if A < 0. The code cuts a batch of 128 episodes
+into mini-batches of 256 steps (ALFWorld).
 """
 
 from __future__ import annotations

@@ -2,27 +2,24 @@
 
     A'_(i,t) = A_i + alpha |A_i|, quad t in S_i
     A'_(i,t) = A_i, quad t notin S_i
-    A_i = (r_i - mean(r)) / (std(r))
     H = -sum_c p_c ln p_c
 
-$S_i$ are the planning tokens of answer i: those within a strategic gram. The factor alpha is 0.2, so a planning token gets 1.2 $A_i$ in a good answer
-and 0.8 $A_i$ in a bad one. The rest is GRPO, and with alpha = 0 the method is exactly GRPO.
+$S_i$ are the planning tokens of answer i: those within a strategic gram. $A_i$ is the advantage of GRPO. With alpha = 0.2, a planning token gets 1.2
+$A_i$ in a good answer and 0.8 $A_i$ in a bad one. With alpha = 0 the method is exactly GRPO.
 
-Strategic grams are found once, from a collection of right solutions (`strategic_grams`). All sequences of 3 to 5 words are sorted into clusters of
-similar meaning. Sequences that look like formulas are left out. A cluster counts in each solution once, however often it occurs there. The 20
-percent of clusters with the most solutions are the strategic grams. `StrategicGrams` has a short English list; for other texts give it the clusters
-that `strategic_grams` finds in your solutions.
-
-Metrics: marked (share of planning tokens) and semantic_entropy (H). $p_c$ is the share of cluster c in all occurrences of strategic grams in a step,
-so H shows how many strategies are in use.
+Strategic grams are found once, from a collection of right solutions (`strategic_grams`). All sequences of 3 to 5 words, except those that look like
+formulas, are sorted into clusters of similar meaning. A cluster counts in each solution once. The 20 percent of clusters with the most solutions are
+the strategic grams. `StrategicGrams` has a short English list; for other texts give it the clusters of your solutions. Metrics: marked (share of
+planning tokens) and semantic_entropy (H). $p_c$ is the share of cluster c in all occurrences of strategic grams in a step, so H shows how many
+strategies are in use.
 
 Use if: the model thinks in words, its phrases are known or can be found in solutions, and strategy is the bottleneck.
 Avoid if: answers have no phrases, such as bare formulas (see grpo), or the model cannot yet execute its plans.
-Reference: Wang et al., Emergent Hierarchical Reasoning in LLMs through Reinforcement Learning, arXiv:2509.03646: strategic grams, semantic
-entropy, and the advantage of planning tokens. The public repository (TIGER-AI-Lab/Hierarchical-Reasoner) has no code yet.
+Reference: Wang et al., Emergent Hierarchical Reasoning in LLMs through Reinforcement Learning, arXiv:2509.03646: strategic grams, semantic entropy, and
+the advantage of planning tokens. The public repository (TIGER-AI-Lab/Hierarchical-Reasoner) has no code yet.
 Departures: The paper compares grams with a sentence encoder; here the cosine of their word counts must exceed 0.8, and a gram joins the first cluster
-whose first gram is similar. Every gram of a chosen cluster counts as an occurrence. A gram with a digit or a mathematical sign is a formula. The
-short list is ours. If grams of two clusters overlap, the first cluster counts.
+whose first gram is similar. A gram with a digit or a mathematical sign is a formula. The short list is ours. If grams of two clusters overlap, the
+first cluster counts.
 """
 
 from __future__ import annotations

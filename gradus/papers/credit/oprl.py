@@ -6,16 +6,17 @@
 
 $a_(i,k,j)$ is token j of the action at step k of episode i. The reward model $pi_phi$ starts as the policy, and $pi_old$ is the policy that played. The
 policy reads the rewards after the update of the reward model. A pair has two episodes of one problem with outcomes $o_w > o_l$. Mean and deviation of o
-are over the group, those of r over all steps of the group. alpha is 1. beta is 0.05; it acts only on the loss of the reward model. The pairs order the
-sum of r over an episode, so the step rewards split a learned preference among the steps. Metrics: prm/preferred, prm/margin.
+are over the group, those of r over all steps of the group. alpha is 1. beta is 0.05; beta acts only on the loss of the reward model. The pairs order
+the sum of r over an episode, so the step rewards split a learned preference among the steps. Metrics: prm/preferred, prm/margin.
 
 Use if: an agent acts over many turns, only the outcome is judged, and the memory is large enough for a second model.
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
 Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (version 1: Online Process Reward Learning ...):
 trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alpha are as in the released scripts.
 Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the rates 5e-7 (policy) and 1e-6 (reward
-model). They take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means over steps, pairs
-successes with failures only, and reads r before the update of the reward model. Its mean and deviation of r are over one step per episode.
+model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means over steps,
+pairs successes with failures only, reads r before the update of the reward model, and takes mean and deviation of r over one step per episode.
+An action that is not valid costs 0.1 there, and the released reward model reads text where the policy sees pictures.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_i KL_(i,t)]
 
 d is the difficulty of a question, of whose G answers $n_right$ are right. $k_i$ is k(d) for an answer with $A_i > 0$ to a question with 0 < d < 1, else
-1; k(0.25) is 0.87 and k(0.75) is 0.49. So a rare right answer is learned with less resistance, and on an easy question the KL term preserves knowledge.
-$l_i$ is the factor of a wrong answer; L is the mean length of the group's right answers in tokens. With b = 1.00001, 10,000 tokens too many give
-1.0952; for answers of tens of tokens use b = 1.01. KL is the k3 estimate to the start model. With `--credit.rate inf` and `--credit.rule.factor.base 1`
-the method is GRPO. Metrics: kl, clip_share.
+1; k(0.25) is 0.87 and k(0.75) is 0.49. So the KL term restrains rare right answers less, and preserves knowledge on easy questions. $l_i$ is the factor
+of a wrong answer; L is the mean length of the group's right answers in tokens. With b = 1.00001, 10,000 tokens too many give 1.0952; for answers of
+tens of tokens use b = 1.01. KL is the k3 estimate to the start model. With `--credit.rate inf` and `--credit.rule.factor.base 1` the method is GRPO.
+Metrics: kl, clip_share.
 
 Use if: wrong answers are longer than right ones, and the model must keep other skills while hard questions are learned.
 Avoid if: no verifier marks answers as right, or long answers are wanted even if they are still wrong (see grpo, dapo).
@@ -16,7 +16,7 @@ Reference: Hong et al., APO: Enhancing Reasoning Ability of MLLMs via Asymmetric
 (Indolent-Kawhi/View-R1) has 8 answers to each of 128 questions in 16 mini-batches, and the KL coefficient 0.001.
 Departures: $k_i$ is the weight of all terms of answer i, and its advantage is $A_i / k_i$; the clipped term is linear in A. The deviation is that of
 the population; in the released code it is that of the sample plus 1e-9. In that code the policy term is the mean over all tokens of a micro-batch of
-two answers. Its reward adds 0.5 for the form of an answer, and its integer part separates right from wrong answers; here the verifier does this.
+two answers. The released reward adds 0.5 for the form of an answer. The integer part of this reward marks right answers.
 """
 
 from __future__ import annotations

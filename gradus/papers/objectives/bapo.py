@@ -1,32 +1,30 @@
 """BAPO: searches both clip bounds for every mini-batch, until the tokens with positive advantage supply a given share of the update.
 
-    loss = 1/N sum_t -min(r_t A_t, clip(r_t, c_low, c_high) A_t)
-    r_t = (pi(a_t)) / (pi_old(a_t))
+    loss = 1/N sum_t -min(r_t A_t, clip(r_t, c_low, c_high) A_t), quad r_t = (pi(a_t)) / (pi_old(a_t))
     share = P / (P + Q)
     P = sum_t r_t A_t "over" A_t > 0, r_t < c_high
     Q = sum_t r_t |A_t| "over" A_t < 0, r_t > c_low
 
-The bounds $c_low$ and $c_high$ are bounds of the ratio itself. The search starts at 0.6 and 1.2. While the share is below $rho_0$ = 0.4, it raises
-$c_high$ in steps of 0.05 up to 3, so that more unlikely tokens of good answers enter. Then the search raises $c_low$ in steps of 0.02 up to 0.9, so
-that fewer unlikely tokens of bad answers enter. The search stops at the first pair of bounds that reaches $rho_0$; if no pair does, the last pair is
-taken. The share is 1 if Q is 0. If A < 0, the loss is constant above ratio 3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
+The search starts at the bounds 0.6 and 1.2 of the ratio. While the share is below $rho_0$ = 0.4, the search raises $c_high$ in steps of 0.05 up to 3,
+so that more unlikely tokens of good answers enter. Then the search raises $c_low$ in steps of 0.02 up to 0.9, so that fewer unlikely tokens of bad
+answers enter. The search stops at the first pair of bounds that reaches $rho_0$, or at the last pair. The share is 1 if Q is 0. If A < 0, the loss is
+constant above ratio 3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
 
 The paper's reason: a fixed clip removes unlikely tokens of good answers, which raise the entropy, and keeps unlikely tokens of bad answers, which lower
-it. A batch serves 2 epochs of 4 mini-batches; at the first update all ratios are 1, and no bound acts. Metrics: positive_share, bound_low,
-bound_high, and clip_share, ceiling_share.
+it. A batch serves 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
 
 Use if: a batch serves many updates, or samples are stale, and the entropy of the policy falls.
 Avoid if: each batch serves one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
 change of the whole policy may work better (see m2po).
 Reference: Xi et al., BAPO: Stabilizing Off-Policy Reinforcement Learning for LLMs via Balanced Policy Optimization with Adaptive Clipping,
-arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epochs, mini-batches, the mean over tokens, no KL term and the constant loss
-above ratio 3 are as in the released script and code.
+arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epochs, mini-batches, the mean over tokens, no KL term and the ceiling 3
+are as in the released script and code.
 Departures: P and Q count only tokens that have a gradient. The paper and the code also add the clipped tokens, each with the bound in place of its
 ratio (`--objective.policy.trust.counted clipped`). A higher $c_low$ then makes Q larger, so it cannot raise the share. The paper also weights each
-token of P and Q by its probability under the policy that sampled; here all tokens have the same weight. The code raises $c_low$ first
-(`--objective.policy.trust.first low`). The code compares P / Q with its target, and bounds the log-ratio by 20. The released script has other
-numbers: bounds 0.8 to 0.95 and 1.2 to 2, steps 0.05 and 0.1, and P / Q = 0.5, which is a share of 1/3. Its text gives a share of 0.5. The standard
-deviation of a group's rewards is that of the population; in the code it is the sample's plus 1e-6.
+token of P and Q by its probability under the policy that sampled; here all weights are equal. The code raises $c_low$ first
+(`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95
+and 1.2 to 2, steps 0.05 and 0.1, and P / Q = 0.5, which is a share of 1/3; its text gives a share of 0.5. The deviation is that of the population; in
+the code it is the sample's plus 1e-6.
 """
 
 from __future__ import annotations

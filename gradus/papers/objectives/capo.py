@@ -1,4 +1,5 @@
-"""CAPO: predicts for every token, from the last layer alone, how far its gradient would move the policy, and masks the tokens that would move it too far.
+"""CAPO: predicts for every token, from the last layer alone, how far its gradient would move the policy, and masks the tokens that would move it too
+far.
 
     s_t = e(a_t) - p_t, quad g_t = A_t s_t h_t^T
     G_t = m_hat_t / (sqrt(v_hat_t) + epsilon), quad u_t = G_t h_t
@@ -8,27 +9,23 @@
 
 $h_t$ is the input of the output layer before token $a_t$, $p_t$ the distribution, and e(a) the one-hot vector of a. $g_t$ is the gradient that the
 token alone gives to the output layer. $m_hat$ and $v_hat$ are Adam's corrected moments, advanced by $g_t$, so $G_t$ is the step that Adam would take
-for this token, at the learning rate eta. The logits at $h_t$ would move by $eta u_t$. $m_F$ is the predicted change of the policy (Fisher, a KL
-divergence), and $m_H$ the predicted change of the objective to the second order. The test needs no backward pass. The test reads the 50 likeliest
-tokens and the token itself.
+for this token, at the learning rate eta. $m_F$ is the predicted change of the policy (Fisher, a KL divergence), and $m_H$ the predicted change of the
+objective to the second order. The test needs no backward pass, and reads the 50 likeliest tokens and the token itself.
 
-The moments are those of a model of the optimizer, not of the optimizer itself. After each step the moments advance by the mean gradient of the kept
-tokens for each token of the vocabulary. Before the first step the moments are empty, and G = g, as with `--credit.optimizer sgd`. The update is GRPO
-without KL and without the deviation, on the kept tokens only. The mean of an answer is over its kept tokens, and N counts answers with kept tokens.
-Metric: masked_share.
-
-`--credit.rate` must be the learning rate of the run. The default is the paper's 1.5e-5, five times a usual rate.
+The moments are those of a model of the optimizer, not of the optimizer itself. After each step they advance by the mean gradient of the kept tokens for
+each token of the vocabulary. Before the first step the moments are empty, and G = g, as with `--credit.optimizer sgd`. The update is GRPO without KL
+and without the deviation, on the kept tokens only; N counts answers with kept tokens. `--credit.rate` must be the learning rate of the run. The default
+is the paper's 1.5e-5, five times a usual rate. Metric: masked_share.
 
 Use if: few samples are affordable, so the learning rate is high and the batch small.
 Avoid if: the learning rate is low, because no token is then masked, and the method is GRPO without deviation (see dr_grpo, trpo).
 Reference: Melo et al., Stabilizing Policy Gradients for Sample-Efficient Reinforcement Learning in LLM Reasoning, arXiv:2510.00819. The formulas and
-thresholds are those of the released code (luckeciano/stable-pg-llm, GRPO with Adam): $m_F$ has the sampled score and the token's own state, and the
-bound on $m_H$ is symmetric. Its settings for Dr. GRPO are `--credit.policy_bound 0.001 --credit.objective_bound 0.0005`. Each batch serves one
-update, as in the released code, so the ratio is 1 and its clip does not act.
-Departures: The learning rate of the prediction is a setting and does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest
-tokens; here $p_t$ is the probability among all tokens, and the sampled token is always among those that are read. The released code takes for $h_t$
-the state at $a_t$ itself, one position later than the input of its output layer. An answer without kept tokens counts in the code's mean over
-answers. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions in place of the sampled one.
+thresholds are those of the released code (luckeciano/stable-pg-llm, GRPO with Adam): $m_F$ has the sampled score and the token's own state, the bound
+on $m_H$ is symmetric, and each batch serves one update. Its settings for Dr. GRPO are `--credit.policy_bound 0.001 --credit.objective_bound 0.0005`.
+Departures: The learning rate of the prediction does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest tokens; here $p_t$ is
+the probability among all tokens. The released code takes for $h_t$ the state at $a_t$ itself, one position later than the input of its output layer. An
+answer without kept tokens counts in the code's mean over answers. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions in place of
+the sampled one.
 """
 
 from __future__ import annotations

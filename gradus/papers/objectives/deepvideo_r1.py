@@ -1,30 +1,26 @@
 """DeepVideo-R1: the policy's log-ratios are fitted to the advantages by least squares, and questions that are too easy or too hard are changed.
 
-    A_i = (r_i - mean(r)) / (std(r))
+    loss = 1/N sum_i (A_i - eta (rho_i - mean(rho)))^2 + beta k_3, quad A_i = (r_i - mean(r)) / (std(r))
     rho_i = 1/|o_i| sum_t (log pi(o_(i,t)) - log pi_old(o_(i,t)))
-    hat(A)_i = eta (rho_i - mean(rho))
-    loss = 1/N sum_i (A_i - hat(A)_i)^2 + beta k_3
     g = mean(R) - mean(r)
 
-The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a
-question, Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. A token whose
-probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi = pi_old$ the gradient is twice that
-of the policy gradient. Each batch is used for two epochs, so rho is not 0 in the second epoch. `--objective.policy.form standardised` divides rho -
-mean(rho) by the deviation of rho in the group plus 0.01; the paper has this form.
+The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a question,
+Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. A token whose probability
+has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi = pi_old$ the gradient is twice that of the policy
+gradient, so each batch is used for two epochs. `--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation
+of rho in the group plus 0.01.
 
-g is the difficulty of a question: the mean reward R of the last 64 groups minus that of the question's group. If g < -0.1, the question is too easy, and its
-pictures get normal noise with a deviation of 0.5 |g| times that of their pixels. If g > 0.1, it is too hard, and the first 0.5 g of the words of its
-worked solution follow the question. New answers to the changed question replace those of the group. Metrics: perturbed and guided (shares of
-the groups), fit_error, fit_log_ratio.
+g is the difficulty of a question: the mean reward R of the last 64 groups minus that of the question's group. If g < -0.1, its pictures get normal
+noise with a deviation of 0.5 |g| times that of their pixels. If g > 0.1, the first 0.5 g of the words of its worked solution follow the question. New
+answers to the changed question replace those of the group. Metrics: perturbed and guided (shares of the groups), fit_error, fit_log_ratio.
 
 Use if: many groups have equal rewards, worked solutions exist, and problems have pictures that noise makes harder.
 Avoid if: sampling twice costs too much, or the policy must stay near the one that sampled, because nothing is clipped (see grpo).
 Reference: Park et al., DeepVideo-R1: Video Reinforcement Fine-Tuning via Difficulty-aware Regressive GRPO, arXiv:2506.07464, sections 3.2 and 3.3. The
 authors' repository (mlvlab/DeepVideoR1) could not be read here.
-Departures: The fixed scale eta = 1 and the mean over tokens are ours. The standardised form has no gradient if all rho are equal, and a steep
-gradient near this point. Two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64 groups are ours. The paper changes videos;
-here the media are pictures. A question without a picture or a worked solution stays as it is. Both deviations, of rewards and of log-ratios, are
-those of the sample.
+Departures: eta = 1, the mean over tokens, two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64 groups are ours. The
+standardised form has no gradient if all rho are equal, and a steep gradient near this point. The paper changes videos; here the media are pictures. A
+question without a picture or a worked solution stays as it is. Both deviations are those of the sample.
 """
 
 from __future__ import annotations

@@ -1,27 +1,22 @@
 """Group-relative REINFORCE: the plain policy gradient without importance weights stays stable on stale data if a one-sided mask limits the change.
 
-    loss = -1/N sum_t M_t W_t A_t log pi(a_t), quad A_t = r_i - mean(r), quad W_t = 1
+    loss = -1/N sum_t M_t A_t log pi(a_t), quad A_t = r_i - mean(r), quad rho_t = (pi(a_t)) / (pi_old(a_t))
     M_t = 1 "if" A_t >= 0 "and" rho_t <= 1 + epsilon_h, "or" A_t <= 0 "and" rho_t >= 1 - epsilon_l, quad "else" 0
-    rho_t = (pi(a_t)) / (pi_old(a_t))
 
-Mask and weight have no gradient; both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the paper's REC-OneSide-NoIS. The gradient
-with a group's mean as baseline follows from a regression of rewards on log-ratios over any samples, so no importance weight is needed. A batch is cut
-into 20 mini-batches. Metric: masked_share.
+Both epsilon are 0.2, and N counts the tokens of the mini-batch. This is the paper's REC-OneSide-NoIS. The gradient follows from a regression of rewards
+on log-ratios over any samples, so no importance weight is needed. Metric: masked_share.
 
 The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
-gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster with the one-sided mask.
-`--objective.policy.ratio SequenceTokenRatio` with `--objective.policy.average SequenceMean` masks whole answers by $exp(mean log rho)$; its bounds are
-3e-4 below and 4e-4 above. Penalties, with `.mask none`: `--objective.near SquaredLogRatio` (OPMD);
-`--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE), which equals a baseline lower by 0.1. `--selection BalancedGroups` is RED-Drop.
+gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster. `--objective.policy.ratio SequenceTokenRatio` with
+`--objective.policy.average SequenceMean` masks whole answers; its bounds are 3e-4 below and 4e-4 above. Penalties, with `.mask none`:
+`--objective.near SquaredLogRatio` (OPMD), `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). `--selection BalancedGroups`: RED-Drop.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
 Avoid if: each batch serves one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.
 Reference: Yao et al., Group-Relative REINFORCE Is Secretly an Off-Policy Algorithm: Demystifying Some Myths About GRPO and Its Friends,
-arXiv:2509.24203: derivation, masks, penalties and data weights. Bounds, 20 updates, the mean over tokens and groups of 8 are as in the released
-configuration.
-Departures: Dropped answers leave the batch; in the released code they keep advantage 0 and their tokens count in N. OPMD has the paper's factor 1/2.
-The released code leaves this factor out, so its coefficient 0.1 is 0.2 here. A group of one gets advantage 0. The loss has $log pi - log pi_old$ in
-place of $log pi$, which changes its value but not its gradient.
+arXiv:2509.24203. Bounds, 20 updates per batch, the mean over tokens and groups of 8 are as in the released configuration.
+Departures: Dropped answers leave the batch; in the released code their tokens count in N. OPMD has the paper's factor 1/2, so the coefficient 0.1 of
+the released code is 0.2 here. The loss has $log pi - log pi_old$ in place of $log pi$, which changes its value but not its gradient.
 """
 
 from __future__ import annotations
@@ -59,14 +54,10 @@ def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: 
 
 @dataclass(frozen=True)
 class MaskedReinforce:
-    """-M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1.
+    """-M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1."""
 
-    `mask` "one_side" drops an action whose ratio has passed the bound in the direction in which A pushes. "two_side" drops all actions beyond a bound;
-    "ring" keeps those far beyond the other bound. `weight` is 1 ("none"), r ("ratio") or exp(A / temperature) ("advantage").
-    """
-
-    mask: Mask = "one_side"
-    weight: Literal["none", "ratio", "advantage"] = "none"
+    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past either bound; "ring": but not far past the other one
+    weight: Literal["none", "ratio", "advantage"] = "none"  # W: 1, the ratio, or exp(A / temperature)
     low: float = 0.2
     high: float = 0.2
     far_low: float = 0.6  # for the mask "ring": below 1 - far_low an action with A >= 0 is kept
@@ -85,8 +76,7 @@ class MaskedReinforce:
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         ratio = log_ratio.detach().exp()
-        far = {"far_low": self.far_low, "far_high": self.far_high}
-        kept = kept_by(self.mask, ratio, advantages, low=self.low, high=self.high, **far)
+        kept = kept_by(self.mask, ratio, advantages, low=self.low, high=self.high, far_low=self.far_low, far_high=self.far_high)
         factor = {"none": torch.ones_like, "ratio": lambda _: ratio, "advantage": lambda a: (a / self.temperature).exp()}[self.weight](advantages)
         return -torch.where(kept, factor * advantages, 0.0) * log_ratio, {"masked_share": tally(~kept)}
 

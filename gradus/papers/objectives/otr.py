@@ -1,27 +1,21 @@
 """OTR: treats every position of a worked solution as an episode of one token; draws from the policy itself are rewarded if they hit the solution.
 
-    a_k ~ pi_kappa(* | x, y_(<t)), quad k = 1, ..., K
+    loss = 1/N sum_x sum_t loss_t, quad loss_t = -1/K sum_k R(a_k) log pi(a_k | x, y_(<t)), quad a_k ~ pi_kappa(* | x, y_(<t))
     R(a) = 1 "if" a = y_t, quad "else" beta
-    loss_t = -1/K sum_k R(a_k) log pi(a_k | x, y_(<t))
-    loss = 1/N sum_x sum_t loss_t
 
 x is a problem, y its worked solution, and N the number of solution tokens of the batch. The draws come from the current policy at temperature kappa,
-and no gradient flows through them. K is 256, beta -0.1, kappa 1. One forward pass gives both the draws and the loss, so a step costs as much as a
-step of sft.
+without gradient. K is 256, beta -0.1, kappa 1. One forward pass gives both the draws and the loss, so a step costs as much as a step of sft.
 
-With $n_t$ draws that hit $y_t$, the solution's token has the weight $n_t / K$ instead of 1. A token that the policy never draws is not learned, and
-the probable wrong tokens become less likely. At kappa 1 the gradient is on average that of $-(1 - beta) sg[pi(y_t)] log pi(y_t)$, because $log pi$ of
-a drawn token has the mean gradient 0. So only the variance of the draws separates the method from imitation with the weight $pi(y_t)$. Metric:
-hit_share, the mean of $n_t / K$.
-
-`--objective.one_token.draws none` takes the mean over all tokens in place of draws.
+A token of the solution that $n_t$ draws hit has the weight $n_t / K$. So a token that the policy never draws is not learned, and the probable wrong
+tokens become less likely. At kappa 1 the gradient is on average that of $-(1 - beta) sg[pi(y_t)] log pi(y_t)$, because $log pi$ of a drawn token has
+the mean gradient 0. So only the variance of the draws separates the method from imitation with the weight $pi(y_t)$. `--objective.one_token.draws none`
+takes the mean over all tokens in place of draws. Metric: hit_share, the mean of $n_t / K$.
 
 Use if: worked solutions exist that the model partly knows, and it must keep its other abilities.
 Avoid if: the model gives the tokens of the solutions almost no probability, because they are then never drawn and not learned (see sft).
 Reference: Ming et al., One-Token Rollout: Guiding Supervised Fine-Tuning of LLMs with Policy Gradient, arXiv:2509.26313, with K 256 and beta -0.1.
-Departures: No code of the authors was found. kappa is 1. The paper has a temperature parameter, and reviews call it larger than 1, but its value was
-not found; at another kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens of the batch. Equal positions of
-equal solutions get equal draws within a step.
+Departures: No code of the authors was found. kappa is 1; reviews call the paper's value larger than 1, but it was not found. At another kappa the mean
+gradient has no such simple form. The loss is averaged over all solution tokens. Equal positions of equal solutions get equal draws within a step.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ categorical distribution (11 atoms from 0 to 1). The released code was read in c
 Departures: Each step makes one update over its answers and the same number of earlier answers. Rewards are in {0, 1} only. All tokens are guided;
 `--rollout.rule.top 20` draws only from the reference's 20 most likely tokens. The release adds Q / eta to the logits of these 20 tokens and does not
 change the others. The temperature is applied to the guided logits. The released code keeps one more guided token after the cut and learns on it too.
-That code leaves out problems whose answers all have the same reward, takes the mean over the tokens of each answer first
+The released code leaves out problems whose answers all have the same reward, takes the mean over the tokens of each answer first
 (`--players.value.objective.likelihood.average SequenceMean`), and samples at temperature 0.8 with top-p 0.9.
 """
 

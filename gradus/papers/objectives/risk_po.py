@@ -1,38 +1,33 @@
 """RiskPO: maximises the lower tail and the middle of the scores of bundled questions instead of the mean reward.
 
-    s_g = sum_(q in B) r_(q,g)
+    A_g = (w u(s_g) + v(s_g)) / (w + 1) * 1/(std(s)), quad s_g = sum_(q in B) r_(q,g)
     v(s) = (clip(s, q_a, q_b) - q_b) / (b - a)
     u(s) = -(max(q_a - s, 0)) / a
-    A_g = (w u(s_g) + v(s_g)) / (w + 1) * 1/(std(s))
     q_c := q_c + eta (c - mean(1[s < q_c]))
-    s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|)
-    loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.2, 1 + 0.2) A_i)
+    loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.2, 1 + 0.2) A_i), quad s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|)
 
-B is a bundle of five questions of the batch. A paper is like an exam paper: paper g has the g-th answer to each question of the bundle. The score
-$s_g$ of paper g is the sum of the rewards $r_(q,g)$ of these answers. So if every reward is 0 or 1, there are at most six different scores. $q_a$ and
-$q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8. The tail part u, with weight w = 1.5, falls steeply below $q_a$.
-The range part v is 0 above $q_b$, so papers that are already solved have advantage 0. All answers of a paper get its advantage $A_g$. The deviation
-is that of the scores of the bundle. The last two lines are PPO's clip with one ratio $s_i$ per answer $y_i$ of $|y_i|$ tokens, averaged over the N
-answers. There is no KL term.
+B is a bundle of five questions of the batch. Paper g, as in an exam, has the g-th answer to each question of the bundle. The score $s_g$ of the paper
+is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8.
+The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers that are already solved have advantage 0.
+All answers of a paper get its advantage $A_g$. The deviation is that of the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$ tokens,
+and N counts the answers.
 
-The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch both move by the rule in the fifth line, with eta = 0.1, for c = a
-and c = b. The advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between
-two of them.
+The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch both move by the fourth line, with eta = 0.1, for c = a and c = b. The
+advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between two of them.
 
 Use if: rewards have two values, the entropy of the policy falls early, and hard questions should count more than solved ones.
-Avoid if: batches are small, or rewards are graded within a question (see dr_grpo). In small batches the score of a paper is noisy, because four
-fifths of it come from other questions than that of an answer. To compare the answers to a single question, see grpo.
+Avoid if: rewards are graded within a question (see dr_grpo), or batches are small. In small batches the score of a paper is noisy, because four fifths
+of this score come from other questions than that of an answer. To compare the answers to a single question, see grpo.
 Reference: Ren et al., RiskPO: Risk-based Policy Optimization via Verifiable Reward for LLM Post-Training, arXiv:2510.00911: Mixed Value-at-Risk,
-bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those
-of the released script for DAPO-Math.
-Departures: The paper weighs the slopes of tail and range by 1 + w and 1. The released code divides them by a and b - a, as here, which is 4.5 to 1.
-In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Most answers then become more likely whether
-right or wrong, and on the toy task nothing is learned. The released code adds 1e-6 to the deviation of the sample; here A is not divided if all
-scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`, `--objective.policy.average
-TokenMean`). The released scripts share A among the answers of a paper by their distance from the question's mean (`--credit.share distance`), or
-divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot the tracked quantiles do not reach the next batch, so each
-bundle has its own. A last bundle with fewer questions has its scores scaled to five; the code leaves them unscaled. An answer beyond the shortest
-group of a bundle has A = 0.
+bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those of
+the released script for DAPO-Math.
+Departures: The paper weighs the slopes of tail and range by 1 + w and 1. The released code divides them by a and b - a, as here, which is 4.5 to 1. In
+the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Most answers then become more likely whether right
+or wrong, and on the toy task nothing is learned. The released code adds 1e-6 to the deviation of the sample; here A is not divided if all scores of a
+bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`, `--objective.policy.average TokenMean`). The
+released scripts share A among the answers of a paper by their distance from the question's mean (`--credit.share distance`), or divide A by the
+deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own quantiles. A last bundle with fewer questions has
+its scores scaled to five; the code leaves them unscaled. An answer beyond the shortest group of a bundle has A = 0.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Text grows as a tree: each token leads to one new state, and only an end has a r
 positive value. So the values of the uniform policy rank the actions, and no policy improvement is needed. A softmax of the values keeps every way that
 leads to a right end. $q_t$ is a value relative to the sampling policy: $pi = pi_old exp(q / rho)$, with rho = 1.
 
-$y_t$ has no gradient. Its sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0 after the last
+$y_t$ has no gradient. The sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0 after the last
 token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient is that of $-2 (r - mean(r)) log pi$,
 a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on. Metrics: fit_error, next_value.
 
@@ -17,10 +17,10 @@ Use if: rewards are verified, many different answers are right, and variety matt
 Avoid if: each batch serves one update, because the method is then REINFORCE with group-relative advantages (see grpo, rloo).
 Reference: He et al., Random Policy Valuation is Enough for LLM Reasoning with Verifiable Rewards, 2025, arXiv:2509.24981: the theorem on the uniform
 policy, the relative values and algorithm 1. The paper has 8 answers, batches of 128 problems in four mini-batches, and rate 1e-6.
-Departures: None from algorithm 1. The released code averages over all tokens (`--objective.policy.average TokenMean`). Its script for mathematics
-divides the advantage by the group's sample deviation (`--credit.scale sample`) and samples at temperature 0.6; its script for countdown has 5 answers.
-In an episode, tokens of the environment are skipped: the next state is the one in which the policy chooses its next token. The last token of a context
-has no next state.
+Departures: None from algorithm 1. The released code averages over all tokens (`--objective.policy.average TokenMean`). The released script for
+mathematics divides the advantage by the group's sample deviation (`--credit.scale sample`) and samples at temperature 0.6; the script for countdown has
+5 answers. In an episode, tokens of the environment are skipped: the next state is the one in which the policy chooses its next token. The last token of
+a context has no next state.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Exploring(Combines):
     ridge: float = 0.01  # lambda in the paper; about as large as the small eigenvalues of the group's features
     dim: int = 32
     leave_one_out: bool = False
-    player: str = "start"  # its hidden states are the features
+    player: str = "start"  # the player whose hidden states are the features
     name: ClassVar[str] = "exploring"
 
     def __post_init__(self) -> None:

@@ -104,7 +104,7 @@ def picture(value: Any, folder: Path, where: str, column: str) -> Media:
         if isinstance(value, bytes):
             return decoded(value)
         if not isinstance(value, str) or not value.strip():
-            raise RowError(where, f"holds {kind(value)} in place of a picture; {_REMEDY}", column)
+            raise RowError(where, f"contains {kind(value)} in place of a picture; {_REMEDY}", column)
         if match := _URI.match(value):
             return decoded(base64.b64decode(value[match.end() :], validate=True))
         return _of_text(value, folder, where, column)
@@ -115,7 +115,7 @@ def picture(value: Any, folder: Path, where: str, column: str) -> Media:
         if "cannot identify image file" in said:
             said = "it is not a picture, or it is damaged"
         name = f"the picture {_short(value)}" if isinstance(value, str) else "a picture"
-        raise RowError(where, f"holds {name}, which cannot be read: {said}; {_REMEDY}", column) from None
+        raise RowError(where, f"contains {name}, which cannot be read: {said}; {_REMEDY}", column) from None
 
 
 def _of_text(value: str, folder: Path, where: str, column: str) -> Media:

@@ -216,7 +216,7 @@ def check_rows(
             _check_form(problem, columns, form, table.where(index))
             _check_answer(row, columns, table.where(index))
             if refused is not None and (reason := refused(problem)) is not None:
-                raise RowError(table.where(index), reason, columns.answer)
+                raise RowError(table.where(index), f"cannot be used: {reason}", columns.answer)
         except RowError as error:
             if bad_rows == 0:
                 raise

@@ -72,7 +72,7 @@ class Method:
 
 
 def check_method(recipe: Recipe | str, *, task: Task | None = None, only: Iterable[str] | None = None, strict: bool = False) -> Report:
-    """Tests in two toy steps that a method keeps its contract. This takes about a second on a busy machine, and 0.2 seconds on an idle one.
+    """Tests in two toy steps that a method keeps its contract. This takes about a second on a busy machine, and 0.2 seconds on an idle machine.
 
     Args: `recipe`: a recipe, its key, or FILE.py:NAME. `task`: the task to train on (None: the result of `toy_task`). `only`: the rules to try, from
     `method_rules` (None: all rules). `strict`: whether a finding raises an error.

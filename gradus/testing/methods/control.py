@@ -1,4 +1,4 @@
-"""A toy world for controllers: a short pendulum with recorded transitions, and a function that makes recipes small enough for it."""
+"""A toy world for controllers: a short pendulum with recorded transitions, and a function that makes recipes small enough for this world."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def named(part: Any) -> str:
 
 
 def culprits(term: Any) -> str:
-    """Names the user's parts in a term, or the term itself if it has none."""
+    """Names the user's parts in a term, or the term itself if it has no such part."""
     theirs = [part for part in parts_of(term) if of_user(part)]
     return " or ".join(map(named, theirs or [term]))
 

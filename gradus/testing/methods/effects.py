@@ -80,7 +80,7 @@ def misplaced(before: Weights, run: Run) -> Iterator[str]:
 
 
 def unlogged(step: Step, run: Run) -> Iterator[str]:
-    """Yields a sentence for each term of an objective whose loss, or a metric that it returns, is missing in all steps of the run.
+    """Yields a sentence for each term of an objective whose loss, or a metric that the term returns, is missing in all steps of the run.
 
     `step`: a toy step of the run's recipe.
     """

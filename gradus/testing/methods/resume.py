@@ -103,7 +103,7 @@ def check_resumes(recipe: Recipe, *, steps: int = 2, after: int = 1, **options: 
 def contents(part: Any, seen: tuple[int, ...] = ()) -> Any:
     """Returns the whole content of a part of Gradus or of a user's file, as text, to any depth.
 
-    The content is equal before and after a run, because a part never changes. It includes attributes that no field declares, but not the
+    The content is equal before and after a run, because a part never changes. The content includes attributes that no field declares, but not the
     values of `cached_property`.
     """
     if isinstance(part, (list, tuple)):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch.testing import assert_close
 
@@ -11,15 +10,12 @@ from gradus.papers.credit.attention_rhythm import (
     Rhythm,
     attention_rhythm,
     coupled,
-    fai,
-    head_distances,
     largest,
-    middle_third,
-    waad,
 )
 from gradus.policies.lm import LanguageModel
 from gradus.testing.methods import advantages_of, toy_group, train_toy, weights_after
 from gradus.types import Context, prompt_context
+from gradus.types.attention import fai, waad
 from gradus.types.signals import Read
 from tests.policies.shapes import ours
 
@@ -37,36 +33,6 @@ def first(length: int) -> torch.Tensor:
     found = torch.zeros(length, length, dtype=torch.float64)
     found[:, 0] = 1
     return found
-
-
-def test_a_head_on_the_token_before_and_a_head_on_the_first():
-    reply = torch.arange(3, 30)
-    assert head_distances(torch.stack([chain(30), first(30)]), reply).tolist() == [1.0, float(np.mean(np.arange(3, 30)))]
-    assert waad(chain(30), reply, window=10).tolist() == [1.0] * 27
-    assert waad(first(30), reply, window=10).tolist() == [float(min(t, 10)) for t in range(3, 30)]
-
-
-def test_the_influence_counts_from_10_to_50_tokens_later():
-    length = 80
-    glob = torch.zeros(length, length, dtype=torch.float64)
-    glob[14, 5] = 9.0  # 9 tokens later: too near
-    glob[15, 5] = 2.0
-    glob[55, 5] = 4.0
-    glob[56, 5] = 9.0  # 51 later: too far
-    glob[79, 66] = 3.0
-    found = fai(glob, torch.arange(length), near=10, far=50)
-    assert found[5].item() == pytest.approx(6 / 41)
-    assert found[66].item() == pytest.approx(3 / 4)  # positions 76 to 79 are there
-    assert not found[70:].any()  # none is 10 later
-
-
-def test_the_influence_counts_tokens_of_the_reply_alone():
-    """Positions 12 and 13 are an answer of the environment: of the tokens that stand 10 and more after the first, 2, only 14 and 15 count."""
-    glob = torch.zeros(16, 16, dtype=torch.float64)
-    glob[12, 2] = glob[13, 2] = 9.0
-    glob[14, 2] = 3.0
-    reply = torch.tensor([2, 3, 4, 5, 6, 7, 8, 9, 14, 15])
-    assert fai(glob, reply, near=10, far=50).tolist() == [1.5] + [0.0] * 9
 
 
 def test_local_and_global_heads_are_told_apart_by_distance():
@@ -106,10 +72,6 @@ def test_a_token_that_introduces_two_anchors_has_its_part_once():
 def test_shares_are_rounded_up_and_ties_go_to_the_earlier():
     assert largest(np.array([1.0, 3.0, 3.0, 2.0, 3.0]), 0.4).tolist() == [1, 2]
     assert largest(np.array([1.0]), 0.4).tolist() == [0]
-    assert middle_third(1) == (0,)
-    assert middle_third(4) == (1, 2)
-    assert middle_third(3) == (1, 2)
-    assert middle_third(36) == (12, 15, 18, 21, 24)
 
 
 def test_negative_advantages_are_never_scaled():

@@ -140,11 +140,11 @@ def test_a_file_with_such_a_row_is_refused_with_its_line(tmp_path):
     good: list[object] = ["assert f(1) == 2"]
     file.write_text(rows(good, good, ["assert True"], good))
     given = {"answer_column": "tests", "verify": "unit_tests"}
-    with pytest.raises(UserError, match=r"code\.jsonl, line 3: \"tests\" its tests contain no assertion that can fail, such as 'assert True', so"):
+    with pytest.raises(UserError, match=r"code\.jsonl, line 3: \"tests\" cannot be used: its tests contain no assertion that can fail, such as 'assert True', so"):
         load_task_file(file, **given)
     assert load_task_file(file, bad_rows=0.25, **given).source.size == 2
     file.write_text(rows(good, [], good))
-    with pytest.raises(UserError, match=r"line 2: \"tests\" the answer must be a list of tests"):
+    with pytest.raises(UserError, match=r"line 2: \"tests\" cannot be used: the answer must be a list of tests"):
         load_task_file(file, **given)
     assert load_task_file(file, answer_column="tests").source.size == 2  # for another verifier these are answers
 

@@ -1,0 +1,182 @@
+"""Groups that are sampled without a pause while the steps update the weights (`Streaming`).
+
+Every worker has its own copies of the players, and draws its samples in its own thread. The clock decides the order in which groups finish, and the version of
+the weights with which each of them is sampled. Before a step trains on its groups, it stores these decisions as a fact. If the fact is known, because the
+step is repeated, the step samples the same groups with the same versions, and no clock is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gradus.rollouts.serialise import kept_request, request_of
+from gradus.training.memory import Memory
+from gradus.training.twins import PLACE, checked, put, thread, twin, weights_of
+from gradus.types import Group, Request
+
+if TYPE_CHECKING:
+    from gradus.recipe.core import Recipe
+    from gradus.training.run import Run
+    from gradus.training.world import RunWorld
+    from gradus.types.systems import Streaming
+
+CALL = "train/stream"
+"""The name of the fact with a step's groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """A finished group of a request, with its auxiliary groups, the version of its weights, and the world in which it was made."""
+
+    version: int
+    groups: list[Group]
+    world: RunWorld
+
+
+@dataclass(eq=False)
+class Assigned:
+    """A request that a worker samples: the version of its weights, the weights, and the time at which it began."""
+
+    version: Mapping[str, Any]
+    began: float
+    copies: int = 0  # workers that sample it
+
+
+class Stream:
+    """The admitted requests of a run, by number, and the workers that sample them."""
+
+    def __init__(self, run: Run, system: Streaming) -> None:
+        self.run, self.system, self.restarts = run, system, run.numbers["restarts"]
+        self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
+        self.players = [{name: twin(player) for name, player in run.players.items()} for _ in range(system.workers)]
+        self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
+        self.running: dict[int, Assigned] = {}
+        self.done: dict[int, Sampled] = {}  # in the order in which they finished
+        self.tasks: list[asyncio.Task[None]] = []
+        self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
+        self.loaded: dict[int, int] = {}  # worker -> the version of its weights
+        self.recipe = run.recipe
+
+    async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
+        """Returns the requests and the judged groups of a step, in the order of their requests. Admits later requests."""
+        self.recipe = recipe
+        state = self.run.memory.states.setdefault(PLACE, {"part": "Streaming", "state": {"admitted": {}, "waiting": {}, "media": {}}})["state"]
+        self._publish(world.step)
+        await self._admit(state, world.step)
+        count = state["admitted"].pop(str(world.step), 0)
+        known = world.fact(CALL)
+        chosen = await (self._obeyed(json.loads(known)) if known else self._finished(count, world))
+        if known is None:
+            world.decide(CALL, json.dumps([[number, sampled.version] for number, sampled in chosen.items()]))
+        for number, sampled in chosen.items():
+            world.note("staleness", world.step - sampled.version)
+            world.take(sampled.world)
+            del state["waiting"][str(number)]
+        requests = [self.requests.pop(number)[1] for number in chosen]
+        return requests, [group for sampled in chosen.values() for group in sampled.groups]
+
+    def close(self) -> None:
+        """Cancels the groups that have begun."""
+        for task in self.tasks:
+            task.cancel()
+        for each in self.threads.values():
+            each.shutdown(wait=False, cancel_futures=True)
+
+    def _publish(self, step: int) -> None:
+        """Copies the current weights, if they are due at this step. Drops weights that are too old to be used."""
+        versions = self.run.history.setdefault(PLACE, [])
+        if not versions or (step % self.system.publish_every == 0 and versions[-1]["step"] < step):
+            versions.append({"step": step, **weights_of(self.run)})
+        self.run.history[PLACE] = [v for v in versions if v["step"] >= step - self.system.staleness]
+
+    async def _admit(self, state: dict[str, Any], now: int) -> None:
+        """Chooses the requests of all steps up to `now` + staleness. After a restart, reads those that were waiting."""
+        for number, kept in state["waiting"].items():
+            self.requests.setdefault(int(number), (kept["step"], request_of(kept["request"], state["media"])))
+        last = now + self.system.staleness
+        last = last if self.run.budget is not None else min(last, self.run.began + self.run.length - 1)
+        for step in range(max((int(s) for s in state["admitted"]), default=now - 1) + 1, last + 1):
+            coming = await self._world(0, step).more(self.recipe.setting.prompts)
+            first = state.setdefault("next", 0)
+            for number, request in enumerate(coming, start=first):
+                self.requests[number] = (step, request)
+                state["waiting"][str(number)] = {"step": step, "request": kept_request(checked(request), state["media"])}
+            state["next"], state["admitted"][str(step)] = first + len(coming), len(coming)
+        self.work.set()
+
+    async def _finished(self, count: int, world: RunWorld) -> dict[int, Sampled]:
+        """Waits for the first `count` groups that are not too old. A group that is too old is sampled again."""
+        if not self.tasks:
+            self.tasks = [asyncio.ensure_future(self._work(i)) for i in range(self.system.workers)]
+        while True:
+            for number in [n for n, sampled in self.done.items() if world.step - sampled.version > self.system.staleness]:
+                del self.done[number]
+                world.note("stale", 1.0)
+                self.work.set()
+            if len(self.done) >= count:
+                return {number: self.done.pop(number) for number in sorted(list(self.done)[:count])}
+            self.ready.clear()
+            ready = asyncio.ensure_future(self.ready.wait())
+            await asyncio.wait([ready, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
+            ready.cancel()
+            for task in self.tasks:
+                if task.done():
+                    task.result()  # raises the error of a worker
+
+    async def _work(self, worker: int) -> None:
+        """Samples one group after another, with the newest published weights."""
+        while True:
+            number = self._next()
+            if number is None:
+                self.work.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.work.wait(), self.system.deadline)
+                continue
+            assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
+            assigned.copies += 1
+            sampled = await self._sampled(number, assigned.version, worker)
+            if self.running.get(number) is assigned:  # else another worker was faster
+                del self.running[number]
+                self.done[number] = sampled
+                self.ready.set()
+
+    def _next(self) -> int | None:
+        """Returns the next request to sample: the first one that no worker has, else the first one whose worker is slower than the deadline."""
+        free = [number for number in self.requests if number not in self.running and number not in self.done]
+        if free or self.system.deadline is None:
+            return min(free, default=None)
+        late = time.monotonic() - self.system.deadline
+        return min((n for n, assigned in self.running.items() if assigned.began <= late and assigned.copies == 1), default=None)
+
+    async def _sampled(self, number: int, version: Mapping[str, Any], worker: int) -> Sampled:
+        """Samples and judges the group of a request with the weights of a version."""
+        step, request = self.requests[number]
+        if self.loaded.get(worker) != version["step"]:
+            for name, updates in version["updates"].items():
+                put(self.players[worker][name], version["weights"][name], updates)
+            self.loaded[worker] = version["step"]
+        world = self._world(worker, step, f"{number}/")
+        groups = await Memory().call("rollout", self.recipe.rollout, "run", [request], world)
+        return Sampled(version["step"], [*groups, *await world.aside()], world)
+
+    async def _obeyed(self, decided: Sequence[Sequence[int]]) -> dict[int, Sampled]:
+        """Samples the groups of a known fact with their versions."""
+        versions = {version["step"]: version for version in self.run.history[PLACE]}
+
+        async def share(worker: int) -> list[tuple[int, Sampled]]:
+            mine = decided[worker :: self.system.workers]
+            return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
+
+        shares = await asyncio.gather(*(share(worker) for worker in range(self.system.workers)))
+        found = dict(pair for pairs in shares for pair in pairs)
+        return {number: found[number] for number, _ in decided}
+
+    def _world(self, worker: int, step: int, label: str = "") -> RunWorld:
+        own = {"players": self.players[worker], "memory": Memory(), "thread": self.threads[f"worker-{worker}"], "label": label}
+        return self.run.world(self.recipe, "train", step=step, **own)

@@ -1,0 +1,66 @@
+"""Copies of a run's players, with which rollouts are sampled while the players themselves change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gradus.players.learner import Learner
+from gradus.types import Request, UserError
+from gradus.types.players import Lagged, MovingAverage
+
+if TYPE_CHECKING:
+    from gradus.training.run import Run
+
+PLACE = "system"
+"""The place of the waiting requests in the run's memory, and of the weights for their rollouts in the run's history."""
+
+
+def thread(use: str) -> ThreadPoolExecutor:
+    """Returns one thread for `use`. In the new thread, PyTorch uses the same number of threads as in the calling thread, so the results have the same bytes."""
+    return ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
+
+
+def twin(player: Learner) -> Learner:
+    """Returns a frozen player with a copy of the weights."""
+    policy = player.policy.clone()
+    policy.network.requires_grad_(False)
+    made = Learner(player.name, replace(player.spec, objective=None), policy, player.rule, player.setting)
+    put(made, {}, player.updates)
+    return made
+
+
+def moving(run: Run) -> Iterator[str]:
+    """Yields the names of the players whose weights may change during the run. If the schedule declares events, every player may change."""
+    events = bool(getattr(run.recipe.schedule, "causes", ()))
+    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, (Lagged, MovingAverage)))
+
+
+def weights_of(run: Run) -> dict[str, Any]:
+    """Returns copies of the weights that may change, and the numbers of updates, by player."""
+    chosen = list(moving(run))
+    weights = {name: {n: w.detach().clone() for n, w in run.players[name].policy.network.named_parameters()} for name in chosen}
+    return {"updates": {name: run.players[name].updates for name in chosen}, "weights": weights}
+
+
+def put(player: Learner, weights: Mapping[str, Tensor], updates: int) -> None:
+    """Gives a player these weights and this number of updates."""
+    mine = dict(player.policy.network.named_parameters())
+    with torch.no_grad():
+        for name, weight in weights.items():
+            mine[name].copy_(weight)
+    player.updates = updates
+
+
+def checked(request: Request) -> Request:
+    """Returns the request. Raises UserError if the request continues a context, because such a request cannot be stored."""
+    if request.prompt is not None or request.at is not None:
+        raise UserError(
+            f"the curriculum requests problem {request.problem.id} with another prompt or context, but a system stores only the problem; leave out --system"
+        )
+    return request

@@ -1,0 +1,26 @@
+"""The pieces of an answer that grows over several steps and is trained on in each step. A rollout marks the pieces by the links of the trajectory."""
+
+from __future__ import annotations
+
+from gradus.types.frozen import Frozen
+from gradus.types.records import Trajectory
+
+CONTINUES = "continues"
+"""The link that tells whether a later step continues the answer."""
+NEW = "new"
+"""The link that counts the actions of this step, which are the last actions of the answer."""
+
+
+def piece_links(new: int, continues: bool) -> Frozen:
+    """Returns the links of a piece."""
+    return Frozen({NEW: new, CONTINUES: continues})
+
+
+def continues(trajectory: Trajectory) -> bool:
+    """Whether a later step continues the answer. False for a trajectory without this link."""
+    return bool(trajectory.links.get(CONTINUES, False))
+
+
+def new_actions(trajectory: Trajectory) -> int:
+    """Returns the number of actions of this step. Without this link, all actions are of this step."""
+    return int(trajectory.links.get(NEW, trajectory.actions))
