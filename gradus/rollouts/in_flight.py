@@ -145,7 +145,8 @@ def stopped(answer: Context, new: int, stops: Sequence[str], world: World, playe
 def grouped(flight: Flight, world: World, only: Sequence[int] | None = None) -> Group:
     """Returns the finished group, which is not judged yet. `only`: the numbers of its answers; None: all.
 
-    Also records the number of policy versions in each answer as a metric."""
+    Also records the number of policy versions in each answer as a metric.
+    """
     request = named(flight, world)
     answers = [(i, a) for i, a in enumerate(flight.answers) if only is None or i in only]
     for _, answer in answers:

@@ -44,7 +44,8 @@ ring_1t = grpo.derive(
 )
 
 _NOISY = {
-    "rollout": "Ruled(rule=Rounded(step=2),rollout=BudgetedSlots(tokens=600,slots=32),only_training=true)",
+    "rollout": "Ruled", "rollout.rule": "Rounded", "rollout.rule.step": "2", "rollout.only_training": "true", "rollout.rollout": "BudgetedSlots",
+    "rollout.rollout.tokens": "600", "rollout.rollout.slots": "32",
     "prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4",
 }  # fmt: skip
 
