@@ -104,7 +104,7 @@ def test_a_stored_state_goes_on_alike():
 
 def test_names_and_draws_are_never_used_twice():
     run, asked = toy_run(reinforce, task=LONG), []
-    rollout, state, ids = BudgetedSlots(15, 3), BudgetedSlots().start(), []
+    rollout, state, ids = BudgetedSlots(30, 8), BudgetedSlots().start(), []
     for step in range(6):
         run.step = step
         world = run.at(step)[1]
@@ -115,7 +115,7 @@ def test_names_and_draws_are_never_used_twice():
             return await sample(requests)
 
         world.sample = listening
-        groups, state = asyncio.run(rollout.run(asyncio.run(world.more(4)), world, state))
+        groups, state = asyncio.run(rollout.run(asyncio.run(world.more(1)), world, state))
         ids += [t.id for g in groups for t in g.trajectories]
     assert len(set(asked)) == len(asked)
     assert len(set(ids)) == len(ids) > 0
