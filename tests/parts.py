@@ -28,7 +28,7 @@ from gradus.credit.scaled import Same, Scaled
 from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Linked, Within
-from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.aggregation import ConstantLength, ConstantTotal, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.corrections import MaskedImportance
@@ -38,7 +38,7 @@ from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL, SquaredLogRatio
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
-from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
+from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
@@ -66,6 +66,7 @@ from gradus.papers.objectives.otr import OneToken
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
 
 OF_ROWS = {
@@ -133,6 +134,8 @@ TRUSTS = [
 ]
 AGAINST = ("old", "behaviour")
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability()]
+ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
+RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability(), OnPolicy()]
 ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
@@ -223,6 +226,7 @@ CREDITS = [
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
     *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
+    *(MasteredMask(rule, 0.5, 9.0) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(NewTokens(rule, 1) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),

@@ -1,6 +1,6 @@
 """The importance ratio of a policy term, for each token, span or sequence.
 
-The denominator is the policy at the start of the update, the behaviour policy, or 1.
+The denominator is the policy at the start of the update, the behaviour policy, the current policy, or 1.
 """
 
 from __future__ import annotations
@@ -100,3 +100,17 @@ class Probability:
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
         return logprobs
+
+
+@dataclass(frozen=True)
+class OnPolicy:
+    """log r_t = log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient: the ratio is always 1, and its gradient is that of log pi.
+
+    Use this ratio to treat old tokens as tokens of the current policy: tokens from several versions of the weights, or later updates on one batch.
+    Du et al., UloRL, arXiv:2507.19766 (pseudo on-policy importance sampling).
+    """
+
+    separable: ClassVar[bool] = True
+
+    def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
+        return logprobs - logprobs.detach()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
-from gradus.types.signals import LogProbs, Values
+from gradus.types.signals import Entropy, LogProbs, Values
 
 Answer = list[float]  # a number an action
 
@@ -91,6 +91,8 @@ def records(given: list[list[Sample]]) -> tuple[list[Group], dict[Any, dict[str,
                 signals[signal][name] = np.array(row, np.float32)
         groups.append(Group(f"g{g}", tuple(made)))
     signals[LogProbs(player="prm", fresh=True)] = signals[LogProbs(player="prm")]
+    signals[LogProbs(fresh=True)] = signals[LogProbs()]
+    signals[Entropy(fresh=True)] = {name: -row for name, row in signals[LogProbs()].items()}
     return groups, signals
 
 

@@ -26,6 +26,7 @@ from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
 from tests.reference import pieces
 from tests.reference.answers import Answer, Sample
@@ -325,6 +326,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Clipped: bounded,
     KLPenalty: penalised,
     Scaled: scaled,
+    MasteredMask: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/papers/systems/test_ulorl.py
     NewTokens: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_new_tokens.py
     Uncut: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_uncut.py
     NStep: n_steps,

@@ -95,7 +95,7 @@ def test_levels_with_few_problems_say_how_many_there_are() -> None:
 
 
 def test_a_number_of_held_out_problems_beyond_reason_is_refused_at_once() -> None:
-    with pytest.raises(UserError, match="the most is 100000"):
+    with pytest.raises(UserError, match="at most 100000 are possible"):
         arithmetic().held_out.draw([10**20], 2, Key(0))
 
 

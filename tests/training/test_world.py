@@ -88,7 +88,7 @@ def test_a_fork_within_the_prompt_is_refused():
         start = len(context.prefix)
         assert len(child.prefix) == start + 1
         for fork in within:
-            with pytest.raises(UserError, match=rf"continued after 0 tokens, but its prompt alone has {start} tokens; .*context.parent\[1\] \+ k"):
+            with pytest.raises(UserError, match=rf"has at=0, but the prompt alone has {start} tokens; .*context.parent\[1\] \+ k"):
                 await fork
 
     asyncio.run(all_of())

@@ -53,7 +53,7 @@ def unsettle(run: Run) -> None:
                 weights.add_(torch.from_numpy(Key(4).fold(name, number).normal(*weights.shape)).to(weights), alpha=UNSETTLED)
 
 
-def toy_step(run: Run, most: int = 4) -> Step:
+def toy_step(run: Run, most: int = 8) -> Step:
     """Makes the next step of a run up to its update. If no trajectory of a step is trained, another step follows, up to `most` steps in total.
 
     >>> from gradus import load_recipe
