@@ -80,7 +80,7 @@ def _multiple_choice(rng: random.Random, level: int, kinds: Sequence[str]) -> Dr
 
 
 def near(rng: random.Random, right: int, scale: int) -> list[str]:
-    """Draws four wrong numbers of 0 or more. From 0 to 4 of these numbers are below the right number; all five counts are equally likely, if enough such
+    """Draws four wrong numbers, each 0 or larger. From 0 to 4 of these numbers are below the right number; all five counts are equally likely, if enough such
     numbers exist."""
     off = sorted({*_OFF, scale})
     below = [right - d for d in off if d <= right]
