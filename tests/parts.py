@@ -28,7 +28,7 @@ from gradus.credit.scaled import Same, Scaled
 from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Linked, Within
-from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.aggregation import ConstantLength, ConstantTotal, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.corrections import MaskedImportance
@@ -133,6 +133,8 @@ TRUSTS = [
     NormalisedClip(0.1, 0.15),
 ]
 AGAINST = ("old", "behaviour")
+RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability()]
+ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability(), OnPolicy()]
 ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]

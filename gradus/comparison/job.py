@@ -170,7 +170,8 @@ def names_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def readings(values: Sequence[float]) -> dict[str, float]:
-    """One metric over a run: first, last, mean, max, min, gain (last minus first) and drop (the largest fall below the running maximum).
+    """One metric over a run: first, last, mean, max, min, gain (last minus first), drop (the largest fall below the running maximum) and
+    variation (deviation of the population / mean; 0 if the mean is 0).
 
     >>> readings([1.0, 3.0, 2.0])["drop"]
     1.0
@@ -186,6 +187,7 @@ def readings(values: Sequence[float]) -> dict[str, float]:
         "min": float(seen.min()),
         "gain": float(seen[-1] - seen[0]),
         "drop": float((np.maximum.accumulate(seen) - seen).max()),
+        "variation": float(seen.std() / seen.mean()) if seen.mean() else 0.0,
     }
 
 

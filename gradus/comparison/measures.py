@@ -12,7 +12,7 @@ import numpy as np
 from gradus.study.passk import pass_at_k
 from gradus.types import UserError, unknown
 
-READINGS = ("first", "last", "mean", "max", "min", "gain", "drop")
+READINGS = ("first", "last", "mean", "max", "min", "gain", "drop", "variation")
 _COSTS = {"tokens": ("spent", "tokens"), "rollouts": ("spent", "rollouts"), "seconds": ("times", "steps"), "memory": ("times", "memory")}
 _PLAIN = ("accuracy", "reward", "length", "distinct", "auc", "best", *_COSTS)
 LOW = ("length", "tokens", "steps", "seconds", "memory")
@@ -43,7 +43,7 @@ class Measure:
     @property
     def sign(self) -> int:
         """1 if a higher value is better, -1 if a lower value is better."""
-        return -1 if self.name.partition(":")[0] in LOW or self.name.endswith(":drop") else 1
+        return -1 if self.name.partition(":")[0] in LOW or self.name.endswith((":drop", ":variation")) else 1
 
     @property
     def examined(self) -> bool:

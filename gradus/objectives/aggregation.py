@@ -11,6 +11,7 @@ from torch import Tensor
 from gradus.objectives.returned import check_rows
 from gradus.types import UserError
 from gradus.types.batch import Batch, Counts, segment_sum
+from gradus.types.ranges import check_ranges
 
 
 class Average(Protocol):
@@ -110,6 +111,19 @@ class ConstantLength:
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / (max(batch.counts[source].trajectories, 1) * self.length))
+
+
+@dataclass(frozen=True)
+class ConstantTotal:
+    """1 / total for every action. `total` is a constant, so neither the number of answers nor their lengths affect the weight of a token."""
+
+    total: int = 409600  # actions; the token budget of a step in the paper of C3PO, arXiv:2506.14731
+
+    def __post_init__(self) -> None:
+        check_ranges(self, total="[1, inf)")
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return torch.full_like(batch.weight, 1.0 / self.total)
 
 
 @dataclass(frozen=True)

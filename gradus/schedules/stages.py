@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gradus.types import Frozen, UserError
-from gradus.types.moments import Event, Level, Moment, Steps, Until
+from gradus.types.moments import Event, Fallen, Level, Moment, Steps, Until
 from gradus.types.ranges import check_ranges
 from gradus.types.records import Group
 
@@ -45,7 +45,7 @@ class Stage:
     """
 
     recipe: Any = None  # None: the run's own recipe; fields of its setting that have their default get the run's value
-    until: Until = Steps(100)  # Steps, Plateau or Level
+    until: Until = Steps(100)  # Steps, Plateau, Level or Fallen
     start: str = PREVIOUS  # where the policy's first weights come from: "previous" (the stage before), "first" (the model of the run), or the name of a stage
     players: Frozen[str] = field(default_factory=Frozen)  # player -> "STAGE.PLAYER": the player begins with the weights that PLAYER has at the end of STAGE
     makes: Any = None  # a `Harvest`; None: the stage makes no data
@@ -134,6 +134,8 @@ def over(until: Until, steps: int, scores: Sequence[float]) -> bool:
         return True
     if isinstance(until, Level):
         return bool(scores) and scores[-1] >= until.at
+    if isinstance(until, Fallen):
+        return bool(scores) and scores[-1] < until.to * scores[0]
     before, last = scores[: -until.evaluations], scores[-until.evaluations :]
     return bool(before) and max(last) - max(before) < until.gain
 

@@ -16,7 +16,9 @@ from gradus.types.ranges import check_ranges
 class RightAndDistinct:
     """Keeps the right trajectories of each group without duplicates. If trajectories are equal, the first one stays. Drops groups without a right trajectory."""
 
-    pattern: str | None = None  # regular expression: answers with equal matches are duplicates. If it is None or has no match, the tokens are compared
+    pattern: str | None = (
+        None  # regular expression: answers with equal matches are duplicates. If it is None or has no match, the tokens are compared
+    )
     count: int | None = None  # keeps at most this number of answers per group, the earliest first; None: all
     asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right
 
@@ -25,7 +27,9 @@ class RightAndDistinct:
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            raise UserError(f'RightAndDistinct.pattern is "{self.pattern}", which is not a regular expression: {error}; correct the pattern') from None
+            raise UserError(
+                f'RightAndDistinct.pattern is "{self.pattern}", which is not a regular expression: {error}; correct the pattern'
+            ) from None
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []

@@ -206,7 +206,9 @@ class BalancedGroups:
 
     def _balanced(self, group: Group, key: Key) -> Group:
         rewards = group.rewards
-        wrong = np.flatnonzero((rewards < rewards.mean()) & (rewards < rewards.max()))  # the mean of equal rewards is exact only up to rounding
+        wrong = np.flatnonzero(
+            (rewards < rewards.mean()) & (rewards < rewards.max())
+        )  # the mean of equal rewards is exact only up to rounding
         surplus = 2 * len(wrong) - len(group.trajectories)
         if surplus <= 0:
             return group

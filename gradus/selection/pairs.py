@@ -130,13 +130,18 @@ class RankedPairs:
     def __post_init__(self) -> None:
         check_ranges(self, most="[1, inf)")
         if not self.by:
-            raise UserError("RankedPairs: `by` is empty, so no trajectory is preferred; give at least one criterion, such as Right, Fewer or Shorter")
+            raise UserError(
+                "RankedPairs: `by` is empty, so no trajectory is preferred; give at least one criterion, such as Right, Fewer or Shorter"
+            )
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = list[Group](), list[Group]()
         for group in groups:
             pairs = ranked(learned(group), self.by)[: self.most]
-            kept += [group.but(key=f"{group.key}/pair/{i}", trajectories=(copied(a, i, True), copied(b, i, False))) for i, (a, b) in enumerate(pairs)]
+            kept += [
+                group.but(key=f"{group.key}/pair/{i}", trajectories=(copied(a, i, True), copied(b, i, False)))
+                for i, (a, b) in enumerate(pairs)
+            ]
             if not pairs:
                 dropped.append(group)
         return kept, dropped

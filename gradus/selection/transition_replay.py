@@ -125,8 +125,13 @@ def joined(rows: Rows, *more: Rows) -> Rows:
     names = [sorted(n for n in piece if n != "row") for piece in pieces]
     if any(other != names[0] for other in names):
         new = ", ".join(next(n for n in names if n != names[0]))
-        raise UserError(f"the rows of a replay have the columns {', '.join(names[0])}, but new rows have {new}; all rows must have the same columns")
-    return {name: np.concatenate([piece[name] for piece in pieces]) if len(pieces) > 1 else pieces[0][name] for name in (pieces[0] if pieces else ())}
+        raise UserError(
+            f"the rows of a replay have the columns {', '.join(names[0])}, but new rows have {new}; all rows must have the same columns"
+        )
+    return {
+        name: np.concatenate([piece[name] for piece in pieces]) if len(pieces) > 1 else pieces[0][name]
+        for name in (pieces[0] if pieces else ())
+    }
 
 
 def batch_of(rows: Mapping[str, np.ndarray], key: Key) -> Trajectory:
@@ -134,7 +139,9 @@ def batch_of(rows: Mapping[str, np.ndarray], key: Key) -> Trajectory:
     n = len(rows["reward"])
     at, length = np.arange(0, 2 * n, 2, dtype=np.int32), np.ones(n, np.int32)
     seen = tuple(
-        Seen(name.removeprefix(BEFORE), "array", column, at.copy(), length.copy()) for name, column in rows.items() if name.startswith(BEFORE)
+        Seen(name.removeprefix(BEFORE), "array", column, at.copy(), length.copy())
+        for name, column in rows.items()
+        if name.startswith(BEFORE)
     )
     tokens, chosen = np.zeros(2 * n, np.int32), np.tile([False, True], n)
     streams = {name: column for name, column in rows.items() if not name.startswith(BEFORE)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.study.intervals import of_shares
-from gradus.study.summary import mean
+from gradus.study.summary import mean, surprise
 from gradus.types import Group, Key, Request, UserError, without_aside
 from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
@@ -29,6 +29,7 @@ class HeldOut:
     reward: Reward | None = None  # the reward that judges evaluations, or FILE.py:FUNCTION; None: the recipe's reward
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number; None: no such stop
+    entropy: bool = False  # adds "held_out/entropy": the mean of -log p of the sampled tokens, in nats
     by: tuple[str, ...] = ()  # columns, such as difficulty: the accuracy is also measured for each value of each column; "task" means each task of a mixture
 
     def __post_init__(self) -> None:
@@ -52,6 +53,8 @@ class HeldOut:
             "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
             "held_out/length": mean([t.actions for g in groups for t in g.trajectories]),
         }
+        if self.entropy:
+            out["held_out/entropy"] = surprise([t for g in groups for t in g.trajectories])
         if self.greedy and "drawing" not in run.players["policy"].policy.can:
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
             once = without_aside(await run.memory.answer(recipe, asked, world))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gradus.types import Ended, Group, without_aside
+from gradus.types import Ended, Group, Trajectory, without_aside
 
 
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
@@ -30,8 +30,6 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     own = [t for t in trajectories if t.source == "policy"] or trajectories
     judged = [t for t in own if t.failed is None]
     names = list(dict.fromkeys(n for t in own for n in t.components))
-    logprobs = [c.logprobs for t in trajectories for c in t.contexts if c.logprobs is not None]
-    surprise = -float(np.concatenate(logprobs).astype(np.float64).mean()) if logprobs and sum(map(len, logprobs)) else None
     return {
         "step": step,
         "rollouts": rollouts,
@@ -39,7 +37,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
         **{f"reward/{n}": mean([float(v) for t in judged if isinstance(v := t.components.get(n), (int, float))]) for n in names},
         "accuracy": mean([float(t.right) for t in judged]),
         "length": mean([t.actions for t in own]),
-        "entropy": update.get("entropy", surprise),
+        "entropy": update.get("entropy", surprise(trajectories)),
         "kl": update.get("kl"),
         "clip_share": update.get("clip_share"),
         "truncated": mean([float(t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)) for t in own]),
@@ -64,6 +62,12 @@ def _aside(groups: Sequence[Group]) -> dict[str, float | int | None]:
         "aside/length": mean([t.actions for t in trajectories]),
         "aside/failed": len(trajectories) - len(judged),
     }
+
+
+def surprise(trajectories: Sequence[Trajectory]) -> float | None:
+    """Returns the mean of -log p of all sampled actions, an unbiased estimate of the entropy in nats; None without log-probabilities."""
+    rows = [c.logprobs for t in trajectories for c in t.contexts if c.logprobs is not None and len(c.logprobs)]
+    return -float(np.concatenate(rows).astype(np.float64).mean()) if rows else None
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -13,7 +13,7 @@ from gradus.schedules.stages import FIRST, PREVIOUS, Merge, Stage, Stages, metri
 from gradus.study.screen import Screened
 from gradus.types import Frozen, UserError, unknown
 from gradus.types.frozen import value_fields
-from gradus.types.moments import Level, Plateau, Steps
+from gradus.types.moments import Fallen, Level, Plateau, Steps
 from gradus.types.parts import Task
 from gradus.types.players import Head, Player
 from gradus.types.returned import named
@@ -172,8 +172,8 @@ def recipe_of(whole: Recipe, name: str) -> Recipe:
             own = put(own, path, value)
         except UserError as error:
             raise UserError(f"stage {name}, changes: {error}") from None
-    if not isinstance(stage.until, Steps | Plateau | Level):
-        raise UserError(f"stage {name}: until is a {type(stage.until).__name__}; write Steps(100), Plateau(METRIC) or Level(METRIC, at)")
+    if not isinstance(stage.until, Steps | Plateau | Level | Fallen):
+        raise UserError(f"stage {name}: until is a {type(stage.until).__name__}; write Steps(100), Plateau(METRIC), Level(METRIC, at) or Fallen(METRIC, to)")
     return replace(own, setting=replace(own.setting, steps=most_steps(stage)))
 
 

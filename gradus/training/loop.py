@@ -50,8 +50,12 @@ async def train(run: Run) -> None:
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
-    """Returns all groups of the step, including failed and dropped trajectories. In the result, the trajectories of `credited` have their advantages."""
-    known = {t.id: t for g in credited for t in g.trajectories}
+    """Returns all groups of the step, including failed and dropped trajectories. In the result, the trajectories of `credited` have their advantages.
+
+    A trajectory that the selection shortened or left out of the training stays as it was sampled.
+    """
+    sampled = {t.id: (t.trained, t.actions) for g in groups for t in g.trajectories}
+    known = {t.id: t for g in credited for t in g.trajectories if sampled.get(t.id) == (t.trained, t.actions)}
     return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
 
 

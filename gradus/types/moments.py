@@ -115,4 +115,16 @@ class Level:
         check_ranges(self, most="[1, inf)")
 
 
-Until: TypeAlias = "Steps | Plateau | Level"
+@dataclass(frozen=True)
+class Fallen:
+    """A stage ends when an evaluation finds `metric` below `to` times its value at the start of the stage, at the latest after `most` steps."""
+
+    metric: str = "held_out/entropy"
+    to: float = 0.6
+    most: int = 1000
+
+    def __post_init__(self) -> None:
+        check_ranges(self, to="(0, 1]", most="[1, inf)")
+
+
+Until: TypeAlias = "Steps | Plateau | Level | Fallen"

@@ -43,7 +43,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.6))", "the weights of a merge are a 0.5, c 0.6, and their sum is 1.1; give at least two stages"),
     staged("a=Stage(grpo, Plateau(), changes=Frozen({'setting.eval_every': 0}))", "the metric held_out/accuracy ends stage a, but eval_every is 0; set"),
     staged("a=Stage(grpo, Level(), changes=Frozen(study=None))", "the metric held_out/accuracy ends stage a, but no evaluation measures it|set study=HeldOut()"),
-    staged("a=Stage(grpo, 100)", "stage a: until is a int; write Steps(100), Plateau(METRIC) or Level(METRIC, at)"),
+    staged("a=Stage(grpo, 100)", "stage a: until is a int; write Steps(100), Plateau(METRIC), Level(METRIC, at) or Fallen(METRIC, to)"),
     staged("a=Stage(grpo, screen=0.5)", "stage a: screen is a float; write Screened(low, high)"),
     staged("a=Stage('grpo')", "stage a: its recipe is a str; give a Recipe, or None for the recipe of the run"),
     staged("a=Stage(grpo.but(schedule=Stages(Frozen(b=Stage(grpo)))))", "stage a: its recipe grpo has its own stages; add these stages to the stages of the run"),

@@ -31,7 +31,7 @@ ROWS = [
 
 def test_readings_of_a_metric():
     found = readings([1.0, 4.0, 2.0, 3.0])
-    assert found == {"first": 1.0, "last": 3.0, "mean": 2.5, "max": 4.0, "min": 1.0, "gain": 2.0, "drop": 2.0}
+    assert found == {"first": 1.0, "last": 3.0, "mean": 2.5, "max": 4.0, "min": 1.0, "gain": 2.0, "drop": 2.0, "variation": 1.25**0.5 / 2.5}
     assert readings([]) == {}
 
 

@@ -7,11 +7,21 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean, pulling
+from gradus.objectives.aggregation import (
+    ConstantLength,
+    ConstantTotal,
+    ContextMean,
+    GroupMean,
+    Joint,
+    SequenceMean,
+    SequenceSum,
+    TokenMean,
+    pulling,
+)
 from gradus.testing.methods import toy_batch, toy_group, toy_trajectory
 from gradus.types import Group, UserError
 
-ALL = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
+ALL = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 
 
 def three():
@@ -27,6 +37,7 @@ def three():
         (SequenceSum(), [1 / 3] * 6),
         (GroupMean(), [1 / 8] * 4 + [1 / 4] * 2),
         (ConstantLength(10), [1 / 30] * 6),
+        (ConstantTotal(20), [1 / 20] * 6),
     ],
 )
 def test_coefficients_by_hand(average, expected):

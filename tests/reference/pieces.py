@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.aggregation import ConstantLength, ConstantTotal, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.terms import TruncatedImportance
@@ -79,6 +79,10 @@ def constant_length(part: Any, rows: list[Row], source: str, row: Row) -> float:
     return sequence_sum(part, rows, source, row) / part.length
 
 
+def constant_total(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return 1 / part.total
+
+
 def joint(part: Any, rows: list[Row], source: str, row: Row) -> float:
     as_one = [replace(r, source=source) for r in rows]
     return coefficient(part.average, as_one, source, replace(row, source=source))
@@ -95,6 +99,7 @@ AVERAGES: Mapping[type, Callable[..., float]] = {
     ContextMean: context_mean,
     GroupMean: group_mean,
     ConstantLength: constant_length,
+    ConstantTotal: constant_total,
     Joint: joint,
     BatchSum: batch_sum,
 }

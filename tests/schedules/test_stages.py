@@ -9,7 +9,7 @@ from gradus.recipe.serialise import from_json, to_json
 from gradus.schedules.harvests import RightAnswers
 from gradus.schedules.stages import Merge, Stage, Stages, most_steps, over, within
 from gradus.types import Frozen, UserError
-from gradus.types.moments import Level, Moment, Plateau, Steps
+from gradus.types.moments import Fallen, Level, Moment, Plateau, Steps
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,10 @@ from gradus.types.moments import Level, Moment, Plateau, Steps
         (Level("m", at=0.5, most=10), 4, [0.2, 0.5], True),
         (Level("m", at=0.5, most=10), 4, [0.6, 0.49], False),  # the newest decides
         (Level("m", at=0.5, most=10), 10, [0.2], True),
+        (Fallen("m", to=0.5, most=10), 0, [0.4], False),
+        (Fallen("m", to=0.5, most=10), 4, [0.4, 0.3, 0.2], False),  # below, not at
+        (Fallen("m", to=0.5, most=10), 4, [0.4, 0.3, 0.19], True),
+        (Fallen("m", to=0.5, most=10), 10, [0.4, 0.3], True),
         (Plateau("m", gain=0.01, evaluations=2), 20, [0.3, 0.3], False),  # nothing before the last two
         (Plateau("m", gain=0.01, evaluations=2), 20, [0.3, 0.305, 0.309], True),
         (Plateau("m", gain=0.01, evaluations=2), 20, [0.3, 0.311, 0.2], False),  # the best of the last two counts

@@ -141,3 +141,10 @@ class Halves(ToySource):
 
     def draw(self, indices, level, key):
         return [replace(p, meta={"half": i % 2}) for i, p in zip(indices, super().draw(indices, level, key), strict=True)]
+
+
+def test_the_entropy_is_that_of_the_sampled_answers():
+    assert "held_out/entropy" not in measured(HeldOut(4))
+    found = measured(HeldOut(4, entropy=True))
+    assert found["held_out/entropy"] > 0
+    assert {name: value for name, value in found.items() if name != "held_out/entropy"} == measured(HeldOut(4))

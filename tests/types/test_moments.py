@@ -1,7 +1,7 @@
 import pytest
 
 from gradus.types import UserError
-from gradus.types.moments import AverageWeights, Level, Moment, Plateau, Steps
+from gradus.types.moments import AverageWeights, Fallen, Level, Moment, Plateau, Steps
 
 
 def test_progress_is_the_share_of_the_steps_done() -> None:
@@ -18,6 +18,8 @@ def test_progress_is_the_share_of_the_steps_done() -> None:
         (lambda: Plateau(evaluations=0), "evaluations"),
         (lambda: Plateau(gain=-0.1), "gain"),
         (lambda: Level(most=0), "most"),
+        (lambda: Fallen(most=0), "most"),
+        (lambda: Fallen(to=0.0), "to"),
     ],
 )
 def test_numbers_out_of_range_are_refused(make, said: str) -> None:
