@@ -136,13 +136,13 @@ def passages() -> tuple[Share, ...]:
     """Short texts and tables: what they say, what they are worth, what they ask for."""
     return (
         told(summaries(), 0.1, 0.0),
-        told(safety(), 0.12, 0.9),
+        told(safety(), 0.05, 0.9),
         told(stories(), 0.1, 0.0),
-        told(ranking(), 0.2, 0.8),
-        told(tables(), 0.2, 0.8),
+        told(ranking(), 0.2, 0.6),
+        told(tables(), 0.2, 0.6),
         told(forum(), 0.1, 0.9),
-        told(masked_text(), 0.08, 0.0),
-        told(recommendation(), 0.08, 0.0),
+        Share(masked_text(), 0.08, {1: 0.8, 2: 0.2}, solution, solution),
+        Share(recommendation(), 0.12, {1: 0.1, 2: 0.9}, solution, solution),
         Share(facts(), 0.02, {1: 1.0}, solution, solution),
     )
 
@@ -155,9 +155,9 @@ def random_trace(problem: Problem, rng: random.Random) -> str:
 def programs() -> tuple[Share, ...]:
     """Programs, functions, chains of digits, rules and secrets."""
     return (
-        told(code_output(), 0.3, 0.0),
-        told(token_chain(), 0.15, 0.0),
-        told(transfer(), 0.2, 0.8),
+        told(code_output(), 0.2, 0.0),
+        Share(token_chain(), 0.2, {1: 0.8, 2: 0.2}, solution, solution),
+        told(transfer(), 0.25, 0.3),
         Share(hidden_question(), 0.15, {1: 1.0}, solution, answer_only, 0.0, 0.8),
         Share(induction(), 0.08, {2: 1.0}, solution, solution),
         Share(forging(), 0.07, {2: 1.0}, solution, solution),
