@@ -50,7 +50,7 @@ async def examine(
 
     Args: ks: every k of pass@k; samples: number of answers per problem, at least max(ks) (0: max(ks)); reward: judges the answers;
     progress: called with the number of problems done and the total.
-    Raises: UserError for a k below 1 or too few samples.
+    Raises: UserError for a k or a number of problems below 1, and for too few samples.
     """
     if problems < 1:
         raise UserError(f"--problems is {problems}; it must be 1 or more: the number of held-out problems")

@@ -200,7 +200,8 @@ def problems_of(source: Source, level: float | None, most: int, key: Key) -> lis
 
 
 def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check: Check = Check()) -> Leakage:
-    """Compares a task's held-out problems, or all problems of the task `against`, with the task's training problems.
+    """Compares a task's held-out problems, or all problems of the task `against` (without its training problems if they are endless), with the task's training
+    problems.
 
     Args: most: number of problems drawn from an endless source.  Raises: UserError if the problems are not text.
     """
