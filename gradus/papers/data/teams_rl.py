@@ -7,8 +7,8 @@
 
 The operations are: a new prompt (breadth), one more constraint, a deeper one, a concrete example, more steps of reasoning, a more complicated input.
 The policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode has 4
-operations. rho is the ratio of pi to the policy $pi_old$ that acted. The trained operations are then applied to topics, an expert answers the
-instructions, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows that fail
+operations. rho is the ratio of pi to the policy $pi_old$ that acted. Then the trained policy's operations rewrite topics into instructions, an expert
+answers these, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows that fail
 (see `fails`).
 
 Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites add nothing.
