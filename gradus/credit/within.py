@@ -77,7 +77,7 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Within:
-    """A = blend * (advantage of `rule` within the stratum) + (1 - blend) * (advantage of `rule` within the whole group).
+    """A = blend * (advantage of `rule` within the trajectory's stratum) + (1 - blend) * (advantage of `rule` within the whole group). `key` names the stratum.
 
     `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The returns
     and weights are those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.

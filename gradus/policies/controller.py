@@ -276,7 +276,7 @@ def read_config(path: Path) -> ControllerConfig:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; name the folder of a saved controller") from None
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} does not describe a controller ({error}); write it again with Controller.save") from None
+        raise UserError(f"{path} does not describe a controller ({error}); save the controller again with Controller.save") from None
     return ControllerConfig(fresh, shown, acts)
 
 

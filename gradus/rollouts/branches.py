@@ -63,10 +63,10 @@ class Branches:
     copy of the same state, and draw this segment again. The new episodes can branch again at their later segments. If all episodes of a problem
     have ended and there are fewer than M, the missing episodes start from the problem.
 
-    A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two
-    trajectories of a group share an action if, and only if, `branch` is equal at the same index. `links` has the `parent` and the number of
-    `shared` turns. All episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns
-    that are shared; the environment did not play these turns).
+    A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two trajectories of
+    a group share an action if, and only if, `branch` is equal at the same index. The links of a copy are the `parent` and the number of `shared` turns. All
+    episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns that are shared; the environment did
+    not play these turns).
     """
 
     share: float = 0.5  # share of M that starts from the problem, at least one episode; 1: independent episodes

@@ -40,7 +40,7 @@ class MismatchedPrompts:
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream."""
+        """Returns the groups of `rollout`. Every context that has actions gets the stream `mismatched`."""
         groups = await rolled(self.rollout, requests, world)
         own = [c for g in groups for t in g.trajectories for c in t.contexts if c.actions]
         limit = world.context_length(self.player)

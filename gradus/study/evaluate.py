@@ -53,7 +53,7 @@ async def examine(
     Raises: UserError for a k below 1 or too few samples.
     """
     if problems < 1:
-        raise UserError(f"--problems is {problems}; give at least one held-out problem")
+        raise UserError(f"--problems is {problems}; it must be 1 or more: the number of held-out problems")
     if samples < 0:
         raise UserError(f"--samples is {samples}; give the number of answers per problem, or 0 for the largest number in --pass-at")
     samples = samples or max(ks)

@@ -46,7 +46,10 @@ HARD = Screened(low=BIT, high=0.3 - BIT, samples=8)  # 0 < pass rate < 0.3, so 0
 
 
 def level(right: int, samples: int) -> str:
-    """Returns the level of a problem with this number of right answers. The function compares pass rates, because 1 - 7/10 in binary numbers is more than 0.3."""
+    """Returns the level of a problem with this number of right answers.
+
+    The function compares pass rates instead of difficulties (1 - pass rate), because 1 - 7/10 in binary numbers is more than 0.3.
+    """
     rate = right / samples
     if rate in (0.0, 1.0):
         return "always solved" if rate else "unsolved"

@@ -17,7 +17,8 @@ answers, from all their tokens. Its target is R, because its lambda is 1. There 
 in_flight, decode_steps (tokens of the longest part), idle (token-steps of waiting slots per sampled token), clip_share.
 
 Use if: lengths of answers differ much, the longest answers make the other slots wait, and the memory is large enough for a critic.
-Avoid if: answers have similar lengths (see vapo, ppo), or the critic is untrained: the advantages of cut answers consist of its values only.
+Avoid if: answers have similar lengths (see vapo, ppo), or the critic is untrained, because the advantages of cut answers consist only of the critic's
+values.
 Reference: Fan et al. (ByteDance Seed), Truncated Proximal Policy Optimization, arXiv:2506.15050, sections on successive batching, extended GAE and token
 filtering. The paper's numbers: window 8192 of at most 24576 tokens, gamma 1, lambda 1 for the policy and for the critic, clip 0.2 and 0.28, learning
 rates 1e-6 (policy) and 2e-6 (critic).

@@ -23,9 +23,9 @@ Avoid if: all answers are short (see grpo, dapo), or stale tokens need a correct
 Reference: Du et al. (Tencent), UloRL: An Ultra-Long Output Reinforcement Learning Approach for Advancing Large Language Models' Reasoning Abilities,
 arXiv:2507.19766, sections on segment rollout, pseudo on-policy importance sampling and dynamic masking. The paper's numbers: limit 131072, 8 segments,
 tau_p 0.99, sigma 0.2, 8 answers per problem, temperature 0.85, learning rate 1e-6.
-Departures: A group is trained on when all its answers are finished. A step updates on the finished groups, whatever their number; in the paper an update
-waits for a full batch. Problems that are solved in all tries are not removed before the training. Temperature and number of answers come from the
-setting. The paper judges answers with a model that compares the final answer with the reference; here the task's verifier judges.
+Departures: A group is trained on when all its answers are finished. A step updates on all finished groups, with any number of groups; in the paper an
+update waits for a full batch. Problems that are solved in all tries are not removed before the training. Temperature and number of answers come from
+the setting. The paper judges answers with a model that compares the final answer with the reference; here the task's verifier judges.
 """
 
 from __future__ import annotations

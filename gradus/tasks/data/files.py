@@ -302,7 +302,7 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
     try:
         table = pyarrow.parquet.read_table(path, memory_map=True)
     except pyarrow.ArrowException as error:
-        raise UserError(f"{path} is not a readable Parquet file: {_first_line(error).rstrip('.')}; write it again") from error
+        raise UserError(f"{path} is not a readable Parquet file: {_first_line(error).rstrip('.')}; write the file again") from error
     return ArrowTable(path, _distinct(table, path), np.arange(1, table.num_rows + 1))
 
 

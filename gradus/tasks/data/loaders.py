@@ -318,7 +318,7 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
         raise
     except Exception as error:  # the package raises errors of many libraries: network, file system, parsers
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        remedy = "write it again with save_to_disk" if saved else "check the name and the network, or give a file"
+        remedy = "save the data set again with save_to_disk" if saved else "check the name and the network, or give a file"
         raise UserError(f"the data set {path} cannot be loaded: {reason}; {remedy}") from error
     splits = dict(found) if isinstance(found, Mapping) else {"train": found}
     train = "train" if "train" in splits else next(iter(splits))
