@@ -198,7 +198,7 @@ def solve_cycle(graph: Graph) -> Solved:
 
 
 def check_cycle(graph: Graph, said: str, best: Any) -> bool:
-    """Accepts "ABC" and "ABCA" for the same cycle. No node may repeat."""
+    """Accepts "ABC" and "ABCA" for the same cycle. Otherwise no node may repeat."""
     if said == "none":
         return not best
     ring = walk(graph, said)
