@@ -50,6 +50,7 @@ claims = (
         against="grpo --reward Verified --objective.kl none --players.reference none --update.count 2 --objective.policy.trust.high 0.4",
         own={"reward": "Verified"},
         task="induction",
+        model="gradus/policies/tiny/base",
         options={"level": "2"},
     ),
     Claim(

@@ -41,6 +41,7 @@ claims = (
         source="arXiv:2510.06499, RL with the questions alone",
         against="grpo",
         task="facts",
+        model="gradus/policies/tiny/base",
         options={"documents": "8"},
     ),
     Claim(
