@@ -88,4 +88,12 @@ claims = (
         budget="steps=16",
         script="benchmarks.warmed prompt_mii-words",
     ),
+    same_weights(
+        says="The same holds from the task's built-in model, whose answers earn rewards, so that the weights move.",
+        source="arXiv:2510.16932, without the follower",
+        against="grpo --reward Verified --objective.kl none --players.reference none --update.count 2 --objective.policy.trust.high 0.4",
+        own={"reward": "Verified"},
+        task="induction",
+        options={"level": "2"},
+    ),
 )  # fmt: skip

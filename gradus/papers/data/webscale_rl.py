@@ -60,4 +60,10 @@ claims = (
         budget="steps=30",
         script="benchmarks.warmed webscale_rl",
     ),
+    same_weights(
+        says="The same holds from the task's built-in model, whose answers earn rewards, so that the weights move.",
+        source="arXiv:2510.06499, RL with the questions alone",
+        against="grpo",
+        task="facts",
+    ),
 )
