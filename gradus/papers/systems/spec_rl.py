@@ -17,7 +17,8 @@ Avoid if: problems do not come again; or few answers of the new policy may resem
 Reference: Liu et al., SPEC-RL: Accelerating On-Policy Reinforcement Learning via Speculative Rollouts, arXiv:2509.23232, and the authors' code: the
 acceptance rule, its lenience $e^0.5$, drafts of the previous pass only, and log-probabilities of the whole assembled answer.
 Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The residual
-and its form for l below 1 are ours. The residual needs the old distributions: the state then has one row of the vocabulary per token, so it suits small vocabularies.
+and its form for l below 1 are ours. The residual needs the old distributions. The state then has one row of the vocabulary per token, so the option
+suits small vocabularies.
 """
 
 from gradus.papers.bases.grpo import grpo
