@@ -75,8 +75,11 @@ class GivenRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
-    """A slot of a group: its request of one sample, its prompt, its answer so far and, while it needs one, the token that follows the answer."""
+class Drafted:
+    """A slot of a group after the check of its draft: its request of one sample, and its answer so far.
+
+    A slot with a rejected token may also have the distributions from which the next token comes.
+    """
 
     request: Request
     answer: Context | None  # None: no token is kept
@@ -133,17 +136,17 @@ class EarlierAnswers:
         groups = [Group(group_name(r), tuple(one_turn(r, i, next(rest), world) for i in range(r.count))) for r in requests]
         return await world.judge(groups), {"names": [name for name, _ in last], "answers": [kept for _, kept in last]}
 
-    async def _checked(self, slots: Sequence[Request], stored: Mapping[str, Any], world: World) -> list[Draft]:
+    async def _checked(self, slots: Sequence[Request], stored: Mapping[str, Any], world: World) -> list[Drafted]:
         """Reads all drafts under the current policy, and cuts each before its first rejected token. A slot without a stored answer has no draft."""
         due = [i for i, slot in enumerate(slots) if slot_name(slot) in stored]
-        found = [Draft(slot, None) for slot in slots]
+        found = [Drafted(slot, None) for slot in slots]
         drafts = [draft_of(stored[slot_name(slots[i])], slots[i], world) for i in due]
         read = await read_rows(drafts, [slots[i] for i in due], LogProbRow() if self.residual else LogProb(), world)
         for i, draft, new in zip(due, drafts, read, strict=True):
             found[i] = self._cut(slots[i], draft, new, stored[slot_name(slots[i])], world)
         return found
 
-    def _cut(self, slot: Request, draft: Context, new: np.ndarray, kept: Mapping[str, Any], world: World) -> Draft:
+    def _cut(self, slot: Request, draft: Context, new: np.ndarray, kept: Mapping[str, Any], world: World) -> Drafted:
         """Returns the slot with the accepted tokens of its draft. `new`: log-probabilities [T] or, with `residual`, [T, V]."""
         sampling, count = sampling_of(slot, world), draft.actions
         if self.residual and (sampling.top_k or sampling.top_p < 1 or sampling.min_p or sampling.temperature == 0):
@@ -162,7 +165,7 @@ class EarlierAnswers:
         whole = n == count and (draft.ended is not Ended.LENGTH or count >= sampling.limit)
         world.note("reused", whole)
         row = log_residual(new[n], rows[n], self.lenience) if rows is not None and n < count else None
-        return Draft(slot, cut(draft, n, now) if n or row is not None else None, whole, row, None if row is None else new[n])
+        return Drafted(slot, cut(draft, n, now) if n or row is not None else None, whole, row, None if row is None else new[n])
 
 
 def slot_name(slot: Request) -> str:
@@ -184,7 +187,7 @@ def cut(draft: Context, count: int, logprobs: np.ndarray) -> Context:
     return replace(draft, tokens=tokens, chosen=chosen, versions=versions, logprobs=logprobs[:count].astype(np.float32), ended=ended)
 
 
-async def continued(drafts: Sequence[Draft], world: World) -> list[Context]:
+async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
     """Returns the finished answers. The first call draws the tokens from residual distributions; the second call samples all other tokens together."""
     answers = [d.answer for d in drafts]
     new, done = [0] * len(drafts), [d.whole for d in drafts]
@@ -222,7 +225,7 @@ async def read_rows(answers: Sequence[Context], slots: Sequence[Request], want: 
     return found
 
 
-def one_token(draft: Draft, world: World) -> Request:
+def one_token(draft: Drafted, world: World) -> Request:
     """Returns the request for one token from the residual distribution."""
     sampling = sampling_of(draft.request, world)
     assert draft.row is not None
@@ -230,7 +233,7 @@ def one_token(draft: Draft, world: World) -> Request:
     return replace(draft.request, prompt=draft.answer, at=None, how=how, sampling=replace(sampling, max_tokens=1))
 
 
-def rest_of(draft: Draft, answer: Context | None, world: World) -> Request:
+def rest_of(draft: Drafted, answer: Context | None, world: World) -> Request:
     """Returns the request for the tokens after the kept tokens."""
     if answer is None or not answer.actions:
         return draft.request
