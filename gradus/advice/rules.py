@@ -121,7 +121,8 @@ RULES: tuple[Rule, ...] = (
         (
             Choice(
                 "sft --learning_rate {rule_rate}",
-                "Imitates the worked solutions at the learning rate by rule. With a higher rate, the skill transfers less to harder problems.",
+                "Imitates the worked solutions at the learning rate that Gradus computes for this model. With a higher rate, the skill transfers less to "
+                "harder problems.",
             ),
             CHORD,
             GRPO,
@@ -165,7 +166,10 @@ RULES: tuple[Rule, ...] = (
         (At("rate", "at least", 20),),
         (
             Choice("trpo", "Bounds the KL divergence of every update, and halves an update that exceeds this bound."),
-            Choice("grpo --learning_rate {rule_rate}", "Uses the learning rate by rule. Choose this recipe unless you need the high rate."),
+            Choice(
+                "grpo --learning_rate {rule_rate}",
+                "Uses the learning rate that Gradus computes for this model. Choose this recipe unless you need the high rate.",
+            ),
             Choice("ppo", "Stops the passes over a batch if the policy has moved too far."),
         ),
         ("unstable",),
@@ -176,7 +180,10 @@ RULES: tuple[Rule, ...] = (
         (
             Choice("expert_iteration", "Makes eight updates from each batch of samples."),
             Choice("grpo --update.epochs 4", "Uses each batch four times. The clip bounds how far the policy moves."),
-            Choice("grpo --learning_rate {rule_rate}", "Uses the learning rate by rule. Choose this recipe unless you need the low rate."),
+            Choice(
+                "grpo --learning_rate {rule_rate}",
+                "Uses the learning rate that Gradus computes for this model. Choose this recipe unless you need the low rate.",
+            ),
         ),
         ("slow",),
     ),
@@ -195,7 +202,11 @@ RULES: tuple[Rule, ...] = (
         (At("noisy", "is", True),),
         (
             Choice("grpo", "Subtracts the mean reward of the group, and with it the mean effect of false verdicts. Imitates no wrongly rewarded answer."),
-            Choice("dr_grpo", "Uses the baseline of `grpo`, but does not divide by the group's deviation, because a false verdict can reduce this deviation."),
+            Choice(
+                "dr_grpo",
+                "Uses the baseline of `grpo`, but does not divide by the group's deviation. If a single false verdict is the only difference in a "
+                "group, this deviation is small, and a division would enlarge the effect of this verdict.",
+            ),
             Choice("rloo", "Uses the mean reward of the group's other answers as the baseline, and does not clip the ratio."),
         ),
         pair="noisy",
@@ -234,7 +245,7 @@ RULES: tuple[Rule, ...] = (
         "pairs and a verdict",
         (At("pairs", "is", True), At("judged", "is", True)),
         (
-            Choice("grpo", "Learns from verdicts on the model's own answers. Given pairs become outdated while the model learns."),
+            Choice("grpo", "Learns from verdicts on the model's own answers. The given pairs become outdated while the model learns."),
             Choice("online_dpo", "Makes new pairs from the model's own answers at every step."),
             Choice("dpo", "Learns from the given pairs without sampling, so it is cheaper than the other two."),
         ),

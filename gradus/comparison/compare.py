@@ -62,7 +62,7 @@ class Comparison:
                 write(self.own(job), encode({"identity": name, "result": self.result(job)}))
 
     def set_out(self, job: Job, name: str) -> None:
-        """Marks the folder of a run with its identity. Renames a folder with another mark, because other code or other files made the steps of that run."""
+        """Marks the folder of a run with the run's identity. Renames a folder that has another mark, because other code or other files made its steps."""
         mark = self.own(job).with_suffix(".begun")
         if job.folder.exists() and mark.exists() and mark.read_text() != name:
             self.aside.append(aside(job.folder))

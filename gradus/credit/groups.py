@@ -56,7 +56,7 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
 def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group", scale: Scale = "population") -> list[np.ndarray]:
     """A_i = (r_i - b_i) / std, where std is the deviation of r - b over all samples of the batch. With scale "none", A_i = r_i - b_i.
 
-    Args: `rewards` has [G] for every group. `baseline` names the mean reward b: that of the group ("group"), of the group's other samples ("others"), or of
+    Args: `rewards`: one array [G] per group. `baseline` names the mean reward b: that of the group ("group"), of the group's other samples ("others"), or of
     the batch ("batch"). Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
     Reference: REINFORCE++, arXiv:2501.03262 (global normalisation, without and with a group baseline); ScaleRL, arXiv:2510.13786.
     """

@@ -68,7 +68,7 @@ class Linked:
 
 
 def strata(group: Group, key: Stratum) -> list[list[int]]:
-    """Returns the numbers of the trajectories of each stratum. Strata are in the order of their first trajectory."""
+    """Returns the indices of the trajectories of each stratum, one list per stratum. Strata are in the order of their first trajectory."""
     found: dict[Hashable, list[int]] = defaultdict(list)
     for number, trajectory in enumerate(group.trajectories):
         found[key.of(trajectory)].append(number)
@@ -77,7 +77,7 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Within:
-    """A = blend * (advantage of `rule` within the stratum) + (1 - blend) * (advantage of `rule` within the whole group).
+    """A = blend * (advantage of `rule` within the trajectory's stratum) + (1 - blend) * (advantage of `rule` within the whole group). `key` names the stratum.
 
     `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The returns
     and weights are those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.

@@ -53,7 +53,7 @@ def answers_needed(rate: float, confidence: float) -> float:
 def knapsack(rates: np.ndarray, counts: np.ndarray, more: int, high: int) -> np.ndarray:
     """Returns the counts after a division of `more` further answers. Each answer goes to the problem with the largest gain, up to `high` answers per problem.
 
-    The gains fall with the number of answers, so this is the division with the largest total value. If gains are equal, the earlier problem gets the answer. If
+    The gains fall with the number of answers, so this is the division with the largest total gain. If gains are equal, the earlier problem gets the answer. If
     all problems have `high` answers, the remaining answers are not given.
     """
     out = counts.copy()

@@ -1,4 +1,4 @@
-"""Atomic checkpoints: safetensors, JSON and copied files, with a manifest of their hashes. A complete checkpoint gets its final name at the end.
+"""Atomic checkpoints: safetensors, JSON and copied files, with a manifest of their hashes. A checkpoint gets its final name when all its files are complete.
 
 `checkpoints/step-000123` contains the state after 123 steps: steps 0 to 122 are finished, and step 123 is the next step. A broken checkpoint is renamed to
 `checkpoints/broken-step-000123` and never deleted.

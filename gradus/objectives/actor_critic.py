@@ -122,7 +122,7 @@ class Temperature:
 def soft_maximum(values: Tensor, log_densities: Tensor) -> Tensor:
     """Estimates log integral exp Q by log mean of exp(Q_i) / p_i over n candidates. Candidate i is drawn with density p_i.
 
-    Args: values [A, heads, n] with gradient; log_densities [A, n] nats.  Returns: [A, heads].
+    Args: values [A, heads, n] with gradient; log_densities [A, n] in nats.  Returns: [A, heads].
     """
     count = values.shape[-1]
     return (values - log_densities[:, None, :]).logsumexp(-1) - torch.log(torch.tensor(float(count), dtype=values.dtype))

@@ -1,7 +1,8 @@
 """Terms on finished samples of a flow generator. The generator's flow-matching error replaces log-probabilities.
 
-For each sample x_0, a key draws `draws` pairs of a time t and noise e. A pair gives the point x_t = (1 - t) x_0 + t e. The error of the pair is the
-mean over dimensions of (v(x_t, t) - (e - x_0))^2. The surrogate log-probability of a pair falls as the pair's error rises. This log-probability is weighted by t.
+For each sample x_0, a key draws `draws` pairs of a time t and noise e. A pair gives the point x_t = (1 - t) x_0 + t e. The error of the pair is the mean over
+dimensions of (v(x_t, t) - (e - x_0))^2. A `Likeness` computes the surrogate log-probability of a pair from the error and t. The surrogate log-probability falls
+as the error rises.
 """
 
 from __future__ import annotations

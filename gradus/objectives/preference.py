@@ -108,7 +108,7 @@ def standing(trajectory: Trajectory) -> float:
 
 @dataclass(frozen=True)
 class Preference:
-    """coefficient * mean over pairs of the link's loss on the scores of the better and the worse trajectory. The defaults give DPO."""
+    """coefficient * (mean of the pair losses). `link` computes the loss of a pair from the scores of its better and its worse trajectory. The defaults give DPO."""
 
     beta: float = 0.1  # inverse temperature: the implicit reward is beta * score
     score: Score = LogRatio()

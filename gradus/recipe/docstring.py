@@ -73,7 +73,7 @@ class Sections:
 
 
 def sections(text: str) -> Sections:
-    """Splits a docstring into its sections. If only a part of the docstring has the form, only this part is read.
+    """Splits a docstring into its sections. A field of the result is "" if the docstring lacks this part.
 
     >>> sections("GRPO: a group replaces the critic.\\n\\n    A_i = r_i - mean(r)\\n\\nUse if: answers can be judged.").formulas
     ('A_i = r_i - mean(r)',)

@@ -16,7 +16,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Standardised(Combines):
-    """Standardises a reward whose range changes: (value of `reward` - mean) / standard deviation.
+    """Standardises a reward whose range changes: (value of `reward` - running mean) / running standard deviation.
 
     The mean and the (population) deviation are over all values of the run, including this batch. If all values are equal, the reward is 0. Components keep
     their values. If `reward` has no components, its value becomes a component under its name. Rewards at single actions are divided by the deviation. Failed

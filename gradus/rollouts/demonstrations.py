@@ -19,8 +19,8 @@ class Demonstrations:
     """Gives one trajectory per request without sampling: the problem's worked solution, or its demonstrated episode if the task has an environment.
 
     If the problem has `errands` (demonstrated episodes of sub-agents, each with role, turn, prompt and demonstration), the errands become auxiliary groups.
-    Trajectories have the source "expert" and no log-probabilities. These trajectories are not judged: their reward is 1, in the component "demonstration". At
-    test time the policy acts.
+    Trajectories have the source "expert" and no log-probabilities. These trajectories are not judged: their reward is 1, stored as the component
+    "demonstration". At test time the policy acts.
     """
 
     @property
@@ -42,7 +42,7 @@ class Demonstrations:
 class DemonstratedPairs:
     """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples the answers.
 
-    The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, in the component "preferred".
+    The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, stored as the component "preferred".
     """
 
     rollout: Rollout = Auto()

@@ -56,7 +56,7 @@ class Episodes:
     """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so their actions are sampled in batches.
 
     Every action token has three streams: `turn` (int32) is the index of its turn, and `valid` (bool) tells whether its action was legal. `state` (int64) is a
-    hash of the state in which the token was chosen. The reward of a turn is at its last action token, in the component "environment".
+    hash of the state in which the token was chosen. The reward of a turn is at its last action token, as the component "environment".
     """
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more

@@ -1,4 +1,4 @@
-"""Two players also score every answer under another problem's prompt. The log-ratios are stored with the answer."""
+"""Two players score every answer under the prompt of another problem. The log-ratios of the two players are stored with the answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MismatchedPrompts:
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream."""
+        """Returns the groups of `rollout`. Every context that has actions gets the stream `mismatched`."""
         groups = await rolled(self.rollout, requests, world)
         own = [c for g in groups for t in g.trajectories for c in t.contexts if c.actions]
         limit = world.context_length(self.player)

@@ -64,13 +64,13 @@ class WithAnswers:
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream."""
+        """Returns the groups of `rollout`. Every context that has actions gets the stream `privileged`."""
         groups = await rolled(self.rollout, requests, world)
         return [streamed(g, STREAM, {t.id: [told_rows(c, t.problem, self.tell, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
 
 
 def check_tell(tell: str) -> None:
-    """Raises UserError unless the text has the placeholder {answer} and no other placeholder."""
+    """Raises UserError unless the text is empty, or has the placeholder {answer} and no other placeholder."""
     try:
         told = tell.format(answer="7")
     except (KeyError, IndexError, ValueError):

@@ -18,7 +18,7 @@ Role = Literal["proposer", "solver"]
 
 class ProposalValue(Protocol):
     def value(self, accuracy: float) -> float:
-        """The reward of a proposed problem from the share of its right answers."""
+        """Returns the reward of a text from the share of right answers to the problem that the text proposes."""
         ...
 
 
@@ -34,10 +34,10 @@ class HardButSolved:
 class Proposer:
     """Lets `player` write `proposals` texts for each requested problem. The task reads a problem out of each text, and `solver` answers this problem.
 
-    The texts to one requested problem are a group. The reward of a text comes from the share of right answers to the proposed problem, in the component
-    "proposal". The reward is 0 if the task reads no problem out of the text. The answers to one proposed problem are an auxiliary group, judged by the recipe's
-    reward, with as many answers as the request has samples. The texts of a role that is not in `trains` are never trained on. At test time `rollout` answers
-    the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid problems).
+    The texts to one requested problem are a group. `value` computes the reward of a text from the share of right answers to the proposed problem. The reward is
+    0 if the task reads no problem out of the text. The reward is stored as the component "proposal". The answers to one proposed problem are an auxiliary
+    group, judged by the recipe's reward, with as many answers as the request has samples. The texts of a role that is not in `trains` are never trained on. At
+    test time `rollout` answers the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid problems).
     """
 
     rollout: Rollout = Auto()  # answers the proposed problems

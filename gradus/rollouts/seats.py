@@ -36,10 +36,9 @@ class Seats:
     """Plays `request.count` episodes of each problem. `Turn.player` names the seat that acts next; a `Joint` episode names several seats at the same
     time.
 
-    A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. `links` has `episode` and
-    `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, in the component "environment".
-    `Turn.rewards` has rewards of single seats, in the component "role". The limit `play.max_turns` counts one step of the
-    environment as one turn.
+    A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. The links of a trajectory are `episode` and
+    `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, as the component "environment".
+    `Turn.rewards` has rewards of single seats, which become the component "role". The limit `play.max_turns` counts one step of the environment as one turn.
     """
 
     players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player

@@ -19,7 +19,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(eq=False)
 class Node:
-    """One segment: its context, the sampled tokens from the start of the answer to its end, its children, and its value (None: no reward)."""
+    """One segment: its context, the sampled tokens from the start of the answer to the end of the segment, its children, and its value (None: no reward)."""
 
     path: tuple[int, ...]
     context: Context
@@ -37,10 +37,10 @@ class SegmentTree:
     """Grows a tree for each problem. At level l every node gets `branching[l]` children. A child has at most `tokens` tokens. At the last level, a child
     instead continues to the end of the answer.
 
-    The trajectory of a node contains only the node's segment. A leaf ends an answer; its reward is that of the whole text, and its value is this reward. The value
-    of an inner node, and of the problem, is the mean value of its children; a leaf without a reward does not count. `links` has the `value` of the
-    node, the `base` (value of its parent), the `unit` (deviation of the siblings' values) and the `path`. Leaves form the group of the problem. Inner
-    nodes are also trained on, as an auxiliary group with their values as rewards. The number of samples of a request has no effect. Metrics: `nodes`,
+    The trajectory of a node contains only the node's segment. A leaf ends an answer; its reward is that of the whole text, and its value is this reward. The
+    value of an inner node, and of the problem, is the mean value of its children; a leaf without a reward does not count. The links of a trajectory are the
+    `value` of the node, the `base` (value of its parent), the `unit` (deviation of the siblings' values) and the `path`. Leaves form the group of the problem.
+    Inner nodes are also trained on, as an auxiliary group with their values as rewards. The number of samples of a request has no effect. Metrics: `nodes`,
     `leaves` (per problem).
     """
 

@@ -41,7 +41,7 @@ class WithSpans:
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream."""
+        """Returns the groups of `rollout`. Every context that has actions gets the stream `span`."""
         groups = await rolled(self.rollout, requests, world)
         out = [streamed(g, STREAM, {t.id: self._rows(t, world) for t in g.trajectories}) for g in groups]
         rows = [c.streams[STREAM] for g in out for t in g.trajectories for c in t.contexts if c.actions]

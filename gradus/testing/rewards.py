@@ -96,8 +96,8 @@ def _function(reward: Any) -> tuple[RewardFunction, str]:
     function = getattr(reward, "call", reward)
     if not callable(function) or hasattr(function, "score"):
         raise UserError(
-            f"a contract test of a reward needs a function or FILE.py:FUNCTION, but it got an object of type {type(reward).__name__}; test each "
-            "reward function separately"
+            f"a contract test of a reward needs a function or FILE.py:FUNCTION, but it got an object of type {type(reward).__name__}; if it "
+            "combines several rewards, test each reward function separately"
         )
     return function, str(getattr(function, "__name__", type(function).__name__))
 

@@ -52,8 +52,8 @@ class Box:
     def __post_init__(self) -> None:
         if not self.low or len(self.low) != len(self.high) or not all(a < b for a, b in zip(self.low, self.high, strict=True)):
             raise ValueError(
-                f"the bounds of a Box are {list(self.low)} and {list(self.high)}; give at least one pair, and set each lower bound below its "
-                "upper bound"
+                f"the bounds of a Box are {list(self.low)} and {list(self.high)}; give as many lower bounds as upper bounds, at "
+                "least one of each, and set each lower bound below its upper bound"
             )
         if self.chunk < 1:
             raise ValueError(f"the chunk of a Box is {self.chunk}; it must be 1 or more actions")
@@ -77,7 +77,7 @@ def described(space: Space) -> str:
 
 
 def in_words(action: Action, space: Space = Text()) -> str:
-    """An action as readable text: the text itself, the name of a choice, or numbers with four digits."""
+    """An action as readable text: the text itself, the name of a choice, or numbers with four significant digits."""
     if isinstance(action, str):
         return action
     if isinstance(space, Choice):

@@ -129,7 +129,7 @@ DATA: list[Row] = [
     ("{train} --task d.csv", 'd.csv, row 2: no column has the name prompt|"say 1"', {"d.csv": "say 1,1\nsay 2,2\n"}),
     ("{train} --task d.csv", "d.csv, row 3: has 3 values for 2 columns; fix the row", {"d.csv": "prompt,answer\nsay 1,1\nsay 2,2,3\n"}),
     ("{train} --task d.csv", "d.csv|invalid UTF8|save it as UTF-8", {"d.csv": "prompt,answer\ncaf\u00e9,1\n".encode("latin-1")}),
-    ("{train} --task d.parquet", "d.parquet is not a readable Parquet file|write it again", {"d.parquet": broken.half_parquet}),
+    ("{train} --task d.parquet", "d.parquet is not a readable Parquet file|write the file again", {"d.parquet": broken.half_parquet}),
     ("{train} --task .", ". is a folder; give one file", {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.prompt_column q", 'unknown column "q"; known: answer, prompt', {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.held_out d.jsonl", "every prompt of d.jsonl is also in d.jsonl; give held-out", {"d.jsonl": ROWS}),

@@ -51,7 +51,7 @@ NUMBERS: list[Row] = [
     ("train grpo --task noisy --task.fooled 1.5 --run run", "fooled is 1.5; give a share, a number from 0 to 1"),
     ("eval {home}/run --pass-at 0", '--pass-at is "0"; write whole numbers of at least 1, separated by commas, such'),
     ("eval {home}/run --samples 2 --pass-at 4", "pass@4 needs at least 4 samples|raise --samples"),
-    ("eval {home}/run --problems 0", "--problems is 0; give at least one"),
+    ("eval {home}/run --problems 0", "--problems is 0; it must be 1 or more"),
     ("eval {home}/run --seed -1", "--seed is -1"),
     ("resume {home}/run --steps 1", "--steps is 1, but the run|has 2 finished steps already; give 2 or more"),
 ]

@@ -26,4 +26,4 @@ def test_noise_is_declared(capsys: pytest.CaptureFixture[str]):
 
 def test_a_ground_and_a_task_are_refused(capsys: pytest.CaptureFixture[str]):
     assert main(["advise", "--ground", "slow", "--task", "countdown"]) == 2
-    assert "the ground slow sets" in capsys.readouterr().err
+    assert "the ground slow has its own task" in capsys.readouterr().err

@@ -14,8 +14,8 @@ The policy never acts in the world during training: the task has recorded transi
 updates. The target y has no entropy term alpha log pi. The learning rate is 1e-4 for the policy and 3e-4 for the critic, as in the released code.
 
 Use if: only recorded transitions exist, the policy cannot act in the world during training, and actions are real numbers.
-Avoid if: the policy can act in the world, because new turns correct wrong values (see sac). To continue in the world after training on records, see
-wsrl.
+Avoid if: the policy can act in the world, because its new turns then show which values of Q are wrong (see sac). To continue in the world after
+training on records, see wsrl.
 Reference: Kumar et al., Conservative Q-Learning for Offline Reinforcement Learning, arXiv:2006.04779, eq. 4 with R = H, appendix F (the fixed weight,
 importance sampling). In the released code the weight of the term is 5, and the squared errors lack the factor 1/2 of eq. 4. If the squared errors
 have this factor, the same weight is 5/2. For an action that is drawn in the next state, the released code and this recipe use its density in that

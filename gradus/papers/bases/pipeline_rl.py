@@ -12,7 +12,8 @@ short answers only, or on no answers. If `rollout.parts` is 1 instead of 4, the 
 REINFORCE with the group's mean as baseline. Metrics: versions (number of policy versions in an answer), in_flight (unfinished groups).
 
 Use if: answers differ widely in length, so that a step would wait for the longest one.
-Avoid if: answers are short or of similar length, because a plain step then loses little time (see rloo, grpo). For data many updates old, see m2po.
+Avoid if: answers are short or of similar length, because a plain step then loses little time (see rloo, grpo). For data that is many updates old, see
+m2po.
 Reference: Piché et al., PipelineRL: Faster On-policy Reinforcement Learning for Long Sequence Generation, arXiv:2509.19128, section 3 (in-flight
 weight updates). The cap of 5 on the importance weight is that of the paper's experiments.
 Departures: Generation and update alternate in one process, so weights change only at the end of a step. A step trains on all finished groups; on

@@ -21,8 +21,9 @@ Reptile step, the LSTM policy, and rewards from the differences of losses on tar
 found.
 Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. With sampled weights, a larger weight of a helpful
 source would lower its reward. The numbers u, alpha, eta, the units, the learning rate of the policy (Adam), the running mean (share 0.1 of the newest
-iteration) and the lengths of the stages are ours. Plain gradient steps with alpha = 1e-5 hardly move a small model; the claims have alpha 0.03 and
-eta 1. The gradient goes through one step of the LSTM. The paper trains encoders with a multiple-choice head; here a language model writes the answer.
+iteration) and the lengths of the stages are ours. With alpha = 1e-5, plain gradient steps hardly move a small model. So the claims set alpha to 0.03
+and eta to 1. The gradient goes through one step of the LSTM. The paper trains encoders with a multiple-choice head; here a language model writes the
+answer.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ head, which starts from the policy. It reads the state after the last token of t
 rank_correlation (Spearman's, of the predictions with the mean rewards), critic/loss/value.
 
 Use if: problems are new or come again rarely, many are always or never solved, and sampling is expensive.
-Avoid if: the same few problems come again, because their own answers predict better than a model (see mopps). A second network of the policy's size
-costs memory.
+Avoid if: the same few problems come again, because their own answers predict better than a model (see mopps), or the memory is too small for a second
+network of the policy's size.
 Reference: Gao et al., Prompt Curriculum Learning for Efficient LLM Post-Training, arXiv:2510.01135. The paper has tau 0.5, four candidates per
 problem, 512 problems with 16 answers, on-policy updates, advantages without a deviation, and a learning rate of 1e-6.
 Departures: No code of the authors was found. The linear head without a sigmoid, the start from the policy and the policy's learning rate for the

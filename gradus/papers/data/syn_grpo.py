@@ -7,9 +7,9 @@
 
 In its answer $o_i$ to a question about a picture the policy writes a description $d_i$ of another picture, between `<desc>` and `</desc>`. The task
 draws this picture: the region of the asked object and the answer stay, and the rest follows the description. The first form of $R_div$ is the novelty
-of the description: one minus the largest overlap of its words with another description of the group. The second form counts instead if a picture of
-exactly this description has been answered: one minus the mean overlap IoU of the n answers. The overlap is 1 for equal boxes; of answers without
-boxes it is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
+of the description: one minus the largest overlap of its words with another description of the group. If a picture of exactly this description has
+been answered, the second form counts instead: one minus the mean overlap IoU of the n answers to this picture. The overlap is 1 for equal boxes; of
+answers without boxes it is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
 
 After each step, the description with the largest $R_div$ of each group is kept for its problem. When the problem is drawn again, the new picture
 replaces the original with chance 0.5. A description is dropped if its picture cannot be drawn, or if all answers to the picture have equal rewards.
@@ -79,7 +79,7 @@ class Described(Combines):
 
 
 def firsts(groups: Sequence[Group]) -> Iterator[tuple[Group, Trajectory]]:
-    """Yields every group with its first trajectory."""
+    """Yields every group that has trajectories, with its first trajectory."""
     return ((group, group.trajectories[0]) for group in groups if group.trajectories)
 
 
@@ -117,7 +117,7 @@ class Redrawn:
         return problem if found is None else replace(found, meta=Frozen({**found.meta, DRAWN: description}))
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the best description of each group, without those whose picture gave equal rewards."""
+        """Keeps, for each problem, the best description of its group that can be drawn. Drops a description whose picture gave equal rewards."""
         kept = dict(state["kept"])
         for group, first in firsts((*groups, *dropped)):
             problem = first.problem

@@ -63,8 +63,8 @@ def paper_scores(rewards: Sequence[np.ndarray], *, size: int) -> np.ndarray:
 def mixed_risk(scores: np.ndarray, *, low: tuple[float, float], high: tuple[float, float], tail: float, lowered: bool) -> np.ndarray:
     """Returns (tail u + v) / (tail + 1) for scores [P]: u is the part below the low quantile, v the part between the two.
 
-    `low`, `high`: (level, quantile) of each end of the range. `lowered`: v is 0 above the high quantile and negative below it; else 0 below the low
-    quantile and positive above it.
+    `low`, `high`: (level, quantile) of each end of the range. If `lowered` is set, v is 0 above the high quantile and negative below it. If `lowered`
+    is not set, v is 0 below the low quantile and positive above it.
     """
     (a, at_a), (b, at_b) = low, high
     middle = np.maximum(scores - at_a, 0) - np.maximum(scores - at_b, 0) + (at_a - at_b if lowered else 0.0)

@@ -46,8 +46,8 @@ from gradus.types.tally import Tally, tally
 class RandomValuation:
     """coefficient * mean of (q - y)^2: the Bellman error of the uniformly random policy, with values as log-ratios to the start of the update.
 
-    q = rho * (log pi - log pi_old) of the action has a gradient. y = advantage + rho * mean over the vocabulary of (log pi - log pi_old) at the next
-    action has none.
+    q, with gradient, is rho * (log pi - log pi_old) of the action. y, without gradient, is advantage + rho * mean over the vocabulary of (log pi -
+    log pi_old) at the next action.
     """
 
     rho: float = 1.0  # temperature, in units of the reward per nat

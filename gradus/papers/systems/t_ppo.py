@@ -17,14 +17,15 @@ answers, from all their tokens. Its target is R, because its lambda is 1. There 
 in_flight, decode_steps (tokens of the longest part), idle (token-steps of waiting slots per sampled token), clip_share.
 
 Use if: lengths of answers differ much, the longest answers make the other slots wait, and the memory is large enough for a critic.
-Avoid if: answers have similar lengths (see vapo, ppo), or the critic is untrained: the advantages of cut answers consist of its values only.
+Avoid if: answers have similar lengths (see vapo, ppo), or the critic is untrained, because the advantages of cut answers consist only of the critic's
+values.
 Reference: Fan et al. (ByteDance Seed), Truncated Proximal Policy Optimization, arXiv:2506.15050, sections on successive batching, extended GAE and token
 filtering. The paper's numbers: window 8192 of at most 24576 tokens, gamma 1, lambda 1 for the policy and for the critic, clip 0.2 and 0.28, learning
 rates 1e-6 (policy) and 2e-6 (critic).
 Departures: The critic has the policy's learning rate. Advantages are not whitened. The first 50 steps update the critic only, as in vapo, because the
 values of a fresh critic are noise; the number is chosen here. The paper leaves out some tokens before a cut; here all are kept, and
-`--credit.before_cut N` leaves out N. Epochs and the clipped value loss are those of the base. If a step has fewer free slots than requests, the last
-requests are not used.
+`--credit.before_cut N` leaves out N. An update has four epochs over the batch and a clipped value loss, as in ppo; the paper divides the answers of
+512 problems, 16 answers each, into mini-batches of 512. If a step has fewer free slots than requests, the last requests are not used.
 """
 
 from gradus.credit.gae import GAE

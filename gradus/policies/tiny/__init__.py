@@ -49,7 +49,7 @@ def folder(name: str = "base") -> Path:
 def folder_for(task: str | None, shows: frozenset[str] = frozenset()) -> Path:
     """Returns the folder of the built-in model for a task. For a mixture of tasks, it is the model of the first task.
 
-    If no model was made for the task, or if the task is None, the model is `base`. But if the task shows pictures, the model is `sighted`. `shows`: the kinds of
+    If no model was made for the task, or if the task is None, the model is `sighted` if pictures are shown, and `base` otherwise. `shows`: the kinds of
     observations that the task shows.
     """
     first = (task or "").partition(",")[0].partition(":")[0]

@@ -25,7 +25,7 @@ _TAIL = 4096  # characters at the end of a completion that are read
 
 
 def gsm8k(path: str | None = None, held_out: str | None = None) -> Task:
-    """Makes the task GSM8K. `path`: the training file, train.jsonl. `held_out`: the evaluation file; None: a tenth of `path`, chosen by content."""
+    """Makes the task GSM8K. `path`: the training file, train.jsonl. `held_out`: the evaluation file; None: a tenth of the rows of `path`, chosen by content."""
     return Task(
         name="gsm8k",
         source=Gsm8k(path, held_out),

@@ -140,7 +140,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def bounded(by: int) -> int:
-    """Returns a shift of at most BITS bits. Raises ValueError for a larger shift."""
+    """Returns the number of bits of a shift unchanged. Raises ValueError if it is above BITS."""
     return by if by <= BITS else refuse(str(by))
 
 

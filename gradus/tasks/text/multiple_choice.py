@@ -80,8 +80,8 @@ def _multiple_choice(rng: random.Random, level: int, kinds: Sequence[str]) -> Dr
 
 
 def near(rng: random.Random, right: int, scale: int) -> list[str]:
-    """Draws four wrong numbers of 0 or more. From 0 to 4 of these numbers are below the right number; all five counts are equally likely, if enough such
-    numbers exist."""
+    """Draws four wrong numbers, which are not negative. From 0 to 4 of these numbers are below the right number; all five counts are equally likely, if enough
+    such numbers exist."""
     off = sorted({*_OFF, scale})
     below = [right - d for d in off if d <= right]
     fewer = min(rng.randint(0, 4), len(below))
