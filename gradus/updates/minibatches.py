@@ -154,7 +154,7 @@ def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int,
 
 
 def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens: int, key: Key) -> dict[str, Tally]:
-    """Adds the gradient of the objective to the policy's parameters and returns the metrics."""
+    """Adds the gradient of the objective to the gradients of the policy's parameters, and returns the metrics."""
     wants = wants_of(terms)
     seen: dict[str, Tally] = {}
 

@@ -11,7 +11,7 @@ overlap of their words) or that name a rule outside of P. Stage `deliberated` im
 rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule does not hold. A pair is kept if the judge, a table
 of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
 
-Use if: rules exist in writing, a model should reason over these rules, and several judges see more than one judge.
+Use if: rules exist in writing, a model should reason over these rules, and a single agent overlooks some of them.
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).
 Reference: Kumarage et al., Towards Safety Reasoning in LLMs: AI-agentic Deliberation for Policy-embedded CoT Data Creation, arXiv:2505.21784,
 abstract: the deliberation, the refiner and beliefs that make rejected answers. No released code was found.
@@ -83,7 +83,9 @@ class Knows:
 
 
 def deliberated(request: str, rules: Sequence[str], draft: Draft, agents: Sequence[Agent], rounds: int) -> tuple[Draft, int, int]:
-    """Returns the draft after the deliberation, the number of rounds, and the number of calls. It ends after a round in which all agents agree."""
+    """Returns the last draft, the number of rounds, and the number of calls. The last round is the first in which all agents agree, or round number
+    `rounds`.
+    """
     intents, calls = request.split(), 0
     for done in range(rounds):
         agreed = True
@@ -103,7 +105,7 @@ def overlap(first: str, second: str) -> float:
 
 
 def refined(thoughts: Sequence[str], rules: Sequence[str] | None, *, jaccard: float) -> tuple[str, ...]:
-    """Returns the thoughts without repetitions and without those that name a rule outside of `rules` (None: no rules are checked)."""
+    """Leaves out thoughts that overlap an earlier kept one by more than `jaccard`, or that name a rule outside of `rules` (None: no check of rules)."""
     kept: list[str] = []
     for thought in thoughts:
         known = rules is None or rule_named(thought) in (ALLOWED, *rules)
@@ -121,7 +123,8 @@ def adherence(text: str, problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class Deliberation:
-    """Gives one trajectory per request: the deliberated and refined thoughts and the response. A problem without `thoughts` shows its solution.
+    """Gives one trajectory per request: the deliberated and refined thoughts and the response. If a problem has no `thoughts`, its solution is the
+    trajectory.
 
     At test time the policy acts.
     """

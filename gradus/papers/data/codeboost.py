@@ -46,7 +46,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Blocks(Combines):
-    """Gives a completion 0.9 times its accuracy plus 0.1 times the share of the asked blocks that it has. Without a block the reward is 0.
+    """Gives a completion 0.9 (o + e)/2 plus 0.1 times the share of the asked blocks that it has. Without a block the reward is 0.
 
     Problems without a program (columns `code`, `stdout`, `stderr` and `backward`) are judged by the reward `otherwise`.
     """

@@ -32,10 +32,11 @@ from gradus.types import UserError
 
 
 def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> float:
-    """Computes R^2 of the line from the mean reward to the mean true score of bins of answers. It is 0 if all mean rewards or scores are equal.
+    """Computes R^2 of the line from the mean reward to the mean true score of bins of answers. R^2 is 0 if all bins have equal rewards or equal
+    scores.
 
-    Args: rewards [n], truths [n] of filtered answers, n at least 1; bins: their number, at most n. Sorted by reward, the answers are cut into bins
-    of nearly equal size.
+    Args: rewards [n], truths [n] of filtered answers, n at least 1; bins: the number of bins (n if it is above n). Sorted by reward, the answers are
+    cut into bins of nearly equal size.
     """
     if rewards.shape != truths.shape or rewards.ndim != 1 or not len(rewards):
         raise UserError(

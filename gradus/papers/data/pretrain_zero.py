@@ -11,7 +11,7 @@ answers each passage with one hidden span G = 8 times, with reward $r_(j,i)$ of 
 of right answers, and the masker lowers it. A span that is never found earns nothing, because nothing in the passage implies it, or because the solver
 is too weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the
 passage, occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards.
-Metrics: proposals/valid, proposals/solved; reward is the masker's.
+Metrics: proposals/valid, proposals/solved; reward (that of the masker).
 
 In the evaluation a span is already hidden. A later run trains the model on a task with a verifier.
 

@@ -5,10 +5,11 @@
     maximise mean of rho_t A_t subject to mean of KL(pi_old, pi) <= 0.01
     loss_V = mean of 1/2 (V_t - hat R_t)^2, quad hat R_t = A_t + V_t
 
-The operations are: a new prompt (breadth), one more constraint, a deeper one, a concrete example, more steps of reasoning, a more complicated input. The
-policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode has 4 operations.
-rho is the ratio of pi to the policy $pi_old$ that acted. The trained operations are then applied to topics, an expert answers the instructions, and
-`data_set` makes rows for supervised fine-tuning of them. `data_set` leaves out repeated instructions and the rows that fail (see `fails`).
+The operations are: a new prompt (breadth), one more constraint, a deeper one, a concrete example, more steps of reasoning, a more complicated input.
+The policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode has 4
+operations. rho is the ratio of pi to the policy $pi_old$ that acted. The trained operations are then applied to topics, an expert answers the
+instructions, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows that fail
+(see `fails`).
 
 Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites add nothing.
 Avoid if: instructions exist already (see limr to choose among them), or the operations always add something.
@@ -67,7 +68,9 @@ def fails(instruction: str, answer: str) -> bool:
 
 
 def data_set(answered: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Returns rows for supervised fine-tuning from pairs of instruction and answer. The first answer to an instruction that does not fail is taken."""
+    """Returns rows for supervised fine-tuning from pairs of instruction and answer: for each different instruction, the first pair that does not
+    fail.
+    """
     answers: dict[str, str] = {}
     for text, answer in answered:
         if not fails(text, answer):
