@@ -89,7 +89,7 @@ async def solved(run: Any, world: Any, requests: Sequence[Request]) -> list[Grou
 def verdict_of(run: Any, *, own: bool) -> Any:
     """Returns the reward that judges a run's exam.
 
-    `own`: whether the exam is on the run's own task. In this case, the reward is that of the evaluations during training. For any other task, the task's
+    `own`: whether the exam is on the run's own task. If `own` is True, the reward is that of the evaluations during training. For any other task, the task's
     verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
     """
     if own:

@@ -50,6 +50,7 @@ claims = (
         against="grpo --reward Verified --objective.kl none --players.reference none --update.count 2 --objective.policy.trust.high 0.4",
         own={"reward": "Verified"},
         task="induction",
+        model="gradus/policies/tiny/base",
         options={"level": "2"},
     ),
     Claim(
@@ -86,5 +87,13 @@ claims = (
         },
         budget="steps=16",
         script="benchmarks.warmed prompt_mii-words",
+    ),
+    same_weights(
+        says="The same holds from the task's built-in model, whose answers earn rewards, so that the weights move.",
+        source="arXiv:2510.16932, without the follower",
+        against="grpo --reward Verified --objective.kl none --players.reference none --update.count 2 --objective.policy.trust.high 0.4",
+        own={"reward": "Verified"},
+        task="induction",
+        options={"level": "2"},
     ),
 )  # fmt: skip

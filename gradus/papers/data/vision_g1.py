@@ -154,6 +154,7 @@ claims = (
         measure="influence/swapped:first",
         better_by=-0.01,
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields={"prompts": "2", "group": "2", "study": "none", "curriculum.pool": "60", "curriculum.samples": "0"},
         budget="steps=1",
     ),
@@ -163,6 +164,7 @@ claims = (
         against="vision_g1 --curriculum.keep none --curriculum.samples 0",
         better_by=0.03,
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields={
             "prompts": "4",
             "group": "8",

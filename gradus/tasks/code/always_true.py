@@ -15,7 +15,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def fault(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
-    """Returns the reason why the texts of a problem test nothing, with the remedy; None if some program can fail them."""
+    """Returns the reason why the texts of a problem test nothing, with the remedy; None if a program may fail them."""
     lines = [node for body in texts for node in body]
     checks = {node.name: node for node in lines if isinstance(node, _Function)}
     if not any(_claims(node, checks) for node in lines):
@@ -149,7 +149,7 @@ def _with_itself(claim: ast.Compare) -> bool:
 
 
 def _truth(claim: ast.expr) -> bool:
-    """Returns whether an expression without names is true; True if this is not known."""
+    """Returns whether an expression without names is true; True if its truth is not known."""
     try:
         return bool(ast.literal_eval(claim))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -195,8 +195,8 @@ def check_rows(
 ) -> Checked:
     """Reads every row once and leaves bad rows out. `bad_rows`: the share of rows that may be bad.
 
-    `refused`: a function that gives the reason why a verifier cannot use a problem's answer, or None. Raises UserError for more bad rows than
-    allowed. The error names the place of the first bad row and, if `bad_rows` is above 0, the number of bad rows.
+    `refused`: a function that returns the reason why a verifier cannot use a problem's answer, and None if the verifier can use it. Raises UserError for more
+    bad rows than allowed. The error names the place of the first bad row and, if `bad_rows` is above 0, the number of bad rows.
     """
     if not 0 <= bad_rows <= 1:
         raise UserError(f"--task.bad_rows is {bad_rows}; give a number from 0 to 1, the largest share of bad rows")

@@ -19,7 +19,7 @@ def printed(inputs: list[Any], outputs: list[Any], field: str) -> list[dict[str,
 
 def called(name: str, inputs: list[Any], outputs: list[Any], field: str) -> list[str]:
     """Returns tests of a function: each input is the list of its arguments. Raises Malformed if there are no inputs, if an input is not a list, if the numbers
-    of inputs and outputs differ, or if `name` is not a name."""
+    of inputs and outputs differ, or if `name` is not a name in Python."""
     if not name.isidentifier() or not inputs or len(inputs) != len(outputs) or not all(isinstance(one, list) for one in inputs):
         raise Malformed(field, "must give the name of a function and one list of arguments per output; leave the row out with --task.bad_rows")
     return [f"assert {name}({', '.join(map(repr, given))}) == {due!r}" for given, due in zip(inputs, outputs)]

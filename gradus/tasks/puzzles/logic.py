@@ -27,7 +27,7 @@ _RULES = ("~ not, & and, | or", ", a>b is 0 for 1>0 alone", ", <> is 1 for equal
 
 
 def logic(level: int = 2, kinds: str = "all") -> Task:
-    """Logic at `level` 1 to 6: two to five letters, two to fourteen connectives, worlds of three to seven things.
+    """Logic at `level` 1 to 6: two to five letters, about two to fourteen connectives, worlds of three to seven things.
 
     `kinds`: "all" or a list such as "value,entails". `value`: the value of a formula, given the letters' values. `table`: the values of a formula for the rows
     00, 01, 10, 11. `entails`, `equal`: the answer is "yes", or a row of values as a counterexample. `which`: the things in a world for which a formula is true.
