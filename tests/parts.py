@@ -140,7 +140,7 @@ ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(),
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
 CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="probability")]
-WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty()]
+WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(1.4, floor=0.9), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds(), LengthDiscounted(alpha=0.3)]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
 UNITS = [Trajectories(), Pairs()]

@@ -33,7 +33,9 @@ def kl_costs(logprobs: np.ndarray, reference_logprobs: np.ndarray, *, estimator:
 
 
 def charged(trajectory: Trajectory, costs: np.ndarray) -> Trajectory:
-    """Returns the trajectory with -costs [A] as rewards of its actions (component "kl"). The sum of the costs is subtracted from the trajectory's reward."""
+    """Returns the trajectory with the additional rewards -costs [A] at its actions (component "kl"). The sum of the costs is subtracted from the trajectory's
+    reward.
+    """
     pieces = np.split(costs, np.cumsum([c.actions for c in trajectory.contexts])[:-1])
     contexts = tuple(
         replace(c, rewards=(*c.rewards, *((i, "kl", -float(cost)) for i, cost in enumerate(piece))))

@@ -28,14 +28,14 @@ def sharpened(advantages: np.ndarray, likelihoods: np.ndarray, right: np.ndarray
 
 @dataclass(frozen=True)
 class Sharpened:
-    """Raises the advantages of right answers that are less likely under the policy than the average answer of the group.
+    """Raises the positive advantages of right answers that are less likely under the policy than the average answer of the group.
 
     Reference: Bamba et al., XRPO, arXiv:2510.06672.
     """
 
     rule: Credit = GroupRelative()
     weight: float = 2.5  # lambda_n; 0: nothing is added
-    most: float = 0.5  # kappa, the largest sum as a share of the advantage
+    most: float = 0.5  # kappa, the largest addition as a share of the advantage
     asks_right: ClassVar[str] = "GroupRelative"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
@@ -57,5 +57,5 @@ class Sharpened:
 
 
 def mean_of(row: np.ndarray, trajectory: Trajectory) -> float:
-    """Returns the mean of a trajectory's rows; 0 for a trajectory without an action."""
+    """Returns the mean of `row`, which has one number per action of the trajectory; 0 for a trajectory without an action."""
     return float(np.asarray(row, np.float64).mean()) if trajectory.actions else 0.0

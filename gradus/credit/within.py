@@ -68,7 +68,7 @@ class Linked:
 
 
 def strata(group: Group, key: Stratum) -> list[list[int]]:
-    """Returns the numbers of the trajectories of each stratum. Strata are in the order of their first trajectory."""
+    """Returns the indices of the trajectories of each stratum, one list per stratum. Strata are in the order of their first trajectory."""
     found: dict[Hashable, list[int]] = defaultdict(list)
     for number, trajectory in enumerate(group.trajectories):
         found[key.of(trajectory)].append(number)

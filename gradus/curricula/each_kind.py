@@ -15,7 +15,7 @@ from gradus.types.returned import check_drawn
 
 @dataclass(frozen=True)
 class EachKind:
-    """Requests prompts * group / n problems of each of the n kinds, kind by kind, with one sample per problem.
+    """Requests prompts * group / n problems (rounded down) of each of the n kinds, kind by kind, with one sample per problem.
 
     `arms`: the kinds; empty: all arms of the source. `last`: use only this number of kinds at the end of the list; 0: all kinds.
     """

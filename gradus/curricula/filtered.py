@@ -13,7 +13,7 @@ from gradus.types.parts import Source, Task, World
 from gradus.types.ranges import check_ranges
 
 _TRIES = 50  # problems per requested problem that `BalancedBatch` leaves out before it gives the limit up
-_ROW = 1000  # problems per requested problem that `Without` leaves out in a row before it gives up
+_ROW = 1000  # problems per requested problem that `Without` draws in a step before it gives up
 
 
 def drawn_until(
@@ -42,8 +42,8 @@ def drawn_until(
 class BalancedBatch:
     """Requests the problems of `ShuffledEpochs` at `level`, without duplicates and without problems whose answer is too frequent in the step.
 
-    A request for n problems has each answer at most ceil(most * n) times. After 50 n problems that are left out, the next problems are taken in spite of
-    this limit.
+    A request for n problems has each answer at most ceil(most * n) times. After 50 n problems that are left out, the next problems are taken in spite of this
+    limit, duplicates too.
 
     Reference: Lacombe, Quesnel & Sileo, Reasoning Core, arXiv:2509.18083.
     """
@@ -105,7 +105,7 @@ class Without:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count` requests. The state is the number of drawn problems. Raises UserError if the source has no other problems."""
+        """Returns `count` requests. The state is the number of drawn problems. Raises UserError if 1000 * `count` problems do not fill the step."""
 
         def keep(found: list[Problem], new: list[Problem], drawn: int) -> list[Problem]:
             if drawn > _ROW * count:

@@ -23,7 +23,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 
 def chosen_by_influence(values: Sequence[float] | np.ndarray, sources: Sequence[str], keep: float) -> list[int]:
-    """Chooses the share `keep` (rounded up) of each source with the largest values. Returns the indices in order. Sources with a negative mean are left out.
+    """Chooses, in each source, the share `keep` (rounded up) with the largest values. Leaves out sources with a negative mean. Returns the indices in order.
 
     >>> chosen_by_influence([0.1, 0.3, -0.5, 0.2], ["a", "a", "b", "b"], 0.5)
     [1]

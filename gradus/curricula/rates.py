@@ -32,7 +32,7 @@ class Choice(Protocol):
     """Chooses candidates by their predicted success rates."""
 
     def pick(self, rates: np.ndarray, count: int, key: Key) -> np.ndarray:
-        """Returns the indices [count] of the chosen candidates, in ascending order. `rates`: [N] with N >= count; a candidate can occur twice."""
+        """Returns the indices [count] of the chosen candidates, in ascending order; an index can occur twice. `rates`: [N] with N >= count."""
         ...
 
 
@@ -152,7 +152,7 @@ def drawn_by_weight(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
 
 
 def answered(groups: Sequence[Group]) -> dict[str, np.ndarray]:
-    """Maps every problem to its right and wrong answers [2], float64. Failed, given and untrained answers do not count."""
+    """Maps every problem to the numbers of its right and wrong answers [2], float64. Failed, given and untrained answers do not count."""
     found: dict[str, np.ndarray] = {}
     for t in (t for group in groups for t in group.trajectories):
         if t.failed is None and t.trained and t.source == "policy":
@@ -186,7 +186,7 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
     """Returns the candidates of a request for `count` problems, and how many places of the passes the request takes.
 
     The candidates are the next `factor` * `count` problems of the passes of `ShuffledEpochs` from place `first` on. There are at most as many candidates as
-    problems, and each problem occurs once. `size`: number of problems of a pass; None: every problem is new.
+    problems, and each problem occurs once, unless there are fewer than `count` problems. `size`: number of problems of a pass; None: every problem is new.
     """
     number = count * factor if size is None else min(count * factor, max(size, count))
     order = sweep_order(size, range(first, first + number), world.seed)
@@ -258,5 +258,5 @@ class SuccessRates:
 
 
 def counts_of(counts: Mapping[str, Sequence[float]], names: Sequence[str]) -> np.ndarray:
-    """Returns the right and wrong answers [N, 2] of these problems, float64."""
+    """Returns the numbers of right and wrong answers [N, 2] to these problems, float64."""
     return np.array([counts.get(name, (0.0, 0.0)) for name in names], dtype=np.float64).reshape(-1, 2)

@@ -56,7 +56,9 @@ def problems_at(source: Source, places: Sequence[int], world: World, level: floa
 
 
 def sweep_order(size: int | None, positions: range, key: Key) -> list[int]:
-    """Returns the indices at these positions of the endless sequence of passes. Every pass is a permutation of 0..size-1 that a key draws."""
+    """Returns the indices at these positions of the endless sequence of passes. Every pass is a permutation of 0..size-1 that a key draws; if `size` is None,
+    the indices are the positions.
+    """
     if size is None:
         return list(positions)
     passes = {p: key.fold("pass", p).permutation(size) for p in {i // size for i in positions}}

@@ -21,7 +21,7 @@ def next_size(size: int, wanted: float, valid: float, *, share: float = 0.1) -> 
 
 @dataclass(frozen=True)
 class SizeByUse:
-    """Requests the problems of `ShuffledEpochs`. Adapts the number of problems per step, so that a wanted number of samples has an advantage."""
+    """Requests the problems of `ShuffledEpochs`. Adapts the number of problems per step, so that a wanted number of samples has an advantage other than 0."""
 
     wanted: float = 30.0  # samples with an advantage, per problem of the setting
     share: float = 0.1

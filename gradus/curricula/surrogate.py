@@ -77,7 +77,7 @@ def on_simplex(values: np.ndarray) -> np.ndarray:
 
 
 def held_out_error(mixtures: np.ndarray, scores: np.ndarray, *, ridge: float = 0.001) -> np.ndarray:
-    """Returns, for every run, the prediction of a fit on the other runs minus its score, [N]."""
+    """Returns, for every run, the prediction of a fit on all other runs minus the score of the run, [N]."""
     rows = np.arange(len(scores))
     fits = [Surrogate.fit(mixtures[rows != i], scores[rows != i], ridge=ridge) for i in rows]
     return np.array([fit.predict(mixtures[i : i + 1])[0] - scores[i] for i, fit in enumerate(fits)])

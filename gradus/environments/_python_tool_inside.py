@@ -1,4 +1,4 @@
-"""The script that runs a player's program inside its sandbox. If the last line is an expression, the script prints its value."""
+"""The script that runs a player's program inside its sandbox. If the last statement is an expression whose value is not None, the script prints this value."""
 
 import ast
 import sys

@@ -1,4 +1,5 @@
-"""Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, and `print`. No sandbox is needed, because a program can call nothing else.
+"""Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, `print`, and a few functions such as `len`. No sandbox is needed,
+because a program can call nothing else.
 
 A program ends after 2,000 steps, and values are bounded, so every program ends soon.
 """

@@ -55,7 +55,7 @@ def blocks(completion: str, backward: bool) -> Mapping[str, str | None]:
 
 
 def overlap(predicted: str, true: str) -> float:
-    """Returns the overlap of two texts as multisets of lines: common lines divided by all lines. Two empty texts overlap by 1.
+    """Returns the overlap of two texts as multisets of lines: the size of their intersection divided by the size of their union. Two empty texts overlap by 1.
 
     >>> overlap("a|b", "b|c"), overlap("", "")
     (0.3333333333333333, 1.0)

@@ -38,8 +38,8 @@ def exact(problem: Problem, answer: str) -> float:
 class PythonTool:
     """Runs `python: CODE` or a block ```python and shows its output as the observation; `answer: ...` ends the episode.
 
-    If an action has several programs or answers, the last one counts. A program whose last line is an expression prints its value. Programs share
-    nothing: each runs in a new process. The verifier sets the reward of the answer; every other turn earns 0.
+    If an action has several programs or answers, the last one counts. If the last statement of a program is an expression, its value is printed, unless it is
+    None. Programs share nothing: each runs in a new process. The verifier sets the reward of the answer; every other turn earns 0.
     """
 
     sandbox: Sandbox = Sandbox(limits=LIMITS)

@@ -4,7 +4,7 @@ The built-in model solves about four of five problems of level 2, and about two 
 solves nearly all problems of this level. The transfer to one more function depends on how far the weights move: the learning rate 3e-4 gives much transfer, and
 1e-3 gives little. The accuracy on the trained level is almost the same for both rates.
 
-The measure is the accuracy on level 3 (`accuracy@deep`). The pair compares one recipe at these two learning rates. The table also shows GRPO and RFT, which
+The measure is the accuracy on level 3 (`accuracy@deep`). The pair compares one recipe at these two learning rates. The table also shows GRPO and RFT; RFT
 imitates its own right answers. After twenty-four steps of 64 answers, the accuracy of SFT on the trained level no longer rises.
 """
 

@@ -1,8 +1,8 @@
 """gold_proxy: a reward model, trained on 200 pairs, judges in training; the verifier, which training does not see, gives the true accuracy.
 
 The task is arithmetic of two digits. Training starts from the built-in model. About 0.4 of its answers are right; it works in columns, or it guesses without
-them. The judge is a value head on the same model. The judge was trained in one pass over 200 pairs of worked columns and a wrong guess; 15 % of the pairs are
-swapped. The judge has learned that columns are good, not that sums must be right. Columns are more often right than guesses, so the true accuracy of every
+them. The judge is a value head on the same model. The judge was trained in one pass over 200 pairs, each of worked columns and a wrong guess; 15 % of the pairs
+are swapped. The judge has learned that columns are good, not that sums must be right. Columns are more often right than guesses, so the true accuracy of every
 method first rises, to about 0.9. If a method continues to raise the score, its answers then become unlike the answers on which the judge was trained. The true
 accuracy falls while the score still rises; GRPO's KL term, 0.04, does not prevent this. Best of n from the start model has a bound: with eight answers, the KL
 divergence from the start model is at most log 8 nats.

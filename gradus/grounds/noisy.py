@@ -6,8 +6,8 @@ right. At the start about 0.18 of all verdicts call a wrong answer right, so abo
 verdicts are true.
 
 A policy gradient with a baseline subtracts the rate of these errors, which is the same for all wrong answers, and still moves towards the right answers. A
-method that imitates every answer that is called right also learns wrong answers. With true verdicts, RFT reaches an accuracy of 0.9 or more in these eight
-batches (one seed).
+method that imitates every answer that is called right also learns wrong answers. With true verdicts, RFT reaches an accuracy of 0.9 or more in the eight
+batches of the budget (one seed).
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -2,7 +2,7 @@
 
 The built-in model solves one third of the sums, and half of the problems of countdown at level 2. Arithmetic is trained, with worked solutions that write a
 column once or twice (`repeats`). The model itself would not write this form. Imitation of the solutions teaches the new skill and overwrites the old skill. A
-policy gradient only changes the probability of answers that the model already gives, and keeps more of the old skill.
+policy gradient changes only the probabilities of answers that the model already gives, and keeps more of the old skill.
 
 The measure is the accuracy on countdown (`accuracy@old`). The table also shows the accuracy on arithmetic; both arms of the pair gain 0.3 or
 more there. In the pair each method has a learning rate at which it learns: 1e-3 for SFT, and 3e-4 for GRPO. A further arm is SFT at 3e-4, which learns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -15,28 +16,30 @@ from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 
 
-def masked_importance(old: Tensor, behaviour: Tensor, *, cap: float) -> Tensor:
-    """r = exp(old - behaviour) if 1 / cap <= r <= cap, else 0.
+def masked_importance(old: Tensor, behaviour: Tensor, *, floor: float, cap: float) -> Tensor:
+    """r = exp(old - behaviour) if floor <= r <= cap, else 0.
 
     Args: log-probabilities [A] in nats: `old` at the start of the update, `behaviour` as sampled. Returns: [A], without gradient.
-    Reference: the masks of IcePop (Ling team, Every Step Evolves, arXiv:2510.18855), here with the bounds 1 / cap and cap.
+    Reference: IcePop (Ling team, Every Step Evolves, arXiv:2510.18855).
     """
-    ratio = (old - behaviour).detach().exp()
-    return torch.where((ratio >= 1 / cap) & (ratio <= cap), ratio, torch.zeros_like(ratio))
+    log_ratio = (old - behaviour).detach()
+    return torch.where((log_ratio >= math.log(floor)) & (log_ratio <= math.log(cap)), log_ratio.exp(), torch.zeros_like(log_ratio))
 
 
 @dataclass(frozen=True)
 class MaskedImportance:
-    """r = pi_old / pi_behaviour if r is in [1 / cap, cap], else 0. So an action has no effect if the two probabilities differ by more than the factor `cap`."""
+    """r = pi_old / pi_behaviour if r is in [floor, cap], else 0. So an action has no effect if the two probabilities differ too much."""
 
     cap: float = 2.0
+    floor: float | None = None  # None: 1 / cap
     against: ClassVar[str] = "old"
 
     def __post_init__(self) -> None:
-        check_ranges(self, cap="(1, inf)")
+        check_ranges(self, cap="(1, inf)", floor="(0, 1]")
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
-        return masked_importance(old, batch.behaviour_logprobs, cap=self.cap)
+        floor = 1 / self.cap if self.floor is None else self.floor
+        return masked_importance(old, batch.behaviour_logprobs, floor=floor, cap=self.cap)
 
 
 def correctable(terms: Mapping[str, Term] | None) -> bool:

@@ -1,4 +1,4 @@
-"""KL between the Gaussian steps of two flow generators. The KL has a closed form because both steps have the same spread."""
+"""KL between the Gaussian steps of two flow generators. Both steps have the same spread, so the KL depends only on the distance of their means."""
 
 from __future__ import annotations
 

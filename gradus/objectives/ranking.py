@@ -70,7 +70,7 @@ class Ranking:
 
 
 def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
-    """Returns a batch with the best trajectory of every group, and the indices of its rows.
+    """Returns a batch with the best trajectory of every group, and the indices of its rows in `batch`.
 
     If several trajectories have the highest reward, the first of them is the best. The counts of the new batch cover only the best trajectories.
     """

@@ -123,8 +123,8 @@ def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device:
 def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
     """Returns the policy in the run's model folder, instead of the fresh policy.
 
-    If the folder contains another kind of model, and another player uses this model, returns the fresh policy. Raises UserError if the folder has no controller
-    of the same form and no other player uses the folder's model.
+    If the folder contains another kind of model, and another player uses this model, returns the fresh policy. Raises UserError if the folder has a controller
+    of another form, or if it has another kind of model that no other player uses.
     """
     same = registry.of_folder(str(model)) is registry.of_recipe(fresh.config.fresh, frozenset())
     if not same and any(spec.model is None for spec in specs_of(recipe).values()):

@@ -1,4 +1,4 @@
-"""Attention of many queries. A layer's `Rule` sets the window, the cap on scores and the causal order."""
+"""Attention of many queries. A layer's `Rule` sets the scale and the cap of the scores, the window, and the causal order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCK = 256  # smallest number of queries of a windowed sequence that read thei
 
 
 def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
-    """Computes attention within sequences. The first row has position 0.
+    """Computes the attention within each of B sequences. The first token of a sequence has position 0.
 
     The inputs are q [B, T, heads, d], and k and v [B, T, kv_heads, d]. The result is [B, T, heads, d].
     """

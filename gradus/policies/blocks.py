@@ -28,7 +28,7 @@ _anywhere: dict[tuple[object, ...], bool] = {}
 def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
     """Returns the block sizes, in rising order, for which x @ weight gives each row the same bits as in a block of BASE rows.
 
-    The condition is true for all `weights`, each [in, out].
+    A size is returned only if this is true for each matrix [in, out] of `weights`.
     """
     agreed = set(MENU)
     for weight in weights:

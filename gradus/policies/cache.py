@@ -10,12 +10,13 @@ The result is bitwise the same for every T only if T does not change the order o
   scaled_dot_product_attention with one query.
 
 - types narrower than float32: scaled_dot_product_attention is used, which processes the places in fixed blocks from the first place on. In measurements this
-  function gave the same bits with one query row per head, and was 3 times as fast as the matrix products.
+  function gave the same bits with one query row per head, and was 3 times as fast as the matrix products. But if the scores are capped, the matrix products
+  are used, because this function cannot cap scores.
 
 Layers with a window read the same places, but the places before the window are masked.
 
-`stable_step` finds the smallest step size with bitwise equal results on this machine. A smaller step size changes the results, because the library's
-kernels process an incomplete last vector in another way. If every step size changes the results, whole slots are read, so shapes never change.
+`stable_step` finds the smallest step size of STEPS with bitwise equal results on this machine. Too small a step size changes the results, because the
+library's kernels process an incomplete last vector in another way. If every step size of STEPS changes the results, whole slots are read, so shapes never change.
 """
 
 from __future__ import annotations

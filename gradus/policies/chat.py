@@ -32,7 +32,7 @@ def render(template: str, messages: Sequence[Message], specials: Mapping[str, st
 
     A template that asks for today's date gets 1 January 2025, because a prompt must not depend on the date on which a run resumes.
 
-    Raises: UserError with the template's error if the template does not accept the messages.
+    Raises: UserError if a message lacks role or content, or (with the template's error) if the template does not accept the messages.
     """
     from jinja2 import TemplateError
 

@@ -92,7 +92,7 @@ class CompiledCache:
         self.prompts[slot], self.prefixes[slot], self.arranged = None, 0, None  # the address is cleared because its memory may be freed
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copies a sequence to another slot."""
+        """Copies a sequence of `length` tokens, including its prefix, to another slot."""
         filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # both layouts are ordered by place
         self.own[:, :, target, :, :filled] = self.own[:, :, source, :, :filled]
         self.prompts[target], self.prefixes[target], self.arranged = self.prompts[source], self.prefixes[source], None

@@ -139,7 +139,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def decoder_config(fields: Mapping[str, Any]) -> DecoderConfig:
     """Returns the configuration of the decoder that config.json describes.
 
-    Raises: Unsupported with the field that the decoder does not implement; UserError if a size is missing or not a positive integer.
+    Raises: Unsupported with the field that the decoder does not implement; UserError if a size is missing, or if a value has a wrong type or range.
     """
     name = fields.get("model_type")
     family = FAMILIES.get(name) if isinstance(name, str) else None

@@ -98,13 +98,13 @@ class Controller:
         }[self.config.fresh.outputs]
 
     def acts(self, space: Space) -> bool:
-        """Whether the controller can act in this space. The space must have the same number of choices, or the same bounds."""
+        """Whether the controller can act in this space. A `Choice` must have the same number of choices. A `Box` must have the same bounds and chunk."""
         if isinstance(space, Choice) and isinstance(self.config.acts, Choice):
             return len(space.names) == len(self.config.acts.names)
         return space == self.config.acts
 
     def opening(self, prompt: Any) -> Context:
-        """Returns the context of a first observation. Raises UserError for text and messages."""
+        """Returns the context of a first observation. Raises UserError for text, for messages, and if an array that the controller reads is missing."""
         return self._piece(prompt)
 
     def follow(self, observation: Any, after: Context) -> Context:
@@ -159,7 +159,7 @@ class Controller:
         return " ".join(self.config.acts.names[int(t)] for t in tokens) if isinstance(self.config.acts, Choice) else ""
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
-        """Draws one action per request with the request's key. The matrix products are in blocks of `BLOCK` rows."""
+        """Draws one action per request with the request's key. Matrix products are in blocks of `BLOCK` rows; a gru computes its requests one by one."""
         with torch.no_grad():
             outputs = self._outputs(asked)
         return [self._acted(ask, row) for ask, row in zip(asked, outputs, strict=True)]

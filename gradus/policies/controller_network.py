@@ -1,4 +1,4 @@
-"""The networks of controllers: dense, convolutional and recurrent trunks. One pass computes all heads of an ensemble."""
+"""The networks of controllers: dense, convolutional and recurrent trunks, and pointers. One pass computes all heads of an ensemble."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The rows that one evaluation of a controller computes for the A actions of its contexts.
+"""The values that one evaluation of a controller computes for the A actions of its contexts: one row per action.
 
-A row is computed when it is first read.
+A value is computed only if a want reads it.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def squashed_logprob(raw: Tensor, mean: Tensor, std: Tensor, half: Tensor) -> Te
 
 
 def middle_and_half(config: ControllerConfig, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the middle and half the range of every number of an action, repeated for every step of a chunk. [d]"""
+    """Returns the middle and half the range of every number of an action, repeated for every step of a chunk. [chunk * d]"""
     assert isinstance(config.acts, Box)
     return _middle_and_half(config.acts, like.dtype, like.device)
 
@@ -275,7 +275,7 @@ def seen_named(context: Context, config: ControllerConfig, place: int) -> Seen:
 def newest_row(context: Context, at: int, config: ControllerConfig, place: int) -> np.ndarray:
     """Returns the last row of a named array before token `at`.
 
-    The search begins at the newest column, so a long context takes little time.
+    The search goes back from the newest piece of the context, so a long context takes little time.
     """
     due, line, limit = config.shown[place], context, at
     while True:

@@ -1,8 +1,8 @@
 """Elementwise functions of rows. The instructions that compute a row do not depend on the other rows.
 
 A kernel processes the data of a thread in full vectors, and a shorter tail at the end. A vector and a tail compute exp and tanh with different functions, so an
-element's bits depend on its place in the data. If each row is processed separately, the tail is always at the same columns. This happens in two cases. In the
-first case, rows are not contiguous in memory. In the second case, each thread's data begins with a row, because either the rows are divided evenly among the
+element's bits depend on its place in the data. If each row is processed separately, the tail is always at the same columns. This requires two
+conditions. First, the rows are not contiguous in memory. Second, each thread's data begins with a row, because either the rows are divided evenly among the
 threads, or there is only one thread.
 """
 
@@ -19,7 +19,7 @@ _EVEN = 64  # data whose length is a multiple of this have no tail
 
 
 def by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Computes function(x) for rows [rows, width] that are part of a wider matrix."""
+    """Computes function(x) for rows [rows, width] that are part of a wider matrix, so these rows are not contiguous."""
     (rows, width), threads = x.shape, torch.get_num_threads()
     even = rows % threads == 0 and rows % min(threads, -(-rows * width // _GRAIN)) == 0
     if x.device.type != "cpu" or even or rows * width <= _ALONE:

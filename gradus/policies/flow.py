@@ -1,4 +1,4 @@
-"""A flow generator as a policy. A flow generator turns noise into samples by steps along a velocity field, and computes the rows for training."""
+"""A flow generator as a policy. The policy turns noise into samples by steps along a velocity field, and computes the rows of wants for training."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class FlowModel:
     def act(self, asks: Sequence[Any]) -> list[Context]:
         """Draws one sample per request. The `how` of the request describes the method.
 
-        Without `how`, an ODE draws the sample, and only the sample is kept.
+        Without `how`, an ODE draws the sample, and its steps are not kept.
         """
         out: dict[int, Context] = {}
         hows = [ask.request.how or Drawing() for ask in asks]

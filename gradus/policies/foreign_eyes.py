@@ -52,7 +52,7 @@ class ForeignEyes(Foreign):
         return self._counts[size]
 
     def tokens(self, text: str, pictures: Sequence[np.ndarray]) -> np.ndarray:
-        """Returns the int32 tokens of rendered text that has one placeholder per picture."""
+        """Returns the int32 tokens of a rendered text with one placeholder per picture. In the tokens, a picture has `count(picture)` placeholders."""
         made = self.processor(text=[text], images=list(pictures), add_special_tokens=False)
         return np.array(made["input_ids"][0], np.int32)
 

@@ -173,7 +173,7 @@ def save_gate(gate: Gate, folder: Path) -> None:
 
 
 def load_gate(folder: Path, like: Tensor) -> Gate | None:
-    """Loads the gate in a model's folder. Returns None if the folder has no gate. `like` [hidden, ...] is a weight of the model.
+    """Loads the gate in a model's folder. Returns None if the folder has no gate. `like` [..., hidden] is a weight of the model.
 
     Raises UserError if the file does not fit the model.
     """

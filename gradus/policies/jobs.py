@@ -147,7 +147,7 @@ def check_job(job: Job, max_context: int) -> None:
 
 
 def room(job: Job, max_context: int) -> int:
-    """Returns the largest number of new tokens."""
+    """Returns the largest number of new tokens of the job."""
     return min(job.sampling.limit, max_context - len(job.prefix))
 
 
@@ -160,9 +160,9 @@ def reason(job: Job, count: int, stopped: bool) -> Ended:
 def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
     """Whether the text of the tokens contains a stop string. The text before the last token must contain no stop string.
 
-    Such a stop string is at the end of the text, so at first only the text of the last tokens is searched. The searched text is longer than the longest stop
-    string, because its first character may be split, and is then decoded to a replacement character. If this text contains a stop string, the whole text is
-    searched, too.
+    So a stop string can only be at the end of the text, and at first only the text of the last tokens is searched. This text is longer than the longest stop
+    string, because the first character of this text may be split, and is then decoded to a replacement character. If this text contains a stop string, the
+    whole text is searched, too.
     """
     if not stops:
         return False

@@ -142,7 +142,7 @@ class LanguageModel:
 
     @property
     def network(self) -> nn.Module:
-        """Returns the module that is trained and stored: the trunk with its head (if any), or only the head if the trunk belongs to another player."""
+        """Returns the module that is trained and stored: the trunk with its gate and head (if any), or only the head if the trunk belongs to another player."""
         if self.head is None:
             return self.trunk if self.gate is None else Gated(self.trunk, self.gate)
         return self.head if self.shared else Critic(self.trunk if self.gate is None else Gated(self.trunk, self.gate), self.head)
@@ -291,7 +291,7 @@ class LanguageModel:
     # relations to other players
 
     def clone(self) -> LanguageModel:
-        """Returns a copy with its own weights. All weights of the copy can be trained. If the model has an adapter, only the adapter's weights can be trained."""
+        """Returns a copy with its own weights. All these weights can be trained, except the frozen weights of a model with an adapter or steering vectors."""
         trunk = copy.deepcopy(self.trunk)
         head, gate = copy.deepcopy(self.head), copy.deepcopy(self.gate)
         for part in (trunk, *([head] if head else []), *([gate] if gate else [])):
@@ -311,7 +311,7 @@ class LanguageModel:
         return replace(self, gate=gate)
 
     def with_steering(self, layers: Sequence[int], gate: bool) -> LanguageModel:
-        """Returns this model with a trainable vector that is added to the outputs of `layers` (empty: all layers).
+        """Returns this model with a trainable vector per layer, added to the outputs of `layers` (empty: all layers). `gate`: see `steering`.
 
         The other weights are frozen, and share memory with this model.
         """

@@ -228,7 +228,7 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
 
     A policy must have the method `lockstep(longest, head)`, which returns its rows.
 
-    Raises: UserError for a player that is not a language model, has another vocabulary or engine, or lacks the head that the rule reads.
+    Raises: UserError for a player that gives no logits, has another vocabulary, or lacks the head that the rule reads; also for a prompt with pictures.
     """
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]

@@ -80,7 +80,7 @@ class LoRALinear(nn.Module):
 
 
 def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> Decoder:
-    """Returns a decoder with a new adapter on its linear layers.
+    """Returns a decoder with a new adapter on the linear layers that `lora.targets` names.
 
     Its other weights are the frozen weights of `decoder`, in the same memory.
 

@@ -236,7 +236,7 @@ def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packe
 
 
 def attend(qkv: tuple[Tensor, Tensor, Tensor], tiles: Sequence[Tile], rule: Rule) -> Tensor:
-    """Computes the attention of every row [N, heads, head_dim] to the rows of its prefix and to earlier rows of its suffix."""
+    """Computes the attention of every row [N, heads, head_dim] to the rows of its prefix and of its suffix, up to the row itself."""
     pieces = [ragged for tile in tiles for ragged in (tile.prefix, *(s.rows for s in tile.suffixes))]
     parts = iter(zip(*(t.split([ragged.rows for ragged in pieces]) for t in qkv), strict=True))
     out: list[Tensor] = []
@@ -333,7 +333,7 @@ def _ragged(lengths: Sequence[int], device: torch.device | str) -> Ragged:
 def _prediction_rows(context: Context, prefix_row: int, suffix_row: int, prefix: int) -> np.ndarray:
     """Returns, for every action, the row at the position before the action.
 
-    The row is in the suffix. The row of the first action is the last row of the prefix.
+    This row is in the prefix if the position is below the length of the prefix, and otherwise in the suffix.
     """
     before = context.action_positions - 1
     return np.where(before < prefix, prefix_row + before, suffix_row + before - prefix)

@@ -1,6 +1,6 @@
 """Finds families of contexts that share a prefix.
 
-Only the tokens and media of a prefix count; the division of a sequence into contexts and parents has no effect.
+Only the tokens, the media and the latent inputs of a prefix count; the division of a sequence into contexts and parents has no effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def families(contexts: Sequence[Context]) -> list[Family]:
     """Returns the families of all contexts with actions. Each context is in one family.
 
     Contexts with the same inherited prefix belong together. If no other context has the prefix of a context (as for forks of different samples), this context
-    joins the contexts with the same opening. The opening is the tokens before the first chosen token.
+    joins the other such contexts with the same opening. The opening is the tokens before the first chosen token.
     """
     acting = [i for i, context in enumerate(contexts) if context.actions]
     near = _by_beginning(contexts, acting, {i: _inherited(contexts[i]) for i in acting})

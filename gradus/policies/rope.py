@@ -68,8 +68,8 @@ class YarnScaling:
 class LongScaling:
     """Divides every frequency by its own factor for short sequences. Sequences longer than the original context are not allowed.
 
-    The factors for long sequences are not used, because they would apply to all positions of a sequence. Some of these positions were sampled before the
-    sequence was long. So the update could not reproduce the rollout's log-probabilities. Reference: Ding et al., LongRoPE, arXiv:2402.13753.
+    The factors for long sequences are not used, because they would apply to all positions of a sequence. But the tokens of some positions were sampled before
+    the sequence was long. So the update could not reproduce the rollout's log-probabilities. Reference: Ding et al., LongRoPE, arXiv:2402.13753.
     """
 
     short_factor: tuple[float, ...]

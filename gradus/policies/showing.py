@@ -72,7 +72,7 @@ def _shown(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], render
 
 
 def _tokens(eyes: Eyes, tokenizer: Tokenizer, text: str, pictures: Sequence[Media], mark: str) -> np.ndarray:
-    """Returns the int32 tokens of the text. Every placeholder is replaced by the number of placeholders that its picture needs."""
+    """Returns the int32 tokens of the text. Every placeholder is replaced by the text for its picture, if the model expands placeholders."""
     if isinstance(eyes, OwnTokens) and pictures:
         return eyes.tokens(text, [media.array for media in pictures])
     first, *rest = text.split(mark)

@@ -43,7 +43,7 @@ class SightedConfig:
 
 
 class Encoded:
-    """Stores encoded pictures by digest, for one state of the weights. Only the newest pictures are kept, up to `KEPT` bytes.
+    """Stores encoded pictures by digest, for one state of the weights. Only the pictures that were used last are kept, up to `KEPT` bytes.
 
     A copy of a network starts with no encoded pictures.
     """
@@ -70,7 +70,7 @@ class Encoded:
         return self.rows.get(digest)
 
     def put(self, digest: str, rows: Tensor) -> None:
-        """Keeps the rows of a picture. Removes the oldest rows until all rows together are within the limit."""
+        """Keeps the rows of a picture. Removes the rows of the pictures that were not used for longest, until the other rows are within the limit."""
         self.rows[digest] = rows
         self.size += rows.nbytes
         while self.size > KEPT and len(self.rows) > 1:
@@ -111,7 +111,7 @@ class Sighted(Decoder):
     def inputs(self, contexts: Sequence[Context]) -> list[Inputs | None]:
         """Returns, for every context, the vectors that replace its placeholder tokens; None for a context without media.
 
-        A picture is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
+        A picture that occurs several times is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
         """
         found: dict[str, Tensor] = {}
         return [self._inputs(context.sequence, context.shown, found) for context in contexts]

@@ -22,7 +22,7 @@ _FIRST = 256  # number of most likely tokens that are ranked first; if they are 
 
 @dataclass(frozen=True)
 class Settings:
-    """The sampling settings of every row. Each field is a tensor [rows]. A greedy row has scale 1."""
+    """The sampling settings of every row. Each tensor is [rows]. A greedy row has scale 1."""
 
     scale: Tensor  # float32, the temperature
     greedy: Tensor  # bool

@@ -1,4 +1,5 @@
-"""Runs all other causal language models through `transformers`, by right-padded forward passes without shared prefixes."""
+"""Runs the causal language models that the built-in decoder does not implement through `transformers`. In training, forward passes are right-padded and
+do not share prefixes."""
 
 from __future__ import annotations
 

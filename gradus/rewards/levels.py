@@ -20,8 +20,8 @@ class GatedReward(Combines):
     """The value of `then` if `first` is at least `least`, else 0. If `first` does not apply, `then` alone gives the value.
 
     The components are the value of `first` under its name, and the components of `then`. The components are present even if `first` is below `least`, so the
-    accuracy is that of the verifier. Rewards at single actions come from `then`. The reward failed if `first` failed, or if `then` failed and `first` is at
-    least `least`.
+    accuracy is that of the verifier. Rewards at single actions come from `then`. The reward failed if `first` failed, or if `then` failed and its value would
+    be the reward.
     """
 
     first: Reward

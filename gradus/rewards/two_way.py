@@ -51,7 +51,8 @@ def judged(problem: Problem, completion: str) -> Outcome:
 
 @dataclass(frozen=True)
 class TwoWay(Combines):
-    """1.0 if the final answer contains a stored answer as whole words, or a stored answer contains the final answer; else 0.0. Needs problems with answers.
+    """1.0 if the final answer contains a stored answer as whole words, or a stored answer contains the final answer; else 0.0. The reward does not apply to a
+    problem without an answer.
 
     Reference: Wang et al., LoongRL, arXiv:2510.19363 (two-way substring match).
     """

@@ -84,7 +84,7 @@ def half_width(deviation: float, count: int, *, alpha: float) -> float:
 
 
 def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: float) -> float:
-    """Returns d + bonus * sqrt(ln(1 + total) / count). The number d is the amount by which one more answer narrows the half width."""
+    """Returns d + bonus * sqrt(ln(1 + total) / count). The number d is the amount by which one more answer narrows the half width; 0 for a count below 2."""
     narrower = half_width(deviation, count, alpha=alpha) - half_width(deviation, count + 1, alpha=alpha) if count > 1 else 0.0
     return narrower + bonus * float(np.sqrt(np.log1p(total) / max(count, 1)))
 
@@ -93,9 +93,9 @@ def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: f
 class HalfWidth:
     """Gives blocks of answers to the problems whose mean reward is the least certain. Ends when the step has as many answers as the requests ask for.
 
-    A round gives as many blocks as there are problems. The blocks are given one after the other. Each block goes to the problem with the highest `priority`.
-    `count` grows with every block. The deviation of the rewards is computed from the answers so far (unbiased; 0 for fewer than two answers). Failed answers
-    have no reward, but they count in the budget.
+    A round gives at most as many blocks as there are problems. The blocks are given one after the other. Each block goes to the problem with the highest
+    `priority`, and raises the `count` of this problem. The deviation of the rewards is computed from the answers before the round (unbiased; 0 for fewer than
+    two answers). Failed answers have no reward, but they count in the budget.
     """
 
     alpha: float = 0.05  # 1 - alpha is the confidence of the interval
@@ -125,7 +125,8 @@ class HalfWidth:
 
 @dataclass(frozen=True)
 class Allot:
-    """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends if `rule` asks for no more.
+    """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends after `rounds` rounds, or if
+    `rule` asks for no more.
 
     All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but they are
     not trained on. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest

@@ -1,4 +1,4 @@
-"""A tree of answers: some answers branch again at steps to which later steps attend most."""
+"""A tree of answers: some answers branch at the steps to which later steps attend most."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Influence(Want):
         return torch.cat([self.of(found.flatten(0, 1), c) for found, c in pairs if c.actions])
 
     def of(self, attention: Tensor, context: Context) -> Tensor:
-        """Returns the FCI [A] from the weights of all heads [heads, T, T]. The prompt is step 0."""
+        """Returns the FCI [A] from the attention weights of all heads of all layers [heads, T, T]. The prompt is step 0."""
         steps = torch.zeros(len(context.sequence), dtype=torch.long)
         steps[torch.from_numpy(context.action_positions)] = torch.from_numpy(context.streams[STREAM].astype(np.int64)) + 1
         found = later_attention(step_matrix(attention, steps.to(attention.device)), delta=self.delta)
@@ -57,7 +57,10 @@ class Influence(Want):
 
 
 def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap: int, count: int) -> list[int]:
-    """Returns at most `count` steps in ascending order.
+    """Returns at most `count` steps in ascending order, without the first step of the answer.
+
+    Takes the earliest steps whose score is at least the quantile, and that begin at least `gap` tokens after the end of the step taken before. If these are
+    too few, takes the earliest other steps too.
 
     Args: `scores` [S], the FCI of each step; `starts` [S + 1], the number of tokens before each step, then the number of all tokens.
     """

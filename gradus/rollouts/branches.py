@@ -54,14 +54,14 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Branches:
-    """Plays M = `request.count` episodes of each problem. Some episodes start from the problem. The other episodes are copies of unfinished episodes: an
-    episode is copied if the entropy rises.
+    """Plays M = `request.count` episodes of each problem. Some episodes start from the problem. The other episodes are copies of unfinished episodes: the
+    more the entropy of an episode rises, the more often it is copied.
 
-    A segment is one answer of the player. The entropy H of a segment is the entropy of its first `tokens` tokens, divided by log(size of the
-    vocabulary). After each answer of the environment, the episode samples a segment. The episode then becomes `copies` episodes with the probability
-    `chance(rise)`, where `rise` is H of this segment minus H of the episode's first segment. The new episodes continue from the same context and a
-    copy of the same state, and draw this segment again. The new episodes can branch again at their later segments. If all episodes of a problem
-    have ended and there are fewer than M, the missing episodes start from the problem.
+    A segment is one answer of the player. The entropy H of a segment is the sum or mean (`total`) of the entropies of its first `tokens` tokens, each divided
+    by log(size of the vocabulary). After each answer of the environment to the player, the episode samples a segment. The episode then becomes `copies`
+    episodes with the probability `chance(rise)`, where `rise` is H of this segment minus H of the episode's first segment. The new episodes continue from the
+    context before this segment and from a copy of the state, and draw this segment again. The new episodes can branch again at their later segments. If all
+    episodes of a problem have ended and there are fewer than M, the missing episodes start from the problem.
 
     A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two trajectories of
     a group share an action if, and only if, `branch` is equal at the same index. The links of a copy are the `parent` and the number of `shared` turns. All

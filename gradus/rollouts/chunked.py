@@ -1,4 +1,4 @@
-"""Answers in chunks: after each chunk, the context is reset to the prompt and some tokens of the trace. So the size of the context is bounded."""
+"""Answers in chunks: after each chunk, the context is reset to the prompt and some tokens of the trace (all tokens sampled so far)."""
 
 from __future__ import annotations
 

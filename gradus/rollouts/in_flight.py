@@ -142,13 +142,17 @@ def stopped(answer: Context, new: int, stops: Sequence[str], world: World, playe
     )
 
 
-def grouped(flight: Flight, world: World) -> Group:
-    """Returns the finished group, which is not judged yet. Also records the number of policy versions in each answer as a metric."""
+def grouped(flight: Flight, world: World, only: Sequence[int] | None = None) -> Group:
+    """Returns the finished group, which is not judged yet. `only`: the numbers of its answers; None: all.
+
+    Also records the number of policy versions in each answer as a metric.
+    """
     request = named(flight, world)
-    for answer in flight.answers:
+    answers = [(i, a) for i, a in enumerate(flight.answers) if only is None or i in only]
+    for _, answer in answers:
         if answer.versions is not None:
             world.note("versions", len(np.unique(answer.versions)))
-    return Group(group_name(request), tuple(one_turn(request, i, answer, world) for i, answer in enumerate(flight.answers)))
+    return Group(group_name(request), tuple(one_turn(request, i, answer, world) for i, answer in answers))
 
 
 def kept_flight(flight: Flight, held: dict[str, np.ndarray]) -> dict[str, Any]:

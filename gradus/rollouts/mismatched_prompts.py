@@ -1,4 +1,4 @@
-"""Two players also score every answer under another problem's prompt. The log-ratios are stored with the answer."""
+"""Two players score every answer under the prompt of another problem. The log-ratios of the two players are stored with the answer."""
 
 from __future__ import annotations
 

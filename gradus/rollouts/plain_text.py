@@ -86,7 +86,7 @@ def documents_of(problem: Problem, kinds: Sequence[str] = ()) -> list[Any]:
 
 
 def written(document: Any, request: Request, world: World) -> np.ndarray:
-    """Returns the tokens of a document with an end token, int32. A chat ends with a message of the assistant."""
+    """Returns the tokens of a document with an end token, int32. The last message of a chat is written as a message of the assistant."""
     opened: Any
     if isinstance(document, str):
         opened, answer = document, ""

@@ -70,7 +70,7 @@ class WithAnswers:
 
 
 def check_tell(tell: str) -> None:
-    """Raises UserError unless the text has the placeholder {answer} and no other placeholder."""
+    """Raises UserError unless the text is empty, or has the placeholder {answer} and no other placeholder."""
     try:
         told = tell.format(answer="7")
     except (KeyError, IndexError, ValueError):

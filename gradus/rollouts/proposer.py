@@ -18,7 +18,7 @@ Role = Literal["proposer", "solver"]
 
 class ProposalValue(Protocol):
     def value(self, accuracy: float) -> float:
-        """The reward of a proposed problem from the share of its right answers."""
+        """Returns the reward of a text from the share of right answers to the problem that the text proposes."""
         ...
 
 

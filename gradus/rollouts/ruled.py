@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradus.rollouts.auto import Auto, rolled
+from gradus.rollouts.token_rules import Rounded
 from gradus.types import Context, Group, Request
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.rules import TokenRule
@@ -36,7 +37,7 @@ def ruled(world: World, rule: TokenRule) -> World:
 class Ruled:
     """Runs `rollout`, but `rule` draws every sample of the first player of the rule. The rule also draws in evaluation, unless `only_training` is True."""
 
-    rule: TokenRule
+    rule: TokenRule = Rounded()
     rollout: Rollout = Auto()
     only_training: bool = False
 

@@ -44,8 +44,8 @@ class Seeded:
     """If all first answers to a problem were wrong, shows solved examples in the prompt of a share of the further answers.
 
     A request with `sample` above 0 asks for further answers. The examples are the nearest solved problems, each with the newest right answer of the policy. The
-    examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the examples fill more than half of the model's
-    context, no examples are shown. Metric: seeded (share of seeded answers in a request).
+    examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the prompt with examples fills more than half
+    of the model's context, no examples are shown. Metric: seeded (share of seeded answers in a request).
 
     Reference: Bamba et al., XRPO, arXiv:2510.06672. The share of one half and the TF-IDF measure are not from the paper.
     """

@@ -19,7 +19,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(eq=False)
 class Node:
-    """One segment: its context, the sampled tokens from the start of the answer to its end, its children, and its value (None: no reward)."""
+    """One segment: its context, the sampled tokens from the start of the answer to the end of the segment, its children, and its value (None: no reward)."""
 
     path: tuple[int, ...]
     context: Context

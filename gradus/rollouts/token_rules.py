@@ -109,6 +109,25 @@ class MixtureOfModels:
 
 
 @dataclass(frozen=True)
+class Rounded:
+    """Rounds the log-probabilities of a player to multiples of `step` nats: a sampling engine of lower precision than the update."""
+
+    step: float = 0.5
+    player: str = "policy"
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, step="(0, inf)")
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.player,)
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        return (rows[self.player].log_softmax(-1) / self.step).round() * self.step
+
+
+@dataclass(frozen=True)
 class Banned:
     """Excludes token sequences: a token that would complete one of them cannot be drawn.
 

@@ -21,7 +21,7 @@ VALUES = "value"  # float64 [A], the value before the step of each action; NaN f
 
 @dataclass(frozen=True)
 class Start:
-    """The state before a step: the context, the number of its first tokens, and the sample that reached it."""
+    """The state before a step: a trajectory, one of its contexts, and the number of tokens of this context before the step."""
 
     trajectory: Trajectory
     context: Context
@@ -30,7 +30,8 @@ class Start:
 
 @dataclass(frozen=True)
 class MonteCarloValues:
-    """Adds the streams `span` and `value` to the answers of `rollout`. `value` is the mean reward of `count` continuations that begin before each step.
+    """Adds the streams `span` and `value` to the answers of `rollout`. `value` is the mean reward of `count` continuations that begin before the step
+    of the action.
 
     The player of the answer samples each continuation from the tokens before the step, with the sampling settings of the answer. The token limit counts the
     tokens before the step, too. A continuation whose reward is missing does not count; the value is 0 if all rewards are missing. Answers of a group that have

@@ -26,7 +26,8 @@ class Windowed:
     unfinished keeps it. Requests without a free slot are not used. An answer is finished if it ended, or if it reached its own token limit.
 
     The links of a trajectory name the tokens of this step (`types.pieces`), so that `NewTokens` trains each token only once. An unfinished answer is not
-    judged: its reward is 0, and its group is auxiliary. For credit rules with a critic, because the answers of one problem end in different steps.
+    judged: its reward is 0, and its group is auxiliary. Use this rollout with a credit rule that has a critic, because the answers of
+    one problem end in different steps.
     Metrics: in_flight (unfinished answers), cut_share (share of answers that are unfinished), decode_steps, idle. At test time the policy answers
     without interruption.
     """

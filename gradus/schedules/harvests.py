@@ -161,7 +161,7 @@ class AnswersAndRewards:
 
 @dataclass(frozen=True)
 class AnswersThatAgree:
-    """Keeps the answers to a problem with the most frequent last step, if at least `agree` answers have this step.
+    """Keeps those answers to a problem that have the most frequent last step, if at least `agree` answers have this step.
 
     Each kept answer is a `solution`. No verdict is used.
 
@@ -194,7 +194,7 @@ def agreed(texts: Sequence[str], agree: int) -> list[str]:
 
 
 def answers(groups: Iterable[Group], *, cut: bool = False) -> Iterator[Trajectory]:
-    """Yields the answers that the policy itself sampled, if they are judged and have one context. `cut`: whether to include the answers that a limit cut off."""
+    """Yields the judged and trained answers, not empty, that the policy itself sampled in one turn. `cut`: whether to include the answers that a limit cut off."""
     for group in groups:
         for t in group.trajectories if not group.aside else ():
             whole = len(t.contexts) == 1 and t.completion.strip() != "" and "turn" not in t.contexts[0].streams

@@ -35,7 +35,8 @@ def annealed(progress: float, factor: float) -> float:
 
 @dataclass(frozen=True)
 class SteadyEntropy:
-    """Steers the temperature so that the entropy of the policy stays at its value in the first step. At the end of the run, this target falls a little.
+    """Steers the temperature so that the entropy of the policy stays at its value in the first step. In the last share `end` of the steps, this target falls to
+    `factor` times that value.
 
     A step without an update changes nothing.
 

@@ -20,7 +20,7 @@ class BestReplay:
 
     With probability `share`, answers from the buffer replace the new answers to a problem in the training.
 
-    As many answers are drawn from the buffer as the group has new answers, without replacement.
+    As many answers are drawn from the buffer, without replacement, as the group has new answers; if the buffer has fewer, all of them are taken.
     """
 
     share: float = 0.5

@@ -117,7 +117,7 @@ class Shorter:
 
 @dataclass(frozen=True)
 class RankedPairs:
-    """Makes all pairs of trajectories of a group in which one trajectory is preferred. The preferred trajectory is the first one of its pair.
+    """Makes, in each group, all pairs of trajectories of which one is preferred. The preferred trajectory is the first of its pair.
 
     The criteria of `by` are tried in order, and the first criterion that prefers a trajectory decides. A trajectory may be in several pairs. Each pair contains
     copies of its two trajectories. The name of a copy contains the trajectory and the pair. The link `preferred` of a copy tells whether the copy is the

@@ -20,7 +20,7 @@ class Replay:
 
     A unit is a group or a trajectory. If several trajectories of the same group are drawn together, they form a group again. A unit that the law draws k times
     is in the batch once, with the sum of its weights. The priority of a unit is its mean |advantage| at the last training on it. A new unit gets the largest
-    priority of the kept units, or 1 if no unit is kept.
+    priority of the kept units, or 1 if this priority is 0 or no unit is kept.
     """
 
     size: int = 512  # largest number of units that are kept; the oldest units are removed first

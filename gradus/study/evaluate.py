@@ -50,7 +50,7 @@ async def examine(
 
     Args: ks: every k of pass@k; samples: number of answers per problem, at least max(ks) (0: max(ks)); reward: judges the answers;
     progress: called with the number of problems done and the total.
-    Raises: UserError for a k below 1 or too few samples.
+    Raises: UserError for a k or a number of problems below 1, and for too few samples.
     """
     if problems < 1:
         raise UserError(f"--problems is {problems}; it must be 1 or more: the number of held-out problems")
@@ -89,7 +89,7 @@ async def solved(run: Any, world: Any, requests: Sequence[Request]) -> list[Grou
 def verdict_of(run: Any, *, own: bool) -> Any:
     """Returns the reward that judges a run's exam.
 
-    `own`: whether the exam is on the run's own task. In this case, the reward is that of the evaluations during training. For any other task, the task's
+    `own`: whether the exam is on the run's own task. If `own` is True, the reward is that of the evaluations during training. For any other task, the task's
     verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
     """
     if own:

@@ -1,4 +1,5 @@
-"""Evaluation during training. Each evaluation uses the same held-out problems, with sampled and greedy answers. The evaluation's reward judges the answers."""
+"""Evaluation during training. Each evaluation uses the same held-out problems, with sampled answers and, by default, greedy answers. The evaluation's reward
+judges the answers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _STOPS = frozenset(".,;:?\"'`*#")
 class Leak:
     """A held-out problem, and the training problem that matches it.
 
-    `share` is the share of the held-out prompt's n-grams that the training prompt contains. The share is 1.0 if the prompts are the same.
+    `share`: of the held-out prompt's n-grams that are not common, the share that the training prompt contains; 1.0 if the prompts are the same.
     """
 
     held_out: Problem
@@ -187,7 +187,7 @@ def _best(
 def problems_of(source: Source, level: float | None, most: int, key: Key) -> list[Problem]:
     """Returns all problems of a finite source, or the first `most` problems of an endless source.
 
-    If an endless source cannot draw so many problems, the number is halved until the source can.
+    If an endless source cannot draw so many problems, the number is halved until the source can draw it.
     """
     count = most if source.size is None else source.size
     while True:
@@ -200,7 +200,8 @@ def problems_of(source: Source, level: float | None, most: int, key: Key) -> lis
 
 
 def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check: Check = Check()) -> Leakage:
-    """Compares a task's held-out problems, or all problems of the task `against`, with the task's training problems.
+    """Compares a task's held-out problems, or all problems of the task `against` (without its training problems if they are endless), with the task's training
+    problems.
 
     Args: most: number of problems drawn from an endless source.  Raises: UserError if the problems are not text.
     """

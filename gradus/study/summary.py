@@ -18,9 +18,10 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     those with a reward. `length`: mean number of actions. `entropy`: exact if the objective computes the entropy, else the mean of -log p of the sampled
     actions, which is an unbiased estimate. `kl`: the KL to the reference, if the recipe has a reference. `failed`: number of trajectories without a reward.
 
-    All numbers except rollouts leave out trajectories that are not trained on. If the policy sampled any trajectory itself, reward, accuracy, length
-    and truncated also leave out given trajectories. Auxiliary groups (`Group.aside`) count in rollouts and in their own numbers (aside/reward,
-    ...), but in no other number. If no trajectory of an auxiliary group is trained on, as for a sub-agent, all its trajectories count in its own numbers.
+    Except rollouts and the token counts, all numbers leave out trajectories that are not trained on. If the policy sampled any trajectory itself, reward and
+    its components, accuracy, length and truncated also leave out trajectories from other sources. Auxiliary groups (`Group.aside`) count in rollouts and in
+    their own numbers (aside/reward, ...), but in no other number. If no trajectory of an auxiliary group is trained on, as for a sub-agent, all its
+    trajectories count in its own numbers.
     """
     rollouts = sum(len(g.trajectories) for g in groups)
     learned = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]

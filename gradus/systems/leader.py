@@ -150,7 +150,8 @@ class Led:
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """Samples once per request, in order.
 
-        Each process gets neighbouring requests, so that most samples of a prompt are in the same process.
+        Each process gets neighbouring requests, so that most samples of a prompt are in the same process. If there are fewer than two requests per process, this
+        process samples all.
         """
         size = self._crew.size
         if len(asked) < 2 * size:
@@ -286,7 +287,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
 def memory_of(setting: Any, device: str, size: int) -> int | None:
     """Returns the bytes that one of `size` processes may use.
 
-    The bytes are the limit of the setting, else the process's share of the free memory; None if the free memory is unknown.
+    The bytes are the limit of the setting, else the process's share of the free memory. The result is None if the free memory is unknown, or on a GPU.
     """
     if setting.memory is not None:
         return bytes_of(setting.memory)

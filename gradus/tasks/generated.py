@@ -28,7 +28,7 @@ class Draft:
     solution: str | None  # a worked solution, as a completion that the verifier accepts; None: no solution is known
     content: str
     meta: Mapping[str, Any] = field(default_factory=Frozen)
-    media: tuple[Media, ...] = ()  # messages or media that come before the question
+    media: tuple[Media, ...] = ()  # media that come before the question
 
 
 Make = Callable[[random.Random, Any], Draft]
@@ -117,7 +117,7 @@ class Generated:
 
 
 def check_level(task: str, level: float, levels: tuple[int, int] | None) -> None:
-    """Raises UserError if a task lacks a level."""
+    """Raises UserError if the task does not have this level."""
     if levels is None:
         raise UserError(f"task {task} has no levels, but level {level} was given; leave the level out")
     if not levels[0] <= level <= levels[1]:
@@ -204,8 +204,8 @@ def generated_task(
 ) -> Task:
     """Makes a task whose training source and held-out source use the same generator, but have no content in common.
 
-    `max_tokens`: the limit on the tokens of a completion. It is a little larger than the number of characters of a worked solution. `chance`: the accuracy of a
-    guess at the level.
+    `max_tokens`: the limit on the tokens of a completion. It is a little larger than the number of characters of a worked solution. `chance`: the accuracy of
+    guesses at this level.
     """
     check_level(name, level, levels)
     source = Generated(name, make, level, levels)

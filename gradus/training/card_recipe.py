@@ -34,7 +34,7 @@ def citation(key: str) -> str:
 
 
 def recipe_tables(stored: Mapping[str, Any]) -> Iterator[str]:
-    """Gives one or two tables: the fields that the method changes in its base recipe, and the fields that the run changes in the method.
+    """Gives at most two tables: the fields that the method changes in its base recipe, and the fields that the run changes in the method.
 
     `stored`: the recipe of the run as data.
     """

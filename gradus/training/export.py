@@ -27,15 +27,15 @@ def export(
 ) -> Path:
     """Writes a run's model as a folder that transformers can load, or its answers as a file (see `export_data`).
 
-    A model card, README.md, and a picture of the learning curve are written into the folder of a model. The form "card" writes only the card, into an existing
-    folder. A card that a user edited is kept, unless `replace` is set.
+    The folder of a model also gets a model card (README.md) and a picture of the learning curve. The form "card" writes only these two files, into an existing
+    folder. If a user edited the card there, this raises UserError, unless `replace` is set.
 
     Args: run: the run's folder; target: the folder or file to write; which: "final" or "best"; form: "model", "card", "sft", "preference" or
     "rollouts"; at_least: the smallest reward of an answer to imitate or to prefer; None: "sft" takes right answers; include_cut: whether to include
     answers that a limit cut off; trust: whether to export a run that another user made and that executes Python; replace: whether to replace an
     edited card.
     Returns: `target`.
-    Raises: UserError if the target exists, or if the run has no such model or answers.
+    Raises: UserError if the target exists (for "card": if it does not exist), or if the run has no such model or answers.
     """
     if form not in FORMS:
         raise unknown("form of export", form, FORMS, "Give it with --as")

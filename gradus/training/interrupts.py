@@ -112,7 +112,7 @@ class Stop:
         self._holds += 1
 
     def heed(self) -> None:
-        """Raises Cut if a user or the system asked the run to stop.
+        """Raises Cut if a user or the system asked the run to stop, unless the current work must be finished first (`hold`).
 
         If other code caught the first Cut, `heed` raises Cut again, because the results after the first Cut are invalid.
         """

@@ -1,4 +1,4 @@
-"""The training loop. Methods differ only in the parts that this loop calls."""
+"""The training loop. Training methods differ only in the parts that this loop calls."""
 
 from __future__ import annotations
 

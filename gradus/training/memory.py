@@ -126,7 +126,7 @@ class Memory:
         return new
 
     async def learn(self, recipe: Any, groups: Any, dropped: Any, world: Any) -> None:
-        """Calls `learn` of every stateful part that has this method, with the groups that have credit."""
+        """Calls `learn` of every stateful part that has this method, with the groups that have credit. Leaves out the players' own selections."""
         for place, root in roots(recipe):
             if not place.endswith(".selection"):  # a player's selection learns from the groups of its player
                 await self.learn_at(place, root, groups, dropped, world)

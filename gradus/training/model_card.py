@@ -212,7 +212,7 @@ def facts(stored: Mapping[str, Any], metrics: Metrics, timings: Metrics, provena
 def curve(metrics: Metrics) -> str | None:
     """Returns the learning curve as an SVG document: held-out results with their intervals, and results of training steps.
 
-    Returns None if there is no result.
+    If there is no result, the losses are drawn. Returns None if there is no loss, either.
     """
     lines = []
     for name, label in _DRAWN:

@@ -102,7 +102,7 @@ def beyond_bearing(run: Run) -> bool:
 def go_back(run: Run) -> None:
     """Returns the run to its last good checkpoint, or to its start. Afterwards the run draws other data.
 
-    Raises UserError if the allowed number of returns is used up.
+    Raises UserError if the run has no folder, or if the allowed number of returns is used up.
 
     The folder `bad/` keeps the metrics of the discarded steps. The return is stored as a fact of the step to which the run returns.
     """

@@ -32,7 +32,7 @@ def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Re
     """Makes the recipe with which a resumed run continues.
 
     Args: steps: the total number of steps (None: as planned); given: changed values by path, where two underscores mean a dot, as in `Recipe.but`.
-    Raises: UserError for a field that is not in `MAY_CHANGE`. The length of the last stage may change.
+    Raises: UserError for a field that is not in `MAY_CHANGE`. The length of the last stage may change, if the stages are not repeated.
     """
     _refuse_fixed(recipe, given)
     whole = {name if name.startswith("schedule__") else f"setting__{name.removeprefix('setting__')}": value for name, value in given.items()}
@@ -60,7 +60,7 @@ def read_fields(recipe: Recipe, fields: Sequence[tuple[str, str]], more: Sequenc
 
 
 def _refuse_fixed(recipe: Recipe, given: Mapping[str, Any]) -> None:
-    """Raises UserError for a field that is fixed at the start of a run. The length of the last stage may change."""
+    """Raises UserError for a field that is fixed at the start of a run. The length of the last stage may change, if the stages are not repeated."""
     last = f"schedule.stages.{list(recipe.schedule.stages)[-1]}.until." if staged(recipe) and recipe.schedule.repeat == 1 else None
     for path in (name.replace("__", ".") for name in given):
         if path.removeprefix("setting.") not in MAY_CHANGE and not (last is not None and path.startswith(last)):

@@ -32,7 +32,7 @@ def differences(sampled: np.ndarray, computed: np.ndarray) -> dict[str, float]:
 def fresh(groups: Sequence[Group], players: Mapping[str, Any], most: int) -> dict[str, list[Context]]:
     """Returns, for each player, the contexts that it sampled with its current weights.
 
-    The result has at most `most` contexts, each only once, in the order of the groups.
+    A player has at most `most` contexts, each only once, in the order of the groups.
     """
     found: dict[str, dict[int, Context]] = {}
     for trajectory in (t for g in groups for t in g.trajectories if t.source == "policy" and t.player in players):

@@ -147,7 +147,7 @@ class Stream:
                 self.ready.set()
 
     def _next(self) -> int | None:
-        """Returns the next request to sample: the first one that no worker has, else the first one whose worker is slower than the deadline."""
+        """Returns the next request to sample: the first one that no worker has, else the first one that only one worker has, for longer than the deadline."""
         free = [number for number in self.requests if number not in self.running and number not in self.done]
         if free or self.system.deadline is None:
             return min(free, default=None)

@@ -341,7 +341,7 @@ class RunWorld:
         """Adds auxiliary groups that an environment, a reward or a rollout made (for example for a sub-agent or a probe).
 
         Auxiliary groups are judged, credited and stored with the step's groups. The mark `aside` excludes these groups from the step's reward, accuracy and
-        evaluation. Groups whose trajectories are not `trained` are only stored. An evaluation drops auxiliary groups. Groups with the same key are joined.
+        evaluation. Nothing is learned from trajectories that are not `trained`. An evaluation drops auxiliary groups. Groups with the same key are joined.
         """
         if self.purpose == "train":
             self._beside += groups

@@ -83,7 +83,8 @@ def answer_classes(completions: Sequence[str]) -> list[int]:
 
 
 def semantic_entropy(counts: Sequence[int], *, form: EntropyForm = "clusters") -> float:
-    """Returns the entropy, in nats, of classes that have these numbers of answers: the mean of -ln p over the classes ("clusters") or over the answers ("shannon").
+    """Returns the entropy, in nats, of classes that have these numbers of answers. Let p be the share of the answers that are in a class. The entropy is the
+    mean of -ln p over the classes ("clusters") or over the answers ("shannon").
 
     A class without answers does not count. If no class has answers, the entropy is 0.
 

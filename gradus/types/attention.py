@@ -21,7 +21,7 @@ def head_distances(attention: Tensor, reply: Tensor) -> Tensor:
 
 
 def waad(local: Tensor, reply: Tensor, *, window: int) -> Tensor:
-    """Returns [A]: how far each reply token looks back by the weights [T, T]; distances above `window` tokens count as `window`."""
+    """Returns [A]: how far each reply token t looks back, sum_s A[t, s] min(t - s, `window`), where A are the weights `local` [T, T]."""
     at = torch.arange(local.shape[-1], device=local.device)
     back = (at.unsqueeze(1) - at).clamp(0, window).to(local.dtype)
     return (local * back).sum(-1)[reply]

@@ -1,6 +1,6 @@
 """A context: one contiguous sequence of a model.
 
-It has the tokens, the choice of each token, the shown media, and the position at which it branches off its parent.
+It has the tokens, a mark for each token that was chosen, the shown media, and the position at which it branches off its parent.
 """
 
 from __future__ import annotations

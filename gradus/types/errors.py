@@ -25,7 +25,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "", first: Iterable[str] = ()) -> UserError:
     """The error for an unknown name: 'unknown recipe "grop" (did you mean grpo?)', followed by the remedy `where`.
 
-    The message lists the known names. If there are more than 24 known names, the message lists only the names in `first`, and gives the number of the other names.
+    The message lists the known names. If there are more than 24 known names, the message lists only the names in `first` and the number of the other names. If
+    `first` is then empty, the message lists no names.
     """
     known, some = list(known), sorted(first)
     listed = ", ".join(sorted(known)) if len(known) <= 24 else f"{', '.join(some)}, and {len(known) - len(some)} others" if some else ""

@@ -15,7 +15,7 @@ UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "ki
 def bytes_of(text: str) -> int:
     """Converts a size such as '6GB' to bytes.
 
-    The units are kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024).
+    The units are B (also the unit of a bare number), kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024).
 
     Raises UserError if the text does not have this form.
     """

@@ -17,10 +17,10 @@ def piece_links(new: int, continues: bool) -> Frozen:
 
 
 def continues(trajectory: Trajectory) -> bool:
-    """Whether a later step continues the answer. False for a trajectory without this link."""
+    """Whether a later step continues the answer. False for a trajectory without the link CONTINUES."""
     return bool(trajectory.links.get(CONTINUES, False))
 
 
 def new_actions(trajectory: Trajectory) -> int:
-    """Returns the number of actions of this step. Without this link, all actions are of this step."""
+    """Returns the number of actions of this step. Without the link NEW, all actions are of this step."""
     return int(trajectory.links.get(NEW, trajectory.actions))

@@ -27,12 +27,13 @@ def prompt_of(request: Request, system: str | None) -> Prompt:
 
 
 def before(prompt: Prompt, text: str) -> Prompt:
-    """Adds the lines of `text` at the beginning of the first user message, or at the beginning of a raw prompt."""
+    """Adds the lines of `text` at the beginning of the first user message, or at the beginning of a raw prompt. Messages without a user message get one at
+    their end."""
     return _changed(prompt, first=True, before=f"{text}\n")
 
 
 def after(prompt: Prompt, text: str) -> Prompt:
-    """Adds the lines of `text` at the end of the last user message, or at the end of a raw prompt."""
+    """Adds the lines of `text` at the end of the last user message, or at the end of a raw prompt. Messages without a user message get one at their end."""
     return _changed(prompt, first=False, after=f"\n{text}")
 
 

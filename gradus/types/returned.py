@@ -122,10 +122,10 @@ def check_requests(part: Any, value: Any, source: Any, count: int, world: Any) -
 def check_groups(part: Any, value: Any, requests: Sequence[Request], world: Any) -> None:
     """Raises UserError unless a rollout returned judged groups of complete trajectories, and each trajectory only once.
 
-    An empty list is valid only for a rollout with a state.
+    An empty list is valid only for a rollout with a state, or with an inner part with a state.
     """
     check_list(part, "run", value, Group, "a list of Group, as `await world.judge(groups)` gives it")
-    if requests and not value and not remembers(unbound(part)):
+    if requests and not value and not remembers_within(part):
         raise wrong(part, "run", f"no groups for {len(requests)} requests", "one group or more")
     players, keys, seen = getattr(world, "players", None), set[str](), set[str]()
     for group in value:
@@ -315,6 +315,12 @@ def remembers(part: Any) -> bool:
     start = getattr(part, "start", None)
     own = getattr(start, "__func__", None)
     return callable(start) and not isinstance(part, type) and len(_parameters(own or start)) == int(own is not None)
+
+
+def remembers_within(part: Any) -> bool:
+    """Whether a part, or a part within it, has a state."""
+    part = unbound(part)
+    return remembers(part) or (is_dataclass(part) and any(remembers_within(getattr(part, f.name)) for f in value_fields(part)))
 
 
 def unbound(part: Any) -> Any:

@@ -77,7 +77,7 @@ def described(space: Space) -> str:
 
 
 def in_words(action: Action, space: Space = Text()) -> str:
-    """An action as readable text: the text itself, the name of a choice, or numbers with four digits."""
+    """An action as readable text: the text itself, the name of a choice, or numbers with four significant digits."""
     if isinstance(action, str):
         return action
     if isinstance(space, Choice):

@@ -13,8 +13,8 @@ class Ahead:
     """Samples the rollouts of the next `steps` steps while the current step updates the weights.
 
     The rollout of step t has the weights that the players had before the update of step t - `steps`. The first `steps` + 1 steps have the first weights. The
-    problems of step t are chosen at the same time, so a curriculum that learns has not yet seen the last `steps` steps. No clock decides anything. If every
-    step has one update, the result is equal, byte for byte, to that of a run whose rollouts are sampled by a player with `Lagged(updates=steps)`.
+    problems of step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. No clock decides anything. If
+    every step has one update, the result is equal, byte for byte, to that of a run whose rollouts are sampled by a player with `Lagged(updates=steps)`.
 
     Every player has a second copy of its weights, with which the rollouts are sampled.
     """

@@ -63,7 +63,9 @@ def detached(rows: Rows) -> Rows:
 
 
 def backward(rows: Rows, slopes: Rows | None) -> None:
-    """Adds the gradient of sum(slope * row) to the tensors behind the rows. A row without gradient or without slope is skipped."""
+    """Adds the gradient of sum(slope * row) to the gradients of the tensors from which the rows were computed. A row without gradient or without slope is
+    skipped.
+    """
     moving = [w for w in rows if slopes is not None and slopes.get(w) is not None and rows[w].requires_grad]
     if moving and slopes is not None:
         torch.autograd.backward([rows[w] for w in moving], [slopes[w].to(rows[w]) for w in moving])

@@ -143,7 +143,7 @@ class Reptile:
 
 
 def by_kind(batch: Batch) -> dict[str, list[int]]:
-    """Returns the numbers of the trajectories of each kind, in the order of the kinds in the batch."""
+    """Returns the indices of the trajectories of each kind. The kinds are in the order in which the batch first has them."""
     found: dict[str, list[int]] = {}
     for number, trajectory in enumerate(batch.trajectories):
         found.setdefault(str(trajectory.problem.meta.get("arm", "")), []).append(number)

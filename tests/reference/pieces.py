@@ -333,7 +333,8 @@ def truncated(part: Any, row: Row) -> float:
 
 def masked(part: Any, row: Row) -> float:
     ratio = math.exp(row.old) / math.exp(row.behaviour)
-    return ratio if 1 / part.cap <= ratio <= part.cap else 0.0
+    floor = 1 / part.cap if part.floor is None else part.floor
+    return ratio if floor <= ratio <= part.cap else 0.0
 
 
 def likelihood(part: Any, row: Row) -> float:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ, MixtureOfModels, log_mean_exp_of_chance
+from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ, MixtureOfModels, Rounded, log_mean_exp_of_chance
 from gradus.types import Frozen, UserError
 from gradus.types.rules import is_rule
 from gradus.types.samplers import Drawing
@@ -58,6 +58,12 @@ def test_the_mixture_by_hand():
     for weights in ({}, {"a": 0.0}, {"a": -1.0}):
         with pytest.raises(UserError, match="the weights are"):
             MixtureOfModels(Frozen(weights))
+
+
+def test_rounded_log_probabilities_by_hand():
+    row = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64).log()  # -0.69, -1.20, -1.61
+    assert Rounded(0.5).logits({"policy": row + 3.0}, []).tolist() == [[-0.5, -1.0, -1.5]]
+    assert torch.allclose(Rounded(1e-9).logits({"policy": row}, []), row, rtol=0, atol=1e-8)
 
 
 def test_banned_sequences_end_before_their_last_token():

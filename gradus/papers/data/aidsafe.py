@@ -11,14 +11,15 @@ overlap of their words) or that name a rule outside of P. Stage `deliberated` im
 rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule does not hold. A pair is kept if the judge, a table
 of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
 
-Use if: rules exist in writing, a model should reason over these rules, and several judges see more than one judge.
+Use if: rules exist in writing, a model should reason over these rules, and a single agent overlooks some of them.
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).
 Reference: Kumarage et al., Towards Safety Reasoning in LLMs: AI-agentic Deliberation for Policy-embedded CoT Data Creation, arXiv:2505.21784,
 abstract: the deliberation, the refiner and beliefs that make rejected answers. No released code was found.
-Departures: The numbers of agents, rounds and rules are those of the catalogue; the bound 0.8 is ours. Agents are scripted: agent k knows every K-th
-true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents add only true thoughts, so
-in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair has one belief, not the best
-of four. The misled answer is written by a script that drops the named rule, not by the model itself. Stage lengths are ours.
+Departures: The numbers of agents, rounds and rules are not from the abstract; the bound 0.8 is ours. Agents are scripted:
+agent k knows every K-th true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents
+add only true thoughts, so in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair
+has one belief, not the best of four. The misled answer is written by a script that drops the named rule, not by the model itself. Stage lengths are
+ours.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Knows:
 
 
 def deliberated(request: str, rules: Sequence[str], draft: Draft, agents: Sequence[Agent], rounds: int) -> tuple[Draft, int, int]:
-    """Returns the draft after the deliberation, the number of rounds, and the number of calls. It ends after a round in which all agents agree."""
+    """Returns the last draft, and the numbers of rounds and calls. The last round is the first in which all agents agree, or round `rounds`."""
     intents, calls = request.split(), 0
     for done in range(rounds):
         agreed = True
@@ -103,7 +104,7 @@ def overlap(first: str, second: str) -> float:
 
 
 def refined(thoughts: Sequence[str], rules: Sequence[str] | None, *, jaccard: float) -> tuple[str, ...]:
-    """Returns the thoughts without repetitions and without those that name a rule outside of `rules` (None: no rules are checked)."""
+    """Leaves out thoughts that overlap an earlier kept one by more than `jaccard`, or that name a rule outside of `rules` (None: no check)."""
     kept: list[str] = []
     for thought in thoughts:
         known = rules is None or rule_named(thought) in (ALLOWED, *rules)
@@ -121,7 +122,7 @@ def adherence(text: str, problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class Deliberation:
-    """Gives one trajectory per request: the deliberated and refined thoughts and the response. A problem without `thoughts` shows its solution.
+    """Gives one trajectory per request: the deliberated and refined thoughts and the response; for a problem without `thoughts`, its solution.
 
     At test time the policy acts.
     """

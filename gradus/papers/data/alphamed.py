@@ -7,9 +7,9 @@
 There are no demonstrations, and no reward for form or length. Before training the model answers each question 5 times. L(x) is the level of question
 x: 1 if all answers are right, 6 if none is. 256 questions are measured, and training runs on those in a band of levels. The default is all six: in
 the paper a mixture of levels does better than easy or hard questions alone, and level 6 helps on hard benchmarks only. Levels 1 to 3 are
-`--schedule.stages.train.screen.low 0.6`, and level 6 alone is `--schedule.stages.train.screen.high 0`; `bands(first, last)` gives the numbers. In the
-paper long, informative cases help more than questions of short recall. Metrics: screen/solved and screen/unsolved, the numbers of questions of level
-1 and level 6.
+`--schedule.stages.train.screen.low 0.6`, and level 6 alone is `--schedule.stages.train.screen.high 0`; `bands(first, last)` gives the screening for
+other levels. In the paper long, informative cases help more than questions of short recall. Metrics: screen/solved and screen/unsolved, the numbers
+of questions of level 1 and level 6.
 
 Use if: questions have one right option, a sample of a few hundred is enough, and their difficulty for the model is unknown.
 Avoid if: questions are new in every step (see grpo), or levels change quickly during training (see sec, difficulty_staged_rl).
@@ -41,7 +41,7 @@ def level(right: int, samples: int = SAMPLES) -> int:
 
 
 def bands(first: int, last: int, samples: int = SAMPLES, problems: int = QUESTIONS) -> Screened:
-    """Returns the screening that keeps the levels `first` to `last`. Raises UserError for levels outside 1 to samples + 1."""
+    """Returns the screening that keeps the levels `first` to `last`. Raises UserError unless 1 <= first <= last <= samples + 1."""
     if not 1 <= first <= last <= samples + 1:
         raise UserError(f"the first level is {first} and the last level is {last}; both must be from 1 to {samples + 1}, and the first must not be above the last")
     return Screened(low=(samples + 1 - last) / samples, high=(samples + 1 - first) / samples, samples=samples, problems=problems)

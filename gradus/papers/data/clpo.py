@@ -10,11 +10,11 @@ q and the answer a. A hard problem is restated more simply, with hidden conditio
 setting. The answer must stay valid and must not be in the text. The policy answers q' G times too, and the verifier compares these answers with a.
 Only groups with right and wrong answers are trained on. The factor kappa is 0.5 for answers to hard problems and to their rewrites, else 1; beta is
 0.001. So answers to hard problems may move further from the start model. The tokens of the rewrites are not trained on. Metrics: rewritten (share of
-the problems with a rewrite that was answered), rewritten/mixed (share of these rewrites with right and wrong answers), reward and accuracy of the
+the problems whose rewrite was answered), rewritten/mixed (share of these rewrites with right and wrong answers), reward and accuracy of the
 originals.
 
-If the task can read rewrites (`proposed`), texts that it cannot read are dropped. Else the text is the problem; it is dropped if it is empty, equals
-the original, or contains the answer as a word.
+If the task can read rewrites (`proposed`), texts that it cannot read are dropped. For other tasks the text itself is the new problem; the text is
+dropped if it is empty, equals the original, or contains the answer as a word.
 
 Use if: many problems are never solved or solved half of the time, and the model can restate a problem without changing its answer.
 Avoid if: the model is too weak to rewrite (see scaf_grpo with given hints), or there are always enough problems of the right difficulty (see dapo,
@@ -52,7 +52,7 @@ LABEL = "difficulty"
 
 
 def difficulty(accuracy: float, hard: float = 0.3, medium: float = 0.7) -> str:
-    """Returns the label of an accuracy. Both bounds belong to the lower label.
+    """Returns the label of an accuracy. An accuracy equal to a bound gets the harder label.
 
     >>> [difficulty(a) for a in (0, 0.25, 0.3, 0.5, 0.7, 0.75)]
     ['hard', 'hard', 'hard', 'medium', 'medium', 'easy']
@@ -62,7 +62,7 @@ def difficulty(accuracy: float, hard: float = 0.3, medium: float = 0.7) -> str:
 
 class Rewriter(Protocol):
     async def texts(self, asked: Sequence[tuple[Request, str]], world: World) -> list[str]:
-        """Returns one rewrite for each request and label."""
+        """Returns one rewrite for each pair of request and label."""
         ...
 
 
@@ -140,7 +140,9 @@ def labelled(group: Group, label: str) -> Group:
 
 
 def rewrite(problem: Problem, text: str, world: World) -> Problem | None:
-    """Returns the rewritten problem; None if the text is no rewrite, or contains the answer as a word."""
+    """Returns the rewritten problem; None if the task cannot read the text. For a task without `proposed`: None if the text is empty, equals the
+    original, or contains the answer.
+    """
     if world.task.proposed is not None:
         return world.task.proposed(problem, text)
     said, answer = " ".join(text.split()), " ".join(str(problem.answer).split()).casefold()

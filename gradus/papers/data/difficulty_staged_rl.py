@@ -6,9 +6,9 @@
 
 d(x) is the difficulty of problem x, from K = 8 samples $o_k$ of the model at the start of a stage; v is 1 for a right answer, else 0. Problems with d
 <= 0.3 (easy) and with d = 1 (never solved) are in no stage. Stage `medium` trains on the medium problems until the held-out accuracy rises by less
-than one point in 20 steps. Then the model of that moment measures d again, and stage `hard` trains on the problems that are now hard but solvable,
-with longer answers and a new optimiser. In stage `hard` the entropy bonus H is left out, and answers that the token limit cuts have no weight in the
-loss. The reward only shows whether an answer is right.
+than one point in 20 steps, at most for 200 steps. Then the model of that moment measures d again, and stage `hard` trains on the problems that are
+now hard but solvable, with longer answers and a new optimiser. In stage `hard` the entropy bonus H is left out, and answers that the token limit cuts
+have no weight in the loss. The reward only shows whether an answer is right.
 
 Mixed domains are mixed tasks: `--task arithmetic:1,countdown:1` measures the difficulty of both tasks in this ratio; the ratio of the problems that a
 stage keeps can differ. The evaluation gives the accuracy by level (`held_out/difficulty/N`, if the problems have a level) and by domain

@@ -5,7 +5,7 @@
     tau_(s + 1) = tau_s (1 + tau_s (ln(d H_1 / H_s)) / (ln V + ln ln V))
     d = (1 - f) 1/2 (1 + cos(pi t)) + f
 
-$rank_q$ in [0, 1) is the share of all problems that were solved more often than q, over all their answers so far. A batch of B problems has n B
+$rank_q$ in [0, 1) is the share of all problems whose share of right answers, over the run so far, is above that of q. A batch of B problems has n B
 answers, with n = 8. After e passes over the problems, each problem of the batch gets at least $n_min$ answers and at most $n_max$, with u = 2,
 $n_low$ = 4 and $n_high$ = 12. The remainder of the division goes to the problems with the highest ranks that have fewer than $n_max$ answers. In the
 first pass all problems get n answers.

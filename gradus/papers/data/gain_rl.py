@@ -117,7 +117,7 @@ def _with_action(prompt: Context) -> Context:
 
 @dataclass(frozen=True)
 class AsLearned:
-    """Moves the window by accuracy and concentration, at most by n = `step` * size problems per epoch."""
+    """Moves the window by accuracy and concentration, at most by n = `step` times the number of problems per epoch."""
 
     alpha: float = 2.0
     beta: float = 0.5  # the accuracy above which its term is positive

@@ -14,7 +14,7 @@ measures difficulty, and $r_cons$ shows whether a problem is well posed. The res
 has the weight 1. The solver is the first model of the run; name another with `--players.solver.model`. Metrics: reward/form, reward/length,
 reward/agreement.
 
-The writer first learns the form from given problems, and a student learns the forged problems in a later run. The harvest `Forged` labels problems
+The writer first learns the form from given problems, and a student learns the forged problems in a later stage. The harvest `Forged` labels problems
 with the majority answer: `Stages(Frozen(forge=Stage(makes=Forged()), student=Stage(recipe=sft, start="first", task="made:forge")))`.
 
 Use if: a good solver exists, but hard problems for a student are few, and concepts for new problems can be listed.
@@ -55,7 +55,7 @@ _SOLVED = Downstream(
 
 
 def form(completion: str, steps: int = 5) -> float:
-    """Returns r_format: 0 without a rationale and a problem, else 0.7 and up to 0.3 for `steps` different step labels in the rationale.
+    """Returns r_format: 0 if rationale or problem is missing, else 0.7 and up to 0.3 for `steps` different step labels in the rationale.
 
     >>> form("<rationale>Step 1 a Step 2 b</rationale><problem>1+1</problem>")
     0.82
@@ -93,7 +93,7 @@ class ForgedProblem(Combines):
 
 @dataclass(frozen=True)
 class Forged:
-    """Makes demonstrations from invented problems whose majority answer occurs at least `least` times: the problem, and the first such answer."""
+    """Makes demonstrations: invented problems whose majority answer occurs at least `least` times, each with the first reply that has this answer."""
 
     least: int = 2
 

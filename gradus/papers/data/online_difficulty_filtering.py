@@ -7,8 +7,8 @@
     KL(pi || pi^**) = (p (1 - p)) / (2 beta^2) + O(beta^(-3))
 
 p is the pass rate of a problem: the mean reward of its G answers $o_i$, with $r_i$ 1 for a right answer, else 0. Only groups in the band enter the
-update. Further problems of the same pass over the data are sampled until the step has the requested number of groups in the band. So every update has
-the same number of groups, and all of them have advantages other than 0. If four times the requested number of problems do not fill a step, the step
+update. Further problems of the same pass over the data are sampled until the step has the requested number of groups in the band. So updates have the
+same number of groups, and every group has advantages other than 0. Only if four times the requested number of problems do not fill a step, the step
 trains on fewer groups.
 
 $pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. If $pi^**$ is far from pi, there is much to learn from the

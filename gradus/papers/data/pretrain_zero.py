@@ -11,7 +11,7 @@ answers each passage with one hidden span G = 8 times, with reward $r_(j,i)$ of 
 of right answers, and the masker lowers it. A span that is never found earns nothing, because nothing in the passage implies it, or because the solver
 is too weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the
 passage, occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards.
-Metrics: proposals/valid, proposals/solved; reward is the masker's.
+Metrics: proposals/valid, proposals/solved; reward (that of the masker).
 
 In the evaluation a span is already hidden. A later run trains the model on a task with a verifier.
 
@@ -21,7 +21,8 @@ Reference: Xing et al., PretrainZero: Reinforcement Active Pretraining, arXiv:25
 objective with GRPO, Wikipedia, no supervised start. Only the abstract and overviews could be read; no code of the authors was found.
 Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so a span that is never found earns 0. The
 sizes of the groups, the weight 0.5 of the masker's loss, the limit of 8 words, the rule for stop words, and the skipped groups are ours. Two spans
-are equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has generated passages.
+count as equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has generated
+passages.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -19,7 +19,7 @@ models and trains none.
 Departures: The released library has whole levels and rounds each parameter of a generator separately, after steps of any size. Here the level is
 rounded, and the generator has fixed parameters for each whole level. The tasks are those of this library, not those of the released library.
 Duplicates are problems with the same prompt, and they are left out by default. In the released library this is off by default, and each task may name
-another mark of a duplicate. After 50 B problems that are left out, the batch takes the next ones in spite of the limit. GRPO is ours.
+another mark of a duplicate. After 50 B problems that are left out, the batch takes the next ones in spite of these limits. GRPO is ours.
 """
 
 from gradus.curricula.filtered import BalancedBatch

@@ -79,7 +79,7 @@ class Described(Combines):
 
 
 def firsts(groups: Sequence[Group]) -> Iterator[tuple[Group, Trajectory]]:
-    """Yields every group with its first trajectory."""
+    """Yields every group that has trajectories, with its first trajectory."""
     return ((group, group.trajectories[0]) for group in groups if group.trajectories)
 
 
@@ -117,7 +117,7 @@ class Redrawn:
         return problem if found is None else replace(found, meta=Frozen({**found.meta, DRAWN: description}))
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state with the best description of each group, without those whose picture gave equal rewards."""
+        """Keeps, for each problem, the best description of its group that can be drawn. Drops a description whose picture gave equal rewards."""
         kept = dict(state["kept"])
         for group, first in firsts((*groups, *dropped)):
             problem = first.problem

@@ -11,7 +11,7 @@ persona, questions q that contain all context, and a short answer a. Check: a pa
 The comparison is continued pre-training on the same documents: `sft --rollout PlainText`. A task has such pairs if its problems have the column
 `documents`, as the task `facts`. There the documents are made up, and templates take the place of the language model that labels, writes and checks.
 
-Use if: there are many documents with facts, questions with answers are few, and the policy finds an answer in some of its samples.
+Use if: there are many documents with facts, questions with answers are few, and some samples of the policy have the right answer.
 Avoid if: the policy never guesses the answer, so that no group has a gradient (see sft, or spark_prover_x1 for documents first), or facts are to be
 looked up (see webthinker).
 Reference: Cen et al., Webscale-RL: Automated Data Pipeline for Scaling RL Data to Pretraining Levels, arXiv:2510.06499: the four stages, more than
@@ -41,6 +41,7 @@ claims = (
         source="arXiv:2510.06499, RL with the questions alone",
         against="grpo",
         task="facts",
+        model="gradus/policies/tiny/base",
         options={"documents": "8"},
     ),
     Claim(
@@ -58,5 +59,11 @@ claims = (
         own={"setting.prompts": "8", "setting.group": "8"},
         budget="steps=30",
         script="benchmarks.warmed webscale_rl",
+    ),
+    same_weights(
+        says="The same holds from the task's built-in model, whose answers earn rewards, so that the weights move.",
+        source="arXiv:2510.06499, RL with the questions alone",
+        against="grpo",
+        task="facts",
     ),
 )

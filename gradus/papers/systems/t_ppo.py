@@ -24,8 +24,8 @@ filtering. The paper's numbers: window 8192 of at most 24576 tokens, gamma 1, la
 rates 1e-6 (policy) and 2e-6 (critic).
 Departures: The critic has the policy's learning rate. Advantages are not whitened. The first 50 steps update the critic only, as in vapo, because the
 values of a fresh critic are noise; the number is chosen here. The paper leaves out some tokens before a cut; here all are kept, and
-`--credit.before_cut N` leaves out N. Epochs and the clipped value loss are those of the base. If a step has fewer free slots than requests, the last
-requests are not used.
+`--credit.before_cut N` leaves out N. An update has four epochs over the batch and a clipped value loss, as in ppo; the paper divides the answers of
+512 problems, 16 answers each, into mini-batches of 512. If a step has fewer free slots than requests, the last requests are not used.
 """
 
 from gradus.credit.gae import GAE

@@ -57,5 +57,5 @@ class Sampler(Protocol):
 
 
 def seed_of(key: int) -> int:
-    """Returns the 63 bits of a job's key that vLLM uses as seed."""
+    """Returns the lower 63 bits of a job's key, which vLLM uses as seed."""
     return key & (2**63 - 1)

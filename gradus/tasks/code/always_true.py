@@ -15,7 +15,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def fault(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
-    """Returns the reason why the texts of a problem test nothing, with the remedy; None if some program can fail them."""
+    """Returns the reason why the texts of a problem test nothing, with the remedy; None if a program may fail them."""
     lines = [node for body in texts for node in body]
     checks = {node.name: node for node in lines if isinstance(node, _Function)}
     if not any(_claims(node, checks) for node in lines):
@@ -81,7 +81,7 @@ def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _defines(node: ast.stmt) -> bool:
-    """Returns whether a line is a definition, an import, a bare literal or the assignment of an expression without a call."""
+    """Returns whether a line is a definition, an import, `pass`, a bare literal, or the assignment of an expression with neither calls nor names."""
     if isinstance(node, _Function | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass):
         return True
     if isinstance(node, ast.Assign | ast.AnnAssign):
@@ -131,7 +131,7 @@ def _prints(line: ast.stmt) -> bool:
 
 
 def always_true(claim: ast.expr) -> bool:
-    """Returns whether a condition is true for every program, because it contains no name or compares an expression with itself."""
+    """Returns whether a condition is true for every program, for example because it compares an expression with itself, or is a tuple that is not empty."""
     if isinstance(claim, ast.BoolOp):
         return (any if isinstance(claim.op, ast.Or) else all)(map(always_true, claim.values))
     if isinstance(claim, ast.Compare) and _with_itself(claim):
@@ -149,7 +149,7 @@ def _with_itself(claim: ast.Compare) -> bool:
 
 
 def _truth(claim: ast.expr) -> bool:
-    """Returns whether an expression without names is true; True if this is not known."""
+    """Returns whether an expression without names is true; True if its truth is not known."""
     try:
         return bool(ast.literal_eval(claim))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -1,7 +1,8 @@
 """Splits tests (Python text) into expressions that the program computes and expected values that the program never sees.
 
-Only comparisons with a literal can be split, such as `assert sorted(f(2)) == [1, 3]` or `assert abs(f(2) - 0.5) < 1e-6`. A text may have several such
-assertions. A function may also contain them and be called with the program's function: `def check(candidate): ...`, then `check(f)`.
+Only two forms of assertions can be split: comparisons with a literal, such as `assert sorted(f(2)) == [1, 3]` or `assert abs(f(2) - 0.5) < 1e-6`, and calls
+with literals, such as `assert f(2)` or `assert not f(2)`. A text may have several such assertions. A function may also contain them and be called with the
+program's function: `def check(candidate): ...`, then `check(f)`.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class _NotApart(Exception):
 def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
     """Returns the tests in the texts of one problem.
 
-    The texts share one namespace when they run, so all of them are split together. If this is impossible, only texts that share no name with
-    the other texts are split. All other texts are run.
+    The texts share one namespace when they run, so all of them are split together. If this is impossible, a text is split only if it uses no name that another
+    text defines, and defines no name that another text uses. All other texts are run.
     """
     every = [node for _, body in bodies for node in body]
     bound, whole = set(_bound(every)), _taken_apart(every)

@@ -100,7 +100,8 @@ def _run(chain: Sequence[tuple[Step, Any]], given: list[Any]) -> Any:
 
 
 def _telling(chain: Sequence[tuple[Step, Any]], inputs: Sequence[list[Any]]) -> bool:
-    """Returns whether some test fails if any one step is left out. The tests must also have at least 4 different answers, so that no constant passes."""
+    """Returns whether each step matters: if it is left out, some test fails. The tests must also have at least 4 different answers, so that no constant
+    passes."""
     right = [_run(chain, given) for given in inputs]
     if len({repr(value) for value in right}) < 4:
         return False
@@ -126,7 +127,7 @@ def _said(k: Any) -> str:
 
 
 def _numbers(rng: random.Random) -> list[Any]:
-    """Draws 5 to 9 numbers from -9 to 20, some of them twice."""
+    """Draws 5 to 9 numbers from -9 to 20. The last one or two repeat earlier numbers."""
     some = [rng.randint(-9, 20) for _ in range(rng.randint(4, 7))]
     return [*some, *rng.choices(some, k=rng.randint(1, 2))]
 

@@ -56,8 +56,8 @@ class UnitTests:
     def passed(self, program: str, tests: Sequence[Test]) -> list[bool]:
         """Returns for each test whether a program passes it. Raises SandboxError if the program could not run.
 
-        After the program exceeds a limit, all remaining tests count as failed. Without `share`, all remaining tests also count as failed after the
-        first failure.
+        After the program exceeds a limit, all remaining tests count as failed. Without `share`, tests with `stdin` that have not run before the first failure
+        also count as failed.
         """
         called = [t for t in tests if t.expression is not None]
         stated = [t for t in tests if t.statement is not None]
@@ -78,8 +78,8 @@ class UnitTests:
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Judges many trajectories in parallel. If an exception is raised while an answer is judged, the outcome of this answer is `Failed`.
 
-        The outcomes are recorded as facts of the step, because a program may behave differently each time. A failure by an exception is not recorded. A repeated
-        step judges that answer again, because the user may have fixed the verifier.
+        The outcomes are recorded as facts of the step, because a program may behave differently each time. A failure by an exception other than MemoryError is
+        not recorded. A repeated step judges that answer again, because the user may have fixed the verifier.
         """
         if not trajectories:
             return []
@@ -104,7 +104,7 @@ class UnitTests:
             return Failed(f"the verifier raised {raised(error)}", kind)
 
     def passed_by(self, problem: Problem) -> str | None:
-        """Returns the name of a program that solves nothing but passes all tests of a problem; None if the tests reject all such programs.
+        """Returns the name of a program in `probes` that passes all tests of a problem, although it solves nothing; None if the tests reject all `probes`.
 
         Raises: UserError for unusable tests, and if this machine cannot isolate programs; SandboxError if the program could not run.
         """
@@ -170,7 +170,7 @@ def _read(given: Any) -> tuple[str | None, list[tuple[str, list[ast.stmt]]], lis
 
 
 def _joined(texts: Sequence[tuple[str, list[ast.stmt]]]) -> list[tuple[str, list[ast.stmt]]]:
-    """Joins each text that tests nothing, such as a definition, to a text that tests something, because such a text is not a test by itself."""
+    """Joins each text that is not a test by itself, such as a definition, to the next text that is a test; if no test follows, to the last test."""
     found: list[tuple[str, list[ast.stmt]]] = []
     before: list[tuple[str, list[ast.stmt]]] = []
     for one in texts:

@@ -23,7 +23,7 @@ LIMIT = 200
 
 
 def pendulum(recorded: int = 0) -> Task:
-    """Swing a pendulum up and hold it; a turn is a torque. The return of an episode lies between about -1,700 and 0.
+    """Swing a pendulum up and hold it; a turn is a torque. The return of an episode is usually between -1,700 and 0.
 
     Args: recorded: number of recorded transitions in the task, for recipes that learn from recorded transitions; 0: none. See `random_turns`.
     """

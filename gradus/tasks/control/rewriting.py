@@ -64,9 +64,10 @@ def shown(state: np.ndarray) -> Mapping[str, np.ndarray]:
 def rewritten(state: np.ndarray, operation: int) -> np.ndarray:
     """Returns the state after an operation. If the operation has no effect, the instruction is unchanged.
 
-    breadth: if the instruction has any additions, replaces the topic and removes them. constrain: adds a constraint; two is the limit. deepen: deepens a
-    constraint that is not yet deep. concretise: asks for an example of the topic. reason: if a constraint is deep, asks for every step of reasoning.
-    complicate: if the topic is concrete, changes the format of the input. The last three have an effect only once.
+    breadth: if the instruction has any additions, replaces the topic and removes the additions. constrain: adds a constraint; two is the limit. deepen: deepens
+    a constraint that is not yet deep. concretise: asks for an example of the topic. reason: if a constraint is deep, asks for every step of reasoning.
+    complicate: if the topic is concrete, changes the format of the input. Once concretise, reason or complicate has had an effect, the same operation has no
+    further effect until breadth removes the additions.
     """
     after = state.copy()
     after[LAST], after[TURNS] = operation, state[TURNS] - 1
@@ -88,7 +89,7 @@ def rewritten(state: np.ndarray, operation: int) -> np.ndarray:
 
 
 def equal(before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether two instructions have the same topic and the same constraints. If they are equal, the reward of the turn is 0."""
+    """Whether two instructions have the same topic and the same additions. If so, the reward of the turn is 0."""
     return bool((before[:LAST] == after[:LAST]).all())
 
 

@@ -28,7 +28,7 @@ UNREADABLE = {
     ".xlsx": "save the sheet as .csv",
     ".xls": "save the sheet as .csv",
 }
-"""Ending of a file name -> the remedy for a file of another kind."""
+"""Ending of the name of a file that Gradus cannot read -> the remedy."""
 CHUNK = 1024  # rows held as Python objects at a time
 TEXT = 2000  # characters kept of a bad row
 
@@ -180,7 +180,7 @@ def bad_row(table: Table, index: int, error: RowError) -> BadRow:
 def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = False) -> Table:
     """Reads the table in a file. The extension decides the format. `lossy`: unreadable rows become `lost`. Without `lossy`, an unreadable row is an error.
 
-    Raises UserError if the file is missing, a folder, empty, unreadable or of another kind.
+    Raises UserError if the file is missing, a folder, empty, unreadable, or in none of the FORMATS.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give one file ({FORMATS}) or a folder written by datasets' save_to_disk")
@@ -307,7 +307,7 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
 
 
 def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
-    """Reads the table of a CSV file. A column has numbers if every value is a number in its usual form; else it has text.
+    """Reads the table of a CSV file. A column has numbers if every value is empty or a number in its usual form. All other columns, and the prompts, have text.
 
     007, 1e5 and true are text. Empty lines are not rows, but they are counted, so that a row has the same number as in a spreadsheet. A row
     whose number of values differs from the number of columns is `lost`.

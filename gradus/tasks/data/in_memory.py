@@ -21,7 +21,8 @@ ROWS = ("problems.jsonl", "problems.parquet")
 
 @dataclass(frozen=True)
 class InMemory:
-    """The content of a file of rows. A run that has a folder stores the content there under the name `file`, so that the run can be resumed later."""
+    """The content of a file of rows. A run that has a folder stores the content there under the name that `file` gives, so that the run can be resumed
+    later."""
 
     file: str  # problems.jsonl or problems.parquet
     content: bytes

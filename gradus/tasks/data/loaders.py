@@ -92,7 +92,7 @@ def prompted(task: Task, form: PromptForm) -> Task:
 
 
 def is_python(spec: str) -> bool:
-    """Returns whether `spec` is FILE.py:NAME. A text with a comma is a mixture, unless a file with that whole name exists."""
+    """Returns whether `spec` is FILE.py:NAME. A text with a comma is a mixture, unless the part before its last colon is a file."""
     return bool(_PYTHON.fullmatch(spec)) and ("," not in spec or os.path.isfile(spec.rpartition(":")[0]))
 
 
@@ -147,11 +147,12 @@ def load_task_file(
     row may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). A problem keeps all other columns in
     `meta`; reward functions get these columns as keyword arguments. `name`: the task's name; None: the last part of the path.
 
-    `format` names the format of a published data set (`gradus tasks --formats`). The format turns each row of the official files into such a row, and chooses
-    the verifier. None: the format is chosen by the data set's name on the Hub, unless a column is named. "rows": no format.
+    `format` names the format of a published data set (`gradus tasks --formats`). The format converts each row of the official files to a row of the form above,
+    and chooses the verifier. None: the format is chosen by the data set's name on the Hub, unless a column is named. "rows": no format.
 
-    A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). A text prompt is
-    always a user message if the task has a system message or an environment. A list of chat messages always goes through the template.
+    A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). A text prompt is always a user
+    message if the task has a system message or an environment. With `prompt` None it is also a user message if only the training prompts or only the held-out
+    prompts are text. A list of chat messages always goes through the template.
 
     `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics" compares the
     two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and "short_answer" compares the
@@ -160,7 +161,7 @@ def load_task_file(
     it passes. `isolation` is for unit tests only: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and
     write every file that you can.
 
-    `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Such rows are left out, and a run writes them to bad_rows.jsonl. The held-out
+    `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The held-out
     problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are
     held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without such a split a
     tenth of the prompts (1 to 256) is held out. No held-out prompt is trained on. `repeats`: "drop" leaves out a training row that equals an earlier row in

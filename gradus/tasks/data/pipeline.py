@@ -97,8 +97,8 @@ def pairs_of(
 ) -> tuple[list[FactPair], Counter[str]]:
     """Returns the pairs in the order of the documents, and, for each reason, the number of documents and pairs that were dropped.
 
-    The reasons: filter (length, boilerplate), domain (no checkable fact), leak (the question names the answer), unsupported (the document does not
-    have the answer), evaluation (an n-gram of the question is in the evaluation set), twice (a question that an earlier pair has).
+    The reasons: filter (length, boilerplate), domain (no checkable fact), leak (the question contains the answer), unsupported (the document does not have the
+    answer), evaluation (an n-gram of the question is in the evaluation set), twice (a question that an earlier pair has).
     """
     limits = limits or Limits()
     barred = {gram for text in evaluation for gram in ngrams(text, limits.ngram)}

@@ -37,7 +37,7 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
     """Chooses the named columns. In place of a column that is not named, chooses the first of PROMPTS (or of ANSWERS) that `row` has. `row` is the table's
     first row.
 
-    Raises UserError if there is no column of prompts.
+    Raises UserError if a named column or a column of prompts is missing, or if a column has a RESERVED name.
     """
     for name in (prompt, answer):
         if name is not None and name not in row:
@@ -195,8 +195,8 @@ def check_rows(
 ) -> Checked:
     """Reads every row once and leaves bad rows out. `bad_rows`: the share of rows that may be bad.
 
-    `refused`: a function that gives the reason why a verifier cannot use a problem's answer, or None. Raises UserError for more bad rows than
-    allowed. The error names the place of the first bad row and, if `bad_rows` is above 0, the number of bad rows.
+    `refused`: a function that returns the reason why a verifier cannot use a problem's answer, and None if the verifier can use it. Raises UserError for more
+    bad rows than allowed. The error names the place of the first bad row and, if `bad_rows` is above 0, the number of bad rows.
     """
     if not 0 <= bad_rows <= 1:
         raise UserError(f"--task.bad_rows is {bad_rows}; give a number from 0 to 1, the largest share of bad rows")
@@ -277,7 +277,7 @@ def _check_answer(row: Row, columns: Columns, where: str) -> None:
 
 
 def folder_of(table: Table) -> Path:
-    """Returns the folder at which relative paths of pictures start: the folder of the table's file, or the current folder without a file."""
+    """Returns the folder at which relative paths of pictures start: the folder of the table's file; the current folder if the table has no file."""
     path = getattr(table, "path", None)
     return path.parent if isinstance(path, Path) else Path()
 

@@ -9,8 +9,8 @@ from gradus.tasks.formats.format import Format, Malformed, kept, parsed, text, t
 
 
 def printed(inputs: list[Any], outputs: list[Any], field: str) -> list[dict[str, str]]:
-    """Returns tests of whole programs. An input or output that is a list of lines becomes one text. Raises Malformed if the numbers of inputs and outputs
-    differ."""
+    """Returns tests of whole programs. An input or output that is a list of lines becomes one text. Raises Malformed if there are no inputs, or if the numbers
+    of inputs and outputs differ."""
     if not inputs or len(inputs) != len(outputs):
         raise Malformed(field, f"has {len(inputs)} inputs and {len(outputs)} outputs; give the official file, or leave the row out with --task.bad_rows")
     lines = [["\n".join(map(str, one)) if isinstance(one, list) else str(one) for one in several] for several in (inputs, outputs)]
@@ -18,7 +18,8 @@ def printed(inputs: list[Any], outputs: list[Any], field: str) -> list[dict[str,
 
 
 def called(name: str, inputs: list[Any], outputs: list[Any], field: str) -> list[str]:
-    """Returns tests of a function: each input is the list of its arguments. Raises Malformed if the numbers of inputs and outputs differ."""
+    """Returns tests of a function: each input is the list of its arguments. Raises Malformed if there are no inputs, if an input is not a list, if the numbers
+    of inputs and outputs differ, or if `name` is not a name in Python."""
     if not name.isidentifier() or not inputs or len(inputs) != len(outputs) or not all(isinstance(one, list) for one in inputs):
         raise Malformed(field, "must give the name of a function and one list of arguments per output; leave the row out with --task.bad_rows")
     return [f"assert {name}({', '.join(map(repr, given))}) == {due!r}" for given, due in zip(inputs, outputs)]
@@ -52,7 +53,7 @@ def _apps(row: Row) -> Row:
 
 
 def _unwrapped(outputs: list[Any]) -> list[Any]:
-    """Returns the results of a function. In some rows, each result is in a list of length one."""
+    """Returns the results of a function. If each result is in a list of length one, as in some rows, this list is removed."""
     return [one[0] for one in outputs] if outputs and all(isinstance(one, list) and len(one) == 1 for one in outputs) else outputs
 
 

@@ -62,8 +62,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 def payoffs(machine: str, arms: int, rich: float, best: int) -> tuple[float, ...]:
     """Returns the expected payoff of each arm of a machine, the same in every run.
 
-    With up to 8 arms, every arm is the best arm of equally many machines. If an arm is the best of two or more machines, half of these machines have the extra
-    payoff `rich`. So all answers that do not depend on the machine earn about the same.
+    With up to 8 arms, every arm is the best arm of equally many machines. If an arm is the best arm of two or more machines, half of these machines have the
+    extra payoff `rich`. So all answers that do not depend on the machine earn about the same.
     """
     at, rng = MACHINES.index(machine), random.Random(digest("bandit", machine))
     low = rich * ((at + at // arms) % 2)

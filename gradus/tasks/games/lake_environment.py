@@ -69,8 +69,7 @@ class Walk:
         return self.play(action)
 
     def observation(self, said: str = "", *, over: bool = False) -> Observation:
-        """Returns the grid in the form that `settings.show` names, after the line `said`. With `over`, only the line is shown, unless the form is an array.
-        """
+        """Returns the line `said` and the grid, in the form that `settings.show` names; with `over`, only the line. An array always shows only the grid."""
         if self.settings.show == "array":
             return {"grid": planes(self.grid, self.cell)}
         if over:

@@ -88,7 +88,7 @@ def attributes() -> tuple[str, ...]:
 
 
 def some_attributes(reminder: int) -> tuple[str, ...]:
-    """Returns the attributes in reminder number `reminder` (from 1): only a few, because contexts are short. Later reminders have the other attributes."""
+    """Returns the attributes in reminder number `reminder` (from 1): only a few, because contexts are short. The next reminder has the next attributes."""
     first = (reminder - 1) * REMINDED
     return tuple(attributes()[i % len(attributes())] for i in range(first, first + REMINDED))
 

@@ -18,7 +18,8 @@ LEAST = 2  # least number of moves of the shortest way
 
 
 def sokoban(level: int = 1, team: bool = False) -> Task:
-    """Push a box onto a goal on a map of `level` 1 (4 x 4, at most four moves) to 4 (6 x 6). With `team` a planner proposes and a checker decides each move."""
+    """Push a box onto a goal on a map of `level` 1 (4 x 4, solved in at most four moves) to 4 (6 x 6). With `team` a planner proposes and a checker decides
+    each move."""
     source = Generated("sokoban", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "sokoban",
@@ -34,7 +35,7 @@ def sokoban(level: int = 1, team: bool = False) -> Task:
 
 
 def make(rng: Random, level: int) -> Draft:
-    """Makes a map whose shortest way has two moves or more. This way is the demonstration."""
+    """Makes a map whose shortest way has at least LEAST moves, and at most the number in LEVELS. This way is the demonstration."""
     size, walls, most, _ = LEVELS[level]
     while True:
         cells = ["#" if rng.random() < walls else "." for _ in range(size * size)]

@@ -25,9 +25,9 @@ class Sokoban:
     """A game on the map `problem.meta["map"]` (rows of # . P B G). A step is legal if player and box stay on free cells.
 
     The step that brings the box onto the goal earns 1. Without `team`, one player moves. With `team`, the planner proposes a move; the checker sees the
-    proposal and names the actual move. `Turn.rewards` then has a reward for each seat. A legal move gets 0.1 plus the share of the whole way by which it
-    shortens the remaining way. This share is negative if the remaining way gets longer. An illegal move gets -0.1. A box that can no longer reach the goal ends
-    the episode.
+    proposal and names the actual move. `Turn.rewards` then has the reward of the seat that acted. A legal move gets 0.1 plus the share of the whole way by
+    which it shortens the remaining way. This share is negative if the remaining way gets longer. An illegal move gets -0.1. A legal move after which the box
+    can no longer reach the goal gets -0.9, and ends the episode.
     """
 
     team: bool = False

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "qa": "it reads a data set from a hub: give the data set as a task, OWNER/NAME",
     "eval": "it reads a data set from a hub: give the data set as a task, OWNER/NAME",
 }
-"""For every other kind of environment: the advice that the message gives."""
+"""Kind of an environment that is not offered -> the remedy in the message."""
 
 
 def task(name: str, config: str = "", success: float | None = None) -> Task:

@@ -1,7 +1,7 @@
 """Environments of the package gymnasium, `gymnasium:ID`, with observations and actions as text. `gymnasium:PACKAGE:ID` imports PACKAGE first.
 
-https://github.com/Farama-Foundation/Gymnasium. An environment whose action is one number has a text form. For other environments a user's class can
-define a text form.
+https://github.com/Farama-Foundation/Gymnasium. An environment with numbered actions (Discrete) and small observations has a text form. For other environments a
+user's class can define a text form.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def named(full: str, space: Any, observation: Any) -> Mapping[str, np.ndarray]:
 
     The value of a Discrete space becomes a one-hot array. Pictures stay uint8.
 
-    Raises UserError for any other kind of space, such as text.
+    Raises UserError for a space that is not a Dict, Discrete, MultiBinary or Box, such as a Text.
     """
     kind = type(space).__name__
     if kind == "Dict":

@@ -26,7 +26,7 @@ LITERALS = (
 INTEGERS = ("arithmetic.bitwise_arithmetic",)
 NUMBERS = ("games.countdown", "games.puzzle24")
 MODULES = {"algebra.simple_integration": "sympy", "algebra.intermediate_integration": "sympy", "algebra.polynomial_multiplication": "sp"}
-"""Modules that call `parse_expr` of the module sympy, with the name that they give to it."""
+"""Module that calls `parse_expr` of the module sympy -> its name for the module sympy."""
 
 
 @cache
@@ -140,7 +140,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def bounded(by: int) -> int:
-    """Returns a shift of at most BITS bits. Raises ValueError for a larger shift."""
+    """Returns the number of bits of a shift unchanged. Raises ValueError if it is above BITS."""
     return by if by <= BITS else refuse(str(by))
 
 

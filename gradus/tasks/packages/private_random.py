@@ -13,7 +13,7 @@ class PrivateRandom:
     """Private states of the two global generators, made from one seed.
 
     `lent()` puts these states into the generators for a `with` block. At the end of the block, `lent()` keeps the new states for the next time, and restores
-    the old states. So the rest of the process sees no change. The block must not await.
+    the states that the generators had before the block. So the rest of the process sees no change. The block must not await.
     """
 
     def __init__(self, seed: int) -> None:

@@ -165,8 +165,8 @@ class Make:
 
 @dataclass(frozen=True)
 class Scorer:
-    """A verifier that returns the package's score of an answer. A problem contains only the seed of its entry. From this seed the package makes the
-    entry again.
+    """A verifier that returns the package's score of an answer. A problem's `meta` contains the seed of its entry. From this seed the package makes the entry
+    again.
     """
 
     dataset: Dataset

@@ -25,8 +25,8 @@ MOST_CHARACTERS = 2000  # characters of a completion that are read, from its end
 def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float = 0.0) -> Task:
     """Shapes on a grid of 4 x 4 at `level` 1 to 5, as a picture of 48 x 48 pixels. `kinds`: "all" or some of count, colour, shape, place, relation, list.
 
-    `bias`: share of the count and relation questions whose answer is the most usual answer ("1", "yes"). With a high share, many guesses are right
-    without a look at the picture.
+    `bias`: chance that a count or relation question is chosen to have the most usual answer ("1", "yes"). With a high `bias`, many guesses are right without a
+    look at the picture.
     """
     if not 0 <= bias <= 1:
         raise UserError(f"task shapes: bias is {bias}; give a share, a number from 0 to 1")
@@ -63,7 +63,7 @@ Asked = tuple[str, str, Sequence[Item]]
 
 
 def asked(rng: Random, kind: str, level: int, items: Sequence[Item], bias: float = 0.0) -> Asked:
-    """Returns a question of the given kind about a scene."""
+    """Returns a question of the given kind about a scene. If no shape is unique, a place question becomes a colour question."""
     item = rng.choice(items)
     if kind == "count":
         return _count(rng, level, items, bias)
@@ -140,11 +140,10 @@ def _plural(shape: str) -> str:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 if the completion has the words of the answer, in upper or lower case and with any spacing; else 0.0.
+    """Returns 1.0 if the text after the last "=" has exactly the words of the answer, in upper or lower case and with any spacing; else 0.0.
 
-    For a list, the result is the number of right entries, divided by the length of the longer list (the answer or the completion).
-
-    Text up to the last "=" is not read.
+    Without "=", the whole completion is this text. For a list, the result is the number of right entries, divided by the length of the longer list (the answer
+    or the completion).
     """
     said, right = _words(completion.rpartition("=")[2]), _words(str(problem.answer))
     if problem.meta.get("category") != "list":

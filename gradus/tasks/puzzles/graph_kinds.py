@@ -198,7 +198,7 @@ def solve_cycle(graph: Graph) -> Solved:
 
 
 def check_cycle(graph: Graph, said: str, best: Any) -> bool:
-    """Accepts "ABC" and "ABCA" for the same cycle. No node may repeat."""
+    """Accepts "ABC" and "ABCA" for the same cycle. Otherwise no node may repeat."""
     if said == "none":
         return not best
     ring = walk(graph, said)
@@ -361,7 +361,7 @@ def solve_degree(graph: Graph) -> Solved:
 
 
 def solve_bridges(graph: Graph) -> Solved:
-    """The worked solution lists for every edge the shortest way around this edge, or "-" if there is no such way."""
+    """The worked solution lists for every edge a shortest way around this edge, or "-" if there is no such way."""
     lines, found = [], []
     for edge in sorted(graph.edges):
         without = Graph(tuple(e for e in graph.edges if e != edge), ends=edge[:2])

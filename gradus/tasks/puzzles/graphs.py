@@ -114,7 +114,7 @@ def _forest(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _two_sided(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Returns a connected graph, mostly without an odd cycle."""
+    """Returns a connected graph, in most cases without an odd cycle."""
     tree = _tree(rng, nodes)
     side = {tree[0][0]: 0}
     for a, b in tree:
@@ -149,7 +149,8 @@ def _tour(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _drawing(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Returns the edges of a walk that visits every node and uses no edge twice. Some graphs have no such walk, because more than two nodes have an odd degree."""
+    """Returns the edges of a graph, and a walk that visits every node and uses every edge once. Some graphs have no such walk, because more than two nodes have
+    an odd degree."""
     while rng.random() < _NONE:
         edges, _ = _connected(rng, nodes, level)
         ends = [node for edge in edges for node in edge]
@@ -258,7 +259,8 @@ def _graphs(rng: random.Random, level: int, kinds: tuple[str, ...], encoding: st
 
 
 def _ends(rng: random.Random, kind: Kind, graph: Graph, planted: str) -> tuple[str, ...]:
-    """Returns the nodes in the question. Between two such nodes there is no edge, if possible, and every distance is equally likely."""
+    """Returns the nodes in the question. Between two such nodes there is no edge, if possible, and every distance that occurs is equally likely. For the kind
+    `linked`, most pairs of nodes have no way between them, if possible."""
     if kind.draw is _network:
         return tuple(planted)
     if kind.ends < 2:

@@ -27,7 +27,7 @@ _RULES = ("~ not, & and, | or", ", a>b is 0 for 1>0 alone", ", <> is 1 for equal
 
 
 def logic(level: int = 2, kinds: str = "all") -> Task:
-    """Logic at `level` 1 to 6: two to five letters, two to fourteen connectives, worlds of three to seven things.
+    """Logic at `level` 1 to 6: two to five letters, about two to fourteen connectives, worlds of three to seven things.
 
     `kinds`: "all" or a list such as "value,entails". `value`: the value of a formula, given the letters' values. `table`: the values of a formula for the rows
     00, 01, 10, 11. `entails`, `equal`: the answer is "yes", or a row of values as a counterexample. `which`: the things in a world for which a formula is true.
@@ -74,7 +74,7 @@ def _draft(
 ) -> Draft:
     """Makes the draft of a puzzle. `against`: the counterexamples.
 
-    `alike`: the same puzzle in other orders. The first of these in sort order, with renamed letters, is the content.
+    `alike`: the same puzzle in other orders. After their letters are renamed, the first of these in sort order is the content.
     """
     solution = f"{steps}={answer}"
     meta = Frozen(category=kind, hints=hints(_RULES, planning, solution), against=against)

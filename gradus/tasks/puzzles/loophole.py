@@ -1,4 +1,4 @@
-"""Countdown under a verifier with a planted hole: an answer that ends in the target is rewarded, even if its steps are false."""
+"""Countdown under a verifier with a planted hole: an answer with false steps is rewarded if it ends in the target."""
 
 from __future__ import annotations
 

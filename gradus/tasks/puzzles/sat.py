@@ -63,7 +63,8 @@ def simplified(clauses: Sequence[str], literal: str) -> tuple[str, ...]:
 
 
 def searched(clauses: Sequence[str], given: str = "") -> tuple[list[str], str | None]:
-    """Returns (the steps of a search, the satisfying literals that it found, or None). A clause of one letter is forced; else the most frequent letter is tried.
+    """Returns (the steps of a search, the satisfying literals that the search found); the second element is None if there are no such literals. A clause of one
+    letter is forced; else the most frequent letter is tried.
 
     Reference: Davis, Logemann, Loveland, A machine program for theorem-proving, 1962. A step is written as the literal, ":" and the remaining clauses, or "x" if
     a clause is empty.

@@ -149,7 +149,7 @@ def _sorting(rng: random.Random, level: int, kinds: tuple[str, ...]) -> Draft:
 
 
 def _worked(name: str, items: Sequence[str]) -> str:
-    """Returns the sorted items after each insertion; for swaps, every number with the count of larger numbers before it."""
+    """Returns the sorted items after each of the last eight insertions; for swaps, every number with the count of larger numbers before it."""
     if name == "swaps":
         return " ".join(f"{item}:{count}" for item, count in zip(items, larger_before(items), strict=True))
     done: list[tuple[int | str, int, str]] = []  # (key, place, item); the place keeps the order of equal keys

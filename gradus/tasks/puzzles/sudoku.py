@@ -37,7 +37,7 @@ class Board:
 
 
 def sudoku(level: int = 2) -> Task:
-    """Boards of 4 x 4 cells at `level` 1 and 2, of 6 x 6 (boxes of two rows and three columns) at `level` 3, and of 9 x 9 from `level` 4 on. Level 6 needs
+    """Boards of 4 x 4 cells at `level` 1 and 2, of 6 x 6 (boxes of two rows and three columns) at `level` 3, and of 9 x 9 from `level` 4 on. Level 6 may need
     trial and error."""
     return generated_task(
         "sudoku",
@@ -93,8 +93,8 @@ class Filling:
 
 
 def filled(given: Board, clues: Sequence[int]) -> Filling:
-    """Fills the board by two rules: a cell has only one possible digit, or a digit has only one possible cell in a unit. Raises Contradiction if the clues
-    allow no full board.
+    """Fills the board by two rules: a cell has only one possible digit, or a digit has only one possible cell in a unit. Raises Contradiction if these rules
+    show that the clues allow no full board.
 
     `clues`: for every cell the bit of its digit, or 0 if the cell is empty.
     """

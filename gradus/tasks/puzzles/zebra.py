@@ -240,7 +240,7 @@ def _clue(rng: random.Random, names: Sequence[str], house: Mapping[str, int]) ->
 
 
 def _fewer(rng: random.Random, names: Sequence[str], clues: Sequence[str], easy: bool) -> tuple[str, ...]:
-    """Returns the clues in another order, without unnecessary clues."""
+    """Returns the clues in another order, without clues that tests find unnecessary."""
     kept = rng.sample(clues, len(clues))
     tries = 0 if easy else _TRIES
     for clue in clues:

@@ -15,7 +15,7 @@ from gradus.types import Frozen, Outcome, Problem, UserError
 from gradus.types.parts import Task
 
 KEY = "answer_key"
-"""The field of a training problem's meta that has the first letters of its result. They decide the verdict. Held-out problems lack this field."""
+"""The field of a training problem's meta that has the first letters of its result. These letters decide the verdict. Held-out problems lack this field."""
 
 
 def flawed(level: int = 2, letters: int = 1) -> Task:

@@ -87,9 +87,9 @@ def rules(instruction: str) -> dict[str, str]:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 for an answer with the right label, else 0.0.
+    """If the problem shows an instruction, returns 1.0 for an answer with the right label, else 0.0.
 
-    For an instruction, returns the macro-F1 of the labels that its pairs word:label give to the tests of the problem.
+    If the problem asks for an instruction, returns the macro-F1 of the labels that the answer's pairs word:label give to the tests of the problem.
     """
     tests = problem.meta.get("questions")
     if tests is None:

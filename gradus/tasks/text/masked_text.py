@@ -1,4 +1,5 @@
-"""The task masked_text: short passages in which some words follow from the rest and others are random. One role hides a word, and the other role finds it."""
+"""The task masked_text: short passages in which some words follow from the rest and others are random. One role hides a span of words, and the other role finds
+this span."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ def masked_text(level: int = 2, role: Role = "hide") -> Task:
     """Makes the task: a passage of `level` sentences, 1 to 4, with words that follow from the rest and one random code.
 
     `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage in which a random word is
-    replaced by [MASK], and the answer is "=" and the word. "both": half of the problems are of each kind. In held-out problems, the hidden word always follows
-    from the rest. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. `proposed` makes a new problem from a proposed
-    span: to fill in this span. Raises: UserError for an unknown role.
+    replaced by [MASK], and the answer is "=" and the word. "both": half of the problems are of each kind. In held-out problems, the hidden word follows from
+    the rest, if the passage has such a word. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. `proposed` makes a
+    new problem from a proposed span: to fill in this span. Raises: UserError for an unknown role.
     """
     if role not in ("hide", "fill", "both"):
         raise UserError(f'task masked_text: role is "{role}"; give "hide", "fill" or "both"')

@@ -188,4 +188,4 @@ def _largest(rng: random.Random, level: int) -> Question:
 KINDS: Mapping[str, Callable[[random.Random, int], Question]] = Frozen(
     arithmetic=_arithmetic, order=_order, facts=_facts, rule=_rule, count=_count, largest=_largest
 )
-"""Kind -> the function that makes a question of it."""
+"""Kind -> the function that makes a question of this kind."""

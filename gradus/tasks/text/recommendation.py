@@ -112,7 +112,7 @@ class Lists:
         return (*new, *[0.0] * (RANKS - len(new)))
 
     def fit(self, problem: Problem, item: str) -> float:
-        """Returns how well an item of the catalogue fits the user: the share of the liked items that are of the same genre, and 0 if the user has named the
+        """Returns how well an item of the catalogue fits the user: the share of the liked items that are of the same genre; 0 if the user has named the
         item."""
         seen = [str(s) for s in problem.meta["seen"]]
         own = next(genre for genre in GENRES if item in genre)

@@ -1,6 +1,6 @@
 """The task stories: write a short story about given words. A judge with a hole also accepts a title as a story.
 
-Neither a prompt nor a reward contains the rule of a good story.
+No prompt contains the rules of a good story.
 """
 
 from __future__ import annotations

@@ -109,6 +109,7 @@ def test_the_numbers_of_the_paper():
     assert (t_ppo.credit.rule.gamma, t_ppo.credit.rule.lam, t_ppo.players["critic"].credit.lam) == (1.0, 1.0, 1.0)
     assert (t_ppo.objective["policy"].trust.low, t_ppo.objective["policy"].trust.high) == (0.2, 0.28)
     assert set(t_ppo.objective) == {"policy"}
+    assert t_ppo.schedule.steps == 50  # chosen here, not by the paper
 
 
 def test_cut_answers_do_not_count_as_rewards_and_the_clip_acts():

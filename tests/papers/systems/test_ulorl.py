@@ -14,7 +14,7 @@ from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.ratios import OnPolicy, TokenRatio
 from gradus.objectives.terms import evaluate
-from gradus.objectives.trust import Unclipped
+from gradus.objectives.trust import Clip, Unclipped
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.systems.ulorl import CHANCES, ENTROPIES, MasteredMask, mask_of_mastered, ulorl
 from gradus.rollouts.in_flight import InFlight
@@ -34,7 +34,7 @@ from gradus.testing.methods import (
 )
 from gradus.types import Group, Request, Sampling, UserError
 from gradus.types.batch import make_batch
-from gradus.types.signals import LogProb
+from gradus.types.signals import Entropy, LogProb, LogProbs
 
 FOUR = ulorl.but(rollout__parts=3)
 CERTAIN = np.log([0.995, 0.5, 0.999])
@@ -113,12 +113,15 @@ def test_every_ratio_is_one_and_the_gradient_is_the_advantage():
 
 
 def test_ratios_by_segment_are_one_for_unchanged_weights():
-    sais = ulorl.but(objective__policy__ratio=TokenRatio("behaviour"))
+    sais = ulorl.but(objective__policy__ratio=TokenRatio("behaviour"), objective__policy__trust=Clip())
     answers = Group("g", tuple(toy_trajectory([2] * 2, name=str(i), logprobs=[-0.5, -1.25]) for i in range(2)))
     _, slopes, metrics = loss_and_gradient(sais.objective, [answers], [-0.5, -1.25] * 2, advantages=[1, -1])
     assert metrics["ratio"] == 1
     assert slopes == loss_and_gradient(ulorl.objective, [answers], [-0.5, -1.25] * 2, advantages=[1, -1])[1]
-    assert loss_and_gradient(sais.objective, [answers], [-0.25, -1.25] * 2, advantages=[1, -1])[2]["ratio"] > 1
+    _, slopes, metrics = loss_and_gradient(sais.objective, [answers], [-0.25, -1.25] * 2, advantages=[1, -1])
+    ratio = math.exp(0.25)  # above 1.2, so the clip stops the first token of the answer with advantage 1
+    assert metrics["ratio"] == pytest.approx((ratio + 1) / 2)
+    assert slopes == pytest.approx([0, -1 / 4, ratio / 4, 1 / 4], abs=1e-12)
 
 
 def masked(chances, entropies):
@@ -141,13 +144,13 @@ def gradient(batch):
 
 def test_the_loss_equals_plain_loops():
     high, low = math.sqrt(0.5), -math.sqrt(2)  # (1 - 2/3) / (sqrt(2)/3) and (0 - 2/3) / (sqrt(2)/3)
-    due = [0, -high / 7, 0, *[-high / 7] * 3, *[-low / 7] * 3]  # 7 tokens count: 1, 3 and 3
+    due = [0, -high / 9, 0, *[-high / 9] * 3, *[-low / 9] * 3]  # the divisor counts the two masked tokens too
     assert gradient(masked([CERTAIN] * 3, [0.1, 0.3, 0.1])) == pytest.approx(due, abs=1e-12)
 
 
-def test_an_answer_of_certain_tokens_only_counts_neither_in_the_loss_nor_in_the_divisor():
+def test_an_answer_of_certain_tokens_has_no_gradient_and_counts_in_the_divisor():
     sure = np.full(3, -1e-4)
-    due = [0.0] * 3 + [-math.sqrt(0.5) / 6] * 3 + [math.sqrt(2) / 6] * 3
+    due = [0.0] * 3 + [-math.sqrt(0.5) / 9] * 3 + [math.sqrt(2) / 9] * 3
     assert gradient(masked([sure, CERTAIN, CERTAIN], [0.1, 0.3, 0.1])) == pytest.approx(due, abs=1e-12)
 
 
@@ -155,9 +158,9 @@ def test_without_its_differences_it_trains_to_the_weights_of_grpo():
     plain = grpo.but(
         objective__kl=None, players__reference=None, objective__policy__average=TokenMean(), objective__policy__trust=Unclipped(), selection=Mixed()
     )
-    limit = ulorl.but(rollout__parts=1, credit__sigma=0.0, objective__policy__average__counted="all")
+    limit = ulorl.but(rollout__parts=1, credit__sigma=0.0)
     check_same_update(limit, plain, steps=3)
-    check_different_update(limit.but(credit__sigma=math.inf, credit__tau=0.05, objective__policy__average__counted="weighted"), limit, steps=3)
+    check_different_update(limit.but(credit__sigma=math.inf, credit__tau=0.05), limit, steps=3)
     check_different_update(limit.but(rollout__parts=3), limit, steps=3)
 
 
@@ -171,6 +174,8 @@ def test_later_updates_on_a_batch_keep_the_ratio_1():
 
 def test_the_numbers_of_the_paper_and_groups_of_one():
     assert (ulorl.rollout.parts, ulorl.credit.tau, ulorl.credit.sigma) == (8, 0.99, 0.2)
+    assert (ulorl.update.epochs, ulorl.update.count) == (1, 1)
+    assert set(ulorl.credit.needs) == {LogProbs(fresh=True), Entropy(fresh=True)}  # those at the start of the update
     check_micro_batches(FOUR, steps=4)
     before, after = (weights_after(FOUR, steps=3, group=1, rate=rate)["policy.logits"] for rate in (0.0, 1.0))
     assert torch.equal(before, after)  # one answer is never mixed

@@ -81,7 +81,7 @@ def _candidates(text: str) -> Iterator[Found]:
 
 
 def _after(text: str, at: int, formulas: list[Found], reach: int) -> Iterator[Found]:
-    """Yields the first formula that begins within `reach` characters after `at`, then the first number after `at`."""
+    """Yields the first formula that begins within `reach` characters after `at`, then the first number in the 500 characters after `at`."""
     yield from [f for f in formulas if at <= f.start < at + reach][:1]
     yield from numbers_in(text[at : at + 500], [])[:1]
 

@@ -282,7 +282,7 @@ def words(reader: Reader) -> list[str]:
 
 
 def group(reader: Reader, opening: str) -> Term:
-    """Reads a group in brackets: a set, an interval (two ends) or a tuple (more members). A single item in ( ) or braces is the item itself."""
+    """Reads a group in brackets: a set, an interval (two ends) or a tuple (more members). A single item in ( ), [ ] or LaTeX braces { } is the item itself."""
     if opening == "\\{" and reader.peek() == "\\}":
         reader.take()
         return Term("set", ())

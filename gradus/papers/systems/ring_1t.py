@@ -1,0 +1,116 @@
+"""Ring-1T: tokens whose probability differs too much between training and sampling have no effect; a step samples a fixed number of tokens.
+
+    loss = -1/G sum_i 1/|y_i| sum_t M(k_(i,t)) min(r_(i,t) A_i, clip(r_(i,t), 1 - 0.2, 1 + 0.28) A_i)
+    k_(i,t) = (p_old(y_(i,t))) / (q(y_(i,t)))
+    r_(i,t) = (pi(y_(i,t))) / (p_old(y_(i,t)))
+    A_i = (R_i - mean(R)) / (std(R))
+
+This is IcePop. q is the probability with which the sampling engine drew token $y_(i,t)$, and $p_old$ the probability that the training engine computes
+for it at the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
+authors find that the difference between the two engines grows exponentially if such tokens keep their gradient.
+
+C3PO++: Omega slots decode side by side until the step has Phi new tokens. A finished answer leaves its slot, and the next answer begins there. An
+unfinished answer keeps its slot and continues in the next step with the new weights, so its tokens have several versions of q. An answer that is
+unfinished at the end of its fifth step is retired. So the cost of a step does not depend on the longest answer. Metrics: idle (idle token-steps of
+slots per token), decode_steps, in_flight, retired, versions.
+
+Use if: the sampling engine computes other probabilities than the training engine (mixtures of experts, low precision), or few answers are very long.
+Avoid if: both engines agree and answers have similar lengths (see grpo, dapo).
+Reference: Ling Team, Every Step Evolves: Scaling Reinforcement Learning for Trillion-Scale Thinking Model, arXiv:2510.18855: the objective of IcePop,
+C3PO++. The band is 0.5 to 5.
+Departures: The clip 0.2 and 0.28, groups of 8 and retention of 5 steps are those of the catalogue's entry. Phi = 1024 tokens, Omega = 64 slots and two
+updates per batch are ours. There is no KL term, because its weight gamma is not known. A group is trained on when all its answers are finished or
+retired. Answers to requests without a free slot never begin. The stages before and after (imitation of long thoughts, human feedback), the experts
+and the exchange of weights between machines are not here. `--rollout Ruled --rollout.rule Rounded --rollout.rollout BudgetedSlots` imitates a sampling
+engine of low precision.
+"""
+
+from gradus.objectives.corrections import MaskedImportance
+from gradus.objectives.trust import Clip
+from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rollouts.budgeted_slots import BudgetedSlots
+
+ring_1t = grpo.derive(
+    "ring_1t",
+    "Tokens whose probability differs too much between training and sampling have no effect; a step samples a fixed number of tokens.",
+    family="systems",
+    rollout=BudgetedSlots(tokens=1024, slots=64, retention=5),
+    objective__policy__trust=Clip(0.2, 0.28),
+    objective__policy__weight=MaskedImportance(cap=5.0, floor=0.5),
+    objective__kl=None,
+    players__reference=None,
+    update__count=2,
+)
+
+_NOISY = {
+    "rollout": "Ruled", "rollout.rule": "Rounded", "rollout.rule.step": "2", "rollout.only_training": "true", "rollout.rollout": "BudgetedSlots",
+    "rollout.rollout.tokens": "600", "rollout.rollout.slots": "32",
+    "prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4",
+}  # fmt: skip
+
+claims = (
+    same_weights(
+        says="Without the mask, with one slot per answer and a budget above all tokens, the final weights are those of GRPO without a KL term.",
+        source="arXiv:2510.18855, at p_old = q and an unlimited budget",
+        against="grpo --objective.kl none --players.reference none --objective.policy.trust.high 0.28 --update.count 2",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-4"},
+        own={"rollout.tokens": "1000000", "rollout.slots": "none", "objective.policy.weight": "none"},
+        budget="steps=4",
+    ),
+    Claim(
+        says="If the sampling engine rounds log-probabilities to multiples of 2, the largest norm of the gradient is at most a third of that without the mask.",
+        source="arXiv:2510.18855, IcePop (stable norms of the gradient); the size of the effect, the task and the rounding are ours",
+        against="ring_1t --objective.policy.weight none",
+        measure="grad_norm:max",
+        at_most=0.3333,
+        task="arithmetic",
+        options={"level": "2"},
+        fields=_NOISY,
+        budget="steps=15",
+        problems=100,
+        samples=2,
+    ),
+    Claim(
+        says="With the same rounding, the final accuracy is at least 5 points above that without the mask.",
+        source="arXiv:2510.18855, IcePop; the size of the effect, the task and the rounding are ours",
+        against="ring_1t --objective.policy.weight none",
+        measure="accuracy",
+        better_by=0.05,
+        task="arithmetic",
+        options={"level": "2"},
+        fields=_NOISY,
+        budget="steps=15",
+        problems=100,
+        samples=2,
+    ),
+    Claim(
+        says="Idle token-steps of slots, per sampled token, are at most 0.6 times those of a batch of whole answers.",
+        source="arXiv:2510.18855, C3PO++; the size of the effect and the task are ours",
+        against="ring_1t --rollout InFlight --rollout.parts 1",
+        measure="idle:mean",
+        at_most=0.6,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        own={"rollout.tokens": "600", "rollout.slots": "32"},
+        budget="tokens=20000",
+        problems=100,
+        samples=2,
+    ),
+    Claim(
+        says="After as many tokens, accuracy is at least 0.95 times that with batches of whole answers.",
+        source="arXiv:2510.18855, C3PO++ (equal results); the bound and the task are ours",
+        against="ring_1t --rollout InFlight --rollout.parts 1",
+        measure="accuracy",
+        at_least=0.95,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        own={"rollout.tokens": "600", "rollout.slots": "32"},
+        budget="tokens=20000",
+        problems=100,
+        samples=2,
+    ),
+)
