@@ -13,7 +13,8 @@ solutions to V. A source whose mean influence is negative is left out. Of every 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
 for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
 problems are used. The loss has no KL term, and the ratio of a negative advantage is bounded by 10. The source of a problem is its arm, else its
-category, else its task. Metrics: influence/SOURCE, sources (left), in_window (share of the kept problems), pass_rate, tokens/gradients.
+category, else its task. Metrics: influence/SOURCE, sources (number of sources left), in_window (share of the kept problems), pass_rate,
+tokens/gradients.
 
 Use if: a pool mixes sources of unknown worth, worked solutions exist, and some held-out problems show the goal.
 Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a backward pass per problem costs too much.
