@@ -7,7 +7,7 @@
 
 This is IcePop. q is the probability with which the sampling engine drew token $y_(i,t)$, and $p_old$ the probability that the training engine computes
 for it at the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
-authors find that the difference between the two engines grows exponentially if such tokens keep their gradient.
+authors argue that the difference between the two engines grows exponentially if such tokens keep their gradient.
 
 C3PO++: Omega slots decode side by side until the step has Phi new tokens. A finished answer leaves its slot, and the next answer begins there. An
 unfinished answer keeps its slot and continues in the next step with the new weights, so its tokens have several versions of q. An answer that is
@@ -15,14 +15,17 @@ unfinished at the end of its fifth step is retired. So the cost of a step does n
 slots per token), decode_steps, in_flight, retired, versions.
 
 Use if: the sampling engine computes other probabilities than the training engine (mixtures of experts, low precision), or few answers are very long.
-Avoid if: both engines agree and answers have similar lengths (see grpo, dapo).
+Avoid if: both engines agree and answers have similar lengths (see grpo, dapo). In longer runs, the authors later saw the difference grow while the
+mask removed fewer and fewer tokens (ringtech.notion.site/kpop).
 Reference: Ling Team, Every Step Evolves: Scaling Reinforcement Learning for Trillion-Scale Thinking Model, arXiv:2510.18855: the objective of IcePop,
 C3PO++. The band is 0.5 to 5.
-Departures: The clip 0.2 and 0.28, groups of 8 and retention of 5 steps are those of the catalogue's entry. Phi = 1024 tokens, Omega = 64 slots and two
-updates per batch are ours. There is no KL term, because its weight gamma is not known. A group is trained on when all its answers are finished or
-retired. Answers to requests without a free slot never begin. The stages before and after (imitation of long thoughts, human feedback), the experts
-and the exchange of weights between machines are not here. `--rollout Ruled --rollout.rule Rounded --rollout.rollout BudgetedSlots` imitates a sampling
-engine of low precision.
+Departures: The paper's text was not available; public summaries give the objective and the band. The objective there has one clip bound for both
+sides, without a number. The clip 0.2 and 0.28, groups of 8, retention of 5 steps, Phi = 1024 tokens, Omega = 64 slots and two updates per batch are
+ours. AReaL, a trainer published by the authors' organisation inclusionAI, has the same M(k) and also counts masked tokens in the divisor, but takes
+the mean over all tokens of a batch (`--objective.policy.average TokenMean`). There is no KL term, because its weight gamma is not known. A group is
+trained on when all its answers are finished or retired. Answers to requests without a free slot never begin. The stages before and after (imitation
+of long thoughts, human feedback), the experts and the exchange of weights between machines are not here. `--rollout Ruled --rollout.rule Rounded
+--rollout.rollout BudgetedSlots` imitates a sampling engine of low precision.
 """
 
 from gradus.objectives.corrections import MaskedImportance

@@ -10,17 +10,23 @@ contributes its first tokens; the answers after it are not trained on, but count
 divisor, so a token has the same weight in every step. The ratio rho and the estimator $k_3$ are those of GRPO.
 
 Stage `distil` imitates worked solutions. $H_k$ is the mean of -log p over the tokens that the policy samples for held-out problems, after k steps.
-The stage ends at the first evaluation with $H_k$ below 0.6 times $H_0$: a model of higher entropy is unstable in training, and a model of lower
-entropy no longer explores. Stage `reinforce` trains this model with C3PO. Metrics: tokens/train, held_out/entropy.
+The stage ends at the first evaluation with $H_k$ below 0.6 times $H_0$. In the paper, a model of lower entropy explores less, and its reward
+collapses sooner in training; a model of higher entropy learns more slowly and ends worse. Stage `reinforce` trains the chosen model with C3PO.
+Metrics: tokens/train, held_out/entropy.
 
 Use if: lengths of answers differ widely, so that the gradient and the cost of an update change from step to step.
 Avoid if: sampling is expensive, because answers beyond the budget are not used (see ring_1t, dapo); or all answers of a step fit into the budget.
-Reference: Ling Team, Ring-lite: Scalable Reasoning via C3PO-Stabilized Reinforcement Learning for LLMs, arXiv:2506.14731: the budget, the choice of the
-checkpoint by entropy, the two domain stages. The authors train with 512 prompts, 16 answers per prompt, Phi = 409600 and learning rate 3e-6.
-Departures: A public summary gives the cut at the border; the paper's text was not available. With `--selection.border wait`, the answer at the border
-is left out of this step and comes first in the next step; then set `--objective.policy.ratio.against behaviour` too. The factor 0.6 and the entropy
-on held-out problems are ours. The paper trains on mathematics first, then on code and science; here, a further stage with its own `task` does this.
-Neither the paper's entropy term nor its load balance of experts is here. If a step has fewer tokens than Phi, the divisor stays Phi.
+Reference: Ling Team, Ring-lite: Scalable Reasoning via C3PO-Stabilized Reinforcement Learning for LLMs, arXiv:2506.14731: eq. 2 and 3 and figure 3
+(the budget, the cut at the border after the advantages are computed), section 4.1.1 (512 prompts, 16 answers per prompt, Phi = 409600, KL weight
+0.001, learning rate 3e-6), section 4.3.2 (the choice of the checkpoint by entropy).
+Departures: The paper chooses among checkpoints after whole epochs of imitation, by an entropy between 0.3 and 0.5; the factor 0.6 and the entropy on
+held-out problems are ours. The paper does not say in which order S takes the answers, and gives no number for the clip; the random order is ours, and
+the clip 0.2 is GRPO's. Each batch has one update, so rho is 1 and the clip does not act; the paper mentions a "minibatch size of 2" without further
+explanation. The answers of the paper have about 13000 tokens, so Phi holds only about 32 of 8192 answers; the paper does not say whether Phi applies
+to one device or to all. With `--selection.border wait`, which is ours, the answer at the border is left out of this step and comes first in the next
+step; then set `--objective.policy.ratio.against behaviour` too. The paper trains on mathematics first, then on code and science; here, a further
+stage with its own `task` does this. The paper adds an entropy term of weight 5e-4, which is not here (`--objective.entropy EntropyBonus
+--objective.entropy.coefficient 5e-4`), and two terms for its mixture of experts. If a step has fewer tokens than Phi, the divisor stays Phi.
 """
 
 from gradus.objectives.aggregation import ConstantTotal

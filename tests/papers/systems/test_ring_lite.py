@@ -110,4 +110,8 @@ def test_what_it_changes():
     assert set(changes(grpo, ring_lite)) == paths
     assert (ring_lite.selection, ring_lite.setting.group) == (TokenBudget(409600, "cut"), 16)
     assert ring_lite.objective["policy"].average == ring_lite.objective["kl"].average == ConstantTotal(409600)
-    assert ring_lite.schedule.stages["distil"].until.to == 0.6
+    assert ring_lite.objective["kl"].coefficient == 0.001
+    distil, reinforce = (ring_lite.schedule.stages[name] for name in ("distil", "reinforce"))
+    assert distil.until == Fallen("held_out/entropy", to=0.6, most=200)
+    assert distil.changes == Frozen({"setting.eval_every": 5})
+    assert reinforce.until == Steps(200)
