@@ -53,7 +53,7 @@ wheel: $(VENV)/.tested  ## build the source distribution and two wheels, with an
 	GRADUS_KERNELS=none $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/dist build/dist/*.tar.gz
 
 MODELS ?= base
-tiny: $(VENV)/.installed  ## pre-train built-in models again: ten minutes for base; MODELS=puzzles,formal,words for the others, ten minutes each
+tiny: $(VENV)/.installed  ## pre-train built-in models again: ten minutes for base; MODELS=puzzles,formal,words,passages,programs for the others, ten minutes each
 	$(BIN)/python -m benchmarks.tiny --models $(MODELS)
 	$(BIN)/python -m benchmarks.tiny_flow
 

@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    warm = gradus.train(recipe("sft"), **OUTPUTS, **SMALL, setting__steps=WARM, setting__learning_rate=1e-3)
+    warm = gradus.train(recipe("sft"), **OUTPUTS, **SMALL, model="gradus/policies/tiny/base", setting__steps=WARM, setting__learning_rate=1e-3)
     gains, figures = [], []
     with tempfile.TemporaryDirectory() as folder:
         warm.players["policy"].policy.save(Path(folder))

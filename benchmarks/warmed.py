@@ -36,11 +36,11 @@ class Start:
 
 
 STARTS = {
-    "mathsmith": Start("forging", {}, 100),
+    "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
-    "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500),
+    "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
-    "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100),
+    "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
 """Recipe -> its start model. After a hyphen: another start model of the same recipe."""
 

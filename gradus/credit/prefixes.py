@@ -35,9 +35,9 @@ def prefix_values(sequences: Sequence[np.ndarray], rewards: np.ndarray) -> list[
 
 
 def after_prompt(context: Context) -> tuple[bytes, np.ndarray]:
-    """Returns an identity of the tokens before the first action, and the tokens from the first action on, int64.
+    """Returns an identifier of the tokens before the first action, and the tokens from the first action on, int64.
 
-    The first token of a picture or an array is its hash.
+    The first token of a picture or an array is replaced by a number from its hash.
     """
     first = int(context.action_positions[0]) if context.actions else len(context.sequence)
     tokens = context.sequence[first:].astype(np.int64)

@@ -123,9 +123,9 @@ def preferences(asked: Sequence[Asked], at_least: float | None = None) -> list[R
             if high > low and (at_least is None or high >= at_least):
                 rows.append({"prompt": _plain(one.prompt), "chosen": _turn(one.prompt, better), "rejected": _turn(one.prompt, worse)})
     if not rows:
-        high, lower = ("", "") if at_least is None else (f", of which the higher one is at least {at_least:g}", ", or lower --at-least")
+        bound, lower = ("", "") if at_least is None else (f", of which the higher one is at least {at_least:g}", ", or lower --at-least")
         raise UserError(
-            f"there are no pairs, because no prompt of the run has two answers with different rewards{high}; train longer{lower}"
+            f"there are no pairs, because no prompt of the run has two answers with different rewards{bound}; train longer{lower}"
         )
     return rows
 

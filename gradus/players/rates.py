@@ -26,7 +26,7 @@ ADAPTER = 10.0  # an adapter's rate is this number times the rate for all weight
 
 
 def rate_for(parameters: int, *, adapter: bool = False) -> float:
-    """Computes the learning rate of AdamW for a language model of this size, rounded to two digits.
+    """Computes the learning rate of AdamW for a language model of this size, rounded to two significant digits.
 
     rate = 5e-4 (1e6 / parameters)^0.6 within [1e-6, 1e-3], and ten times this rate for an adapter.
 

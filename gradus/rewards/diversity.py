@@ -24,7 +24,7 @@ def between(text: str, opening: str, closing: str) -> str:
 def novelty(descriptions: Sequence[str]) -> list[float]:
     """Returns, for each description, 1 - the largest Jaccard overlap of its words with another description.
 
-    The novelty of an empty description is 0. If all other descriptions are empty, the novelty is 1.
+    The novelty of an empty description is 0. If there is no other description, or all others are empty, the novelty is 1.
     """
     words = [frozenset(d.split()) for d in descriptions]
     overlaps = [[len(w & v) / len(w | v) for j, v in enumerate(words) if j != i and v] if w else [1.0] for i, w in enumerate(words)]

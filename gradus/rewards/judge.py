@@ -83,7 +83,7 @@ Check = Callable[[Problem, str], bool]
 def checks_for(own: Mapping[str, Check] | None, task: Task, who: str) -> Mapping[str, Check]:
     """Returns a mapping from the text of a criterion to its check.
 
-    The mapping is `own` if it is given, else `checks` of the task's verifier. Raises UserError if there is no mapping.
+    The mapping is `own` if it is given, else `checks` of the task's verifier. Raises UserError if neither exists.
     """
     found: Mapping[str, Check] | None = own if own is not None else getattr(task.verify, "checks", None)
     if found is None:

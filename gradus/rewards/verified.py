@@ -32,8 +32,8 @@ class Verified(Combines):
     completion. Without `judge` and `verify`, the verdict is the sum of the environment's rewards.
 
     A verdict has failed if its function raises or exceeds the time limit, or if the verdict is not a finite number. A verifier from a user's file (--task
-    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. All other verifiers run in this process and are interrupted there. Such
-    verifiers are those of the package, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
+    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. All other verifiers run in this process and are interrupted there: those
+    of the package, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
     """
 
     timeout: float = 60.0  # seconds per answer

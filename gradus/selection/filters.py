@@ -140,7 +140,7 @@ def of_rank(ranked: Sequence[Trajectory], rule: Ranks, key: Key) -> tuple[Trajec
 
 
 def balanced(right: Sequence[bool], count: int) -> list[int]:
-    """Returns the indices of `count` answers, in order: the first right answers and the first wrong answers, half of each kind.
+    """Returns the indices of `count` answers, in ascending order: the first right answers and the first wrong answers, half of each kind.
 
     If there are too few of one kind, the other kind fills the rest. If there are fewer than `count` answers, all are chosen.
 

@@ -83,7 +83,7 @@ class TransitionReplay:
 
 
 def rows_of(trajectory: Trajectory) -> Rows:
-    """Returns the transitions of a trajectory. Raises UserError if the trajectory has no arrays, or has no observation after its last action."""
+    """Returns the transitions of a trajectory. Raises UserError if the trajectory has no arrays, or lacks an observation before or after an action."""
     columns: list[Rows] = []
     for i, context in enumerate(trajectory.contexts):
         if not context.actions:

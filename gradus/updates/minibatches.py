@@ -61,7 +61,8 @@ class Minibatches:
         """Updates one player and returns its metrics.
 
         `key` orders the mini-batches. Views and wants draw their random numbers from `reading`, as signals do (None: from `key`). If the batch already has rows
-        of the start of the update (`Batch.old`), these rows are kept. Else the rows are read before the first of several optimiser steps.
+        of the start of the update (`Batch.old`), these rows are kept. If it has none, and several optimiser steps follow, the rows are read before the first
+        step.
         """
         terms, reading = player.spec.objective, reading or key
         check_separable(player, batch, reading)

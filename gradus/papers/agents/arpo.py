@@ -12,8 +12,8 @@ actions, so they have no loss.
 
 A question gets M episodes. M/2 of them start from the question. After each result, if the question has fewer than M episodes, the episode branches
 with probability $P_t$ into Z = 2 episodes that continue from the result. If all episodes of a question have ended and there are fewer than M, the
-missing episodes start from the question. The reward R is -1 for a broken format and 0 for a wrong answer. For a right answer, R is acc, which is the
-environment's reward. If both tools were used, R is acc + 0.1. The mean and the deviation of R are over all M episodes.
+missing episodes start from the question. The reward R is -1 for a broken format and 0 for a wrong answer. For a right answer, R is acc, the
+environment's reward, plus 0.1 if both tools were used. The mean and the deviation of R are over all M episodes.
 
 Soft credit is the default: every token of episode i has $A_i$. With hard credit (`--credit SharedPrefix`), a shared token has the mean A of the
 episodes that contain this token. All copies of a shared token have the same ratio. So soft and hard credit have the same gradient in a mini-batch if

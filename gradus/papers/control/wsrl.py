@@ -4,8 +4,8 @@
     loss_Q = sum_(j=1)^10 1/2 (Q_j(s_t, a_t) - y)^2
     loss_pi = alpha log pi(a | s_t) - min_j Q_j(s_t, a)
 
-The formulas are the losses of ordinary SAC (see sac for the symbols), with ten heads $Q_j$. S is a set of 2 of the 10 target heads $bar Q_j$, drawn
-again for every round; $a_(t+1)$ is drawn from pi. Three phases follow each other:
+The formulas are the losses of SAC (see sac for the symbols), with ten heads $Q_j$ and without the entropy term of y. S is a set of 2 of the 10 target
+heads $bar Q_j$, drawn again for every round; $a_(t+1)$ is drawn from pi. Three phases follow each other:
 
 Offline: CQL (see cql) on the recorded transitions gives the policy $pi_0$, a pessimistic $Q_0$, the slow copy of $Q_0$, and the temperature.
 

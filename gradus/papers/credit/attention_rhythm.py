@@ -105,7 +105,7 @@ def coupled(distances: np.ndarray, influence: np.ndarray, *, amp: float, alpha: 
 
 @dataclass(frozen=True)
 class PlanAndAnchor:
-    """Gives gamma of every action: amp at preplan tokens ("local"), at anchors ("global"), or shared by an anchor and its preplan token."""
+    """Gives gamma of every action: amp at preplan tokens ("local"), at anchors ("global"), or shared by an anchor and its preplan token ("coupled")."""
 
     rule: Literal["local", "global", "coupled"] = "coupled"
     amp: float = 1.5

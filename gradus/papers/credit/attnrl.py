@@ -4,11 +4,12 @@
     m = ceil(n exp(-acc)), quad B_t = ceil(0.1 floor(B_(t-1) W / w) + 0.9 B_(t-1))
     A(v) = ((V(v) - V(root)) + (V(v) - V(parent))) / sqrt(N_v)
 
-The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to those of step
-k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps, in order of
-position, with FCI of at least the quantile 0.8 (the least positive FCI if this is 0), at least 512 tokens behind the start and behind the chosen step
-before. If there are too few, the first other steps fill up. If acc is 0, all answers branch. If 0 < acc < 1, the rarer kind of answer branches, and
-random ones of the other kind. If acc is 1, random answers branch, but only if the mean FCI of the problem is above the running mean of such problems.
+The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to those of
+step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps, in
+order of position, with FCI of at least the quantile 0.8 (the least positive FCI if this is 0), at least 512 tokens behind the start and behind the
+previous chosen step. If there are too few, the first other steps fill up. If acc is 0, all answers branch. If 0 < acc < 1, the rarer kind of answer
+branches, and random ones of the other kind. If acc is 1, random answers branch, but only if the mean FCI of the problem is above the running mean of
+such problems.
 
 A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below. Each path to a leaf is a sample; its
 tokens get the A of their nodes. Samples without any advantage have weight 0. The number of problems $B_t$ keeps the number w of the other samples near

@@ -47,7 +47,7 @@ from gradus.types.spans import Separated
 
 @dataclass(frozen=True)
 class StepStates:
-    """Makes one row for each different state before a step whose value lies between 0 and 1: the problem, and the tokens of the answer as `state`."""
+    """Makes one row for each different state with a value above 0 and below 1: the problem, and the tokens of the answer before a step as `state`."""
 
     sure: bool = False  # True: also the states with value 0 or 1
 

@@ -10,9 +10,9 @@ group's episodes in the state $s_(i,t)$; several steps of one episode can be in 
 discounts steps, not tokens. All tokens of a step get $A_(i,t)$. $A^S$ is 0 if a state occurs once, or if all its returns are equal.
 
 Every step is a sample, whose prompt is the instruction, the last two turns and the observation. The loss is averaged over the tokens of a step, then
-over all steps. An illegal action costs 0.01. The cost is part of the reward of its step, so it counts in $R_i$ and in the returns of the steps before.
-States are equal if the environment's keys are equal; without keys, if the observations are equal. A batch is cut into 8 mini-batches of whole episodes.
-Metric: clip_share.
+over all steps. An illegal action costs 0.01. The cost is part of the reward of its step, so it counts in $R_i$ and in the returns of this step and of
+the earlier ones. States are equal if the environment's keys are equal; without keys, if the observations are equal. A batch is cut into 8
+mini-batches of whole episodes. Metric: clip_share.
 
 Use if: an agent acts over many turns, the reward comes at the end, and the episodes of a group meet the same states.
 Avoid if: states never recur, as in free text. The method then equals GRPO on episodes (see grpo).

@@ -10,9 +10,9 @@ last line is the advantage of a group without a right answer, for rewards 0 and 
 advantages of right answers and strengthens those of wrong ones. The fewer answers are right, the larger is this effect. A group whose answers are all
 right has advantage 0 and is dropped. A group of one has advantage 0.
 
-rho is the ratio of a token between the policy and the policy that sampled, and N counts the tokens of the mini-batch. So more answers now get a
-negative advantage than a positive one. Therefore the bound is narrow for negative advantages, $epsilon_neg$ = 0.16, and wide for positive ones,
-$epsilon_pos$ = 0.24. A batch is cut into four mini-batches; with a single mini-batch no ratio reaches a bound. Metric: clip_share.
+rho is the ratio of a token between the policy and the policy that sampled, and N counts the tokens of the mini-batch. Groups of wrong answers now add
+many negative advantages. Therefore the bound is narrow for negative advantages, $epsilon_neg$ = 0.16, and wide for positive ones, $epsilon_pos$ =
+0.24. A batch is cut into four mini-batches; with a single mini-batch no ratio reaches a bound. Metric: clip_share.
 
 Use if: many groups have no right answer, and the model should explore in such groups instead of waiting.
 Avoid if: most groups are mixed (see grpo). If the largest reward of the task is not 1, set `--credit.best`.

@@ -208,6 +208,7 @@ claims = (
         measure="held_out/reward:last",
         at_least=1.05,
         task="recommendation",
+        model="gradus/policies/tiny/base",
         options={"level": "1"},
         fields={
             "prompts": "4",

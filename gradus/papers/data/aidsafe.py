@@ -15,10 +15,11 @@ Use if: rules exist in writing, a model should reason over these rules, and a si
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).
 Reference: Kumarage et al., Towards Safety Reasoning in LLMs: AI-agentic Deliberation for Policy-embedded CoT Data Creation, arXiv:2505.21784,
 abstract: the deliberation, the refiner and beliefs that make rejected answers. No released code was found.
-Departures: The numbers of agents, rounds and rules are those of the catalogue; the bound 0.8 is ours. Agents are scripted: agent k knows every K-th
-true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents add only true thoughts, so
-in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair has one belief, not the best
-of four. The misled answer is written by a script that drops the named rule, not by the model itself. Stage lengths are ours.
+Departures: The numbers of agents, rounds and rules are not from the abstract; the bound 0.8 is ours. Agents are scripted:
+agent k knows every K-th true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents
+add only true thoughts, so in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair
+has one belief, not the best of four. The misled answer is written by a script that drops the named rule, not by the model itself. Stage lengths are
+ours.
 """
 
 from __future__ import annotations
@@ -83,9 +84,7 @@ class Knows:
 
 
 def deliberated(request: str, rules: Sequence[str], draft: Draft, agents: Sequence[Agent], rounds: int) -> tuple[Draft, int, int]:
-    """Returns the last draft, the number of rounds, and the number of calls. The last round is the first in which all agents agree, or round number
-    `rounds`.
-    """
+    """Returns the last draft, and the numbers of rounds and calls. The last round is the first in which all agents agree, or round `rounds`."""
     intents, calls = request.split(), 0
     for done in range(rounds):
         agreed = True
@@ -105,7 +104,7 @@ def overlap(first: str, second: str) -> float:
 
 
 def refined(thoughts: Sequence[str], rules: Sequence[str] | None, *, jaccard: float) -> tuple[str, ...]:
-    """Leaves out thoughts that overlap an earlier kept one by more than `jaccard`, or that name a rule outside of `rules` (None: no check of rules)."""
+    """Leaves out thoughts that overlap an earlier kept one by more than `jaccard`, or that name a rule outside of `rules` (None: no check)."""
     kept: list[str] = []
     for thought in thoughts:
         known = rules is None or rule_named(thought) in (ALLOWED, *rules)
@@ -123,8 +122,7 @@ def adherence(text: str, problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class Deliberation:
-    """Gives one trajectory per request: the deliberated and refined thoughts and the response. If a problem has no `thoughts`, its solution is the
-    trajectory.
+    """Gives one trajectory per request: the deliberated and refined thoughts and the response; for a problem without `thoughts`, its solution.
 
     At test time the policy acts.
     """

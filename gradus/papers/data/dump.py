@@ -20,9 +20,9 @@ Reference: Wang, Cui, Li, Wan & Zhao, DUMP: Automated Distribution-Level Curricu
 window of 300 answers and tau = 0.1 are those of the paper and of the released code. In the paper and in the code a step has 128 prompts with 16
 answers each, in 4 updates, with a KL of weight 0.001: `dump.but(objective__kl__coefficient=0.001, update__count=4, setting__prompts=128,
 setting__group=16)`.
-Departures: KL and one update per batch are those of grpo. Problems within a kind come in a keyed order; in the released code they are drawn with
-replacement. A group that is dropped before the update counts with |A| = 0. The released code also feeds each validation into the bandit: the mean
-reward per token on a source counts there as one more advantage. Here only training answers count.
+Departures: KL and one update per batch are those of grpo. Problems within a kind come in an order that a key draws; in the released code they are
+drawn with replacement. A group that is dropped before the update counts with |A| = 0. The released code also feeds each validation into the bandit:
+the mean reward per token on a source counts there as one more advantage. Here only training answers count.
 """
 
 from gradus.curricula.upper_bound import UpperBound

@@ -1,4 +1,5 @@
-"""LoongRL: trains on long texts in which chains of keys hide the question, in three stages; an answer is right if it contains the stored one.
+"""LoongRL: trains on long texts in which chains of keys hide the question, in three stages; an answer is right if it contains the stored one, or the
+reverse.
 
     R(y) = 1 if w(b) sub w(y) or w(y) sub w(b), else 0
     A_i = (R_i - mean R) / (std R)

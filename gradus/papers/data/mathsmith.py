@@ -93,9 +93,7 @@ class ForgedProblem(Combines):
 
 @dataclass(frozen=True)
 class Forged:
-    """Makes demonstrations from invented problems whose majority answer occurs at least `least` times: the problem, and the first reply with this
-    answer.
-    """
+    """Makes demonstrations: invented problems whose majority answer occurs at least `least` times, each with the first reply that has this answer."""
 
     least: int = 2
 

@@ -146,6 +146,7 @@ claims = (
         against="meta_rtl --update.weights EqualWeights",
         own={"update.weights.lr": "0"},
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields={"prompts": "5", "group": "2", "study": "none", "update.inner_lr": "0.05", "schedule": "ConstantSchedule"},
     ),
     Claim(
@@ -155,6 +156,7 @@ claims = (
         measure="weight/swapped:last",
         better_by=-0.1,
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields=_SMALL,
         own={"update.weights.lr": "0.03"},
         budget="steps=20",
@@ -165,6 +167,7 @@ claims = (
         against="meta_rtl --update.weights EqualWeights",
         better_by=0.03,
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields=_SMALL,
         own={"update.weights.lr": "0.03"},
         budget="steps=20",

@@ -6,8 +6,8 @@
 The N answers to a prompt are sorted by the learned reward; rank 1 is the best. A filter keeps some ranks with the shares w: the best answer alone
 (best of N), the best and a random other one, or the best and the worst. PPO then trains policy and critic on the kept answers alone. The filter is
 chosen before training, by a high $R^2$ (see `r_squared`). On held-out prompts with true scores the filtered answers are put into bins by their
-reward. $r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the line fitted to them. In the paper $R^2$ is high for
-the filters with a random other answer and with the worst answer.
+reward. $r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the value at $r_b$ of the line fitted to all bins. In
+the paper $R^2$ is high for the filters with a random other answer and with the worst answer.
 
 Use if: a learned reward judges, its middle values give little information about the true score, and more answers can be sampled than trained on.
 Avoid if: a verifier judges, because then every answer has its true score (see ppo, grpo). If the judge's highest values are wrong, every filter keeps

@@ -21,7 +21,8 @@ Reference: Xing et al., PretrainZero: Reinforcement Active Pretraining, arXiv:25
 objective with GRPO, Wikipedia, no supervised start. Only the abstract and overviews could be read; no code of the authors was found.
 Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so a span that is never found earns 0. The
 sizes of the groups, the weight 0.5 of the masker's loss, the limit of 8 words, the rule for stop words, and the skipped groups are ours. Two spans
-are equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has generated passages.
+count as equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has generated
+passages.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -6,8 +6,8 @@
     A_i = (R_i - mean(R)) / (std(R))
     loss = 1/G sum_i 1/|o_i| sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.4) A_i)
 
-A problem is a data set with classes C. The prompt shows its examples S. The follower $pi_0$, an untrained copy of the first model, reads the
-instruction I and one of the 20 test texts x in T, and answers greedily. R is the macro-F1 of its labels: $TP_c$, $FP_c$ and $FN_c$ count right, wrong
+A problem is a data set with classes C. The prompt shows its examples S. The follower $pi_0$, a frozen copy of the first model, reads the instruction
+I and one of the 20 test texts x in T, and answers greedily. R is the macro-F1 of the follower's labels: $TP_c$, $FP_c$ and $FN_c$ count right, wrong
 and missed texts of class c. A label outside C is wrong. A group has G = 5 instructions $o_i$ for the same S. S and T are drawn again for every
 problem, and a batch mixes many data sets. At test time one call writes I, which then replaces S in every prompt. Metric: reward/f1.
 
@@ -50,6 +50,7 @@ claims = (
         against="grpo --reward Verified --objective.kl none --players.reference none --update.count 2 --objective.policy.trust.high 0.4",
         own={"reward": "Verified"},
         task="induction",
+        model="gradus/policies/tiny/base",
         options={"level": "2"},
     ),
     Claim(
@@ -86,5 +87,13 @@ claims = (
         },
         budget="steps=16",
         script="benchmarks.warmed prompt_mii-words",
+    ),
+    same_weights(
+        says="The same holds from the task's built-in model, whose answers earn rewards, so that the weights move.",
+        source="arXiv:2510.16932, without the follower",
+        against="grpo --reward Verified --objective.kl none --players.reference none --update.count 2 --objective.policy.trust.high 0.4",
+        own={"reward": "Verified"},
+        task="induction",
+        options={"level": "2"},
     ),
 )  # fmt: skip

@@ -6,9 +6,9 @@
     loss = -1/T sum_i sum_t min(rho_(i,t) A_i, clip(rho_(i,t), 0.8, 1.28) A_i) - 0.0001 H
 
 In each of at most N = 4 rounds every open problem gets M = 8 further answers. A problem is closed once it has n/2 right and n/2 wrong answers. From
-its pool $S_x$, n = 4 answers are trained on: the first n/2 right and the first n/2 wrong ones. If one kind is missing, the other kind fills the
-group. The baseline $r_x$ is the mean reward of the whole pool, so it does not change with the choice of the n answers. A pool of equal rewards has no
-gradient. T is the number of tokens of a mini-batch and H the mean entropy. There is no KL term and no division by the deviation.
+its pool $S_x$, n = 4 answers are trained on: the first n/2 right and the first n/2 wrong ones. If there are too few of one kind, the other kind fills
+the group. The baseline $r_x$ is the mean reward of the whole pool, so it does not change with the choice of the n answers. A pool of equal rewards
+has no gradient. T is the number of tokens of a mini-batch and H the mean entropy. There is no KL term and no division by the deviation.
 
 So the later rounds go to hard problems and to very easy ones. The variant "pos" closes a problem at its first right answer: `--rollout.rule.right 1
 --rollout.rule.wrong 0`. A batch is cut into four mini-batches, so the clip acts from the second mini-batch on. Metrics: allotted (answers per

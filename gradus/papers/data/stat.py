@@ -6,9 +6,10 @@
     loss = -1/N sum_((x, y) in B) sum_t log pi(y_t | x, y_(<t))
 
 Stage `look` samples answers to problems and changes no weight. Each problem is labelled with the skills of its steps. A problem q is difficult (in D)
-by the shares of its right answers and steps. Its missing skills $M_q$ are the skills of the first wrong steps of its answers, the most frequent
-first, at most three. Stage `study` imitates worked solutions of B: for every pair of a difficult problem and a missing skill, five problems that need
-the skill. So skills appear in proportion to the Missing-Skill-Profile $n_s$. N is the number of tokens. Stage `rl` is GRPO on all problems.
+if the share of right answers, or of answers that are right up to some step, is below its bound. Its missing skills $M_q$ are the skills of the first
+wrong steps of its answers, the most frequent first, at most three. Stage `study` imitates worked solutions of B: for every pair of a difficult
+problem and a missing skill, five problems that need the skill. So skills appear in proportion to the Missing-Skill-Profile $n_s$. N is the number of
+tokens. Stage `rl` is GRPO on all problems.
 
 Use if: worked solutions exist, each step can be named by a skill, and more fine-tuning on all of the data no longer helps.
 Avoid if: steps have no labels (see limr or difficulty_staged_rl, which choose by accuracy alone), or all skills fail equally often.
@@ -69,7 +70,7 @@ def missing(solution: str, given: Sequence[tuple[str, bool]], skills: Sequence[s
 
 @dataclass(frozen=True)
 class MissingSkills:
-    """Draws `each` problems of the stage for every pair of a difficult problem and a skill that its answers lack."""
+    """Draws, for every pair of a difficult problem and a skill that its answers lack, `each` problems of the stage that need this skill."""
 
     column: str = "functions"  # the column with one skill per step of the worked solution
     each: int = 5  # problems per pair

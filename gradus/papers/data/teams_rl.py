@@ -7,20 +7,21 @@
 
 The operations are: a new prompt (breadth), one more constraint, a deeper one, a concrete example, more steps of reasoning, a more complicated input.
 The policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode has 4
-operations. rho is the ratio of pi to the policy $pi_old$ that acted. The trained operations are then applied to topics, an expert answers the
-instructions, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows that fail
+operations. rho is the ratio of pi to the policy $pi_old$ that acted. Then the trained policy's operations rewrite topics into instructions, an expert
+answers these, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows that fail
 (see `fails`).
 
 Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites add nothing.
 Avoid if: instructions exist already (see limr to choose among them), or the operations always add something.
 Reference: Gu et al., TeaMs-RL: Teaching LLMs to Generate Better Instruction Datasets via Reinforcement Learning, arXiv:2403.08694: operations, reward by
 a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are those of the released code (SafeRL-Lab/TeaMs-RL).
-Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and no row of it fails. The policy
-has one probability per operation; in the released code it is a Gaussian over six numbers, of which the largest chooses (0.3 is added to the first). The
-code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound counts. The value is fitted by four epochs of Adam, in
-the code by L-BFGS with weight decay 0.001. The stop words, the template words and the sign of a refusal are ours. The fine-tuning on the rows and the test
-of privacy are left out. In the task `rewriting` the reward is not diversity: a policy that alternates constrain and breadth earns every reward. After 25
-steps, final instructions have 0.58 to 0.86 kinds of constraints (three seeds), those of random operations 1.0. The paper's diversity is not shown here.
+Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and no row of it fails. The
+policy has one probability per operation; in the released code it is a Gaussian over six numbers, of which the largest chooses the operation (0.3 is
+added to the first). The code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound counts. The value is
+fitted by four epochs of Adam, in the code by L-BFGS with weight decay 0.001. The stop words, the template words and the sign of a refusal are ours.
+The fine-tuning on the rows and the test of privacy are left out. In the task `rewriting` the reward is not diversity: a policy that alternates
+constrain and breadth earns every reward. After 25 steps, final instructions have 0.58 to 0.86 kinds of constraints (three seeds), those of random
+operations 1.0. The paper's diversity is not shown here.
 """
 
 from __future__ import annotations
@@ -68,9 +69,7 @@ def fails(instruction: str, answer: str) -> bool:
 
 
 def data_set(answered: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    """Returns rows for supervised fine-tuning from pairs of instruction and answer: for each different instruction, the first pair that does not
-    fail.
-    """
+    """Returns rows for supervised fine-tuning: for each different instruction, the first pair of instruction and answer that does not fail."""
     answers: dict[str, str] = {}
     for text, answer in answered:
         if not fails(text, answer):

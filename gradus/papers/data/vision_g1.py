@@ -13,7 +13,8 @@ solutions to V. A source whose mean influence is negative is left out. Of every 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
 for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
 problems are used. The loss has no KL term, and the ratio of a negative advantage is bounded by 10. The source of a problem is its arm, else its
-category, else its task. Metrics: influence/SOURCE, sources (left), in_window (share of the kept problems), pass_rate, tokens/gradients.
+category, else its task. Metrics: influence/SOURCE, sources (number of sources left), in_window (share of the kept problems), pass_rate,
+tokens/gradients.
 
 Use if: a pool mixes sources of unknown worth, worked solutions exist, and some held-out problems show the goal.
 Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a backward pass per problem costs too much.
@@ -154,6 +155,7 @@ claims = (
         measure="influence/swapped:first",
         better_by=-0.01,
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields={"prompts": "2", "group": "2", "study": "none", "curriculum.pool": "60", "curriculum.samples": "0"},
         budget="steps=1",
     ),
@@ -163,6 +165,7 @@ claims = (
         against="vision_g1 --curriculum.keep none --curriculum.samples 0",
         better_by=0.03,
         task="transfer",
+        model="gradus/policies/tiny/base",
         fields={
             "prompts": "4",
             "group": "8",

@@ -41,6 +41,7 @@ claims = (
         source="arXiv:2510.06499, RL with the questions alone",
         against="grpo",
         task="facts",
+        model="gradus/policies/tiny/base",
         options={"documents": "8"},
     ),
     Claim(
@@ -58,5 +59,11 @@ claims = (
         own={"setting.prompts": "8", "setting.group": "8"},
         budget="steps=30",
         script="benchmarks.warmed webscale_rl",
+    ),
+    same_weights(
+        says="The same holds from the task's built-in model, whose answers earn rewards, so that the weights move.",
+        source="arXiv:2510.06499, RL with the questions alone",
+        against="grpo",
+        task="facts",
     ),
 )

@@ -18,7 +18,8 @@ prompt, with its log-probability under this prompt. A right answer with A > 0 is
 (to one problem), seeded (share of seeded answers in a request).
 
 Use if: problems differ in difficulty, some are never solved although similar ones are, and the policy settles on few ways to solve.
-Avoid if: groups are small, because with four answers or fewer nothing is left to divide. The rounds of a step wait for each other (see grpo).
+Avoid if: groups are small, because with four answers or fewer nothing is left to divide, or if no round of a step should wait for the round before
+(see grpo).
 Reference: Bamba et al., XRPO: Pushing the limits of GRPO with Targeted Exploration and Exploitation, arXiv:2510.06672: h, Pi, eta, $lambda_n$ and
 kappa are the paper's.
 Departures: lambda = 0.1, 4 first answers, blocks of 4, two examples, the half of the answers that are seeded, and the nearness of texts (TF-IDF in

@@ -5,9 +5,10 @@
     phi_t = p_t (1 - p_t), quad p_t = sg[pi(y_t | x, y_(<t))]
 
 $L_GRPO$ is the loss of the policy's own answers (see chord). The symbol y is an expert answer to a problem x, M counts the tokens of all expert
-answers, and sg stops the gradient. The weight phi is largest at p = 1/2 (0.25). The weight is near 0 for tokens with p near 1, because learning them
-further lowers the entropy. The weight is also near 0 for very unlikely tokens, because learning them breaks the policy's own patterns. The factor mu,
-the weight of the second part, is 0.1 throughout. `--objective.imitation.weight Likelihood` is the paper's ablation with $p_t$ as the weight.
+answers, and sg stops the gradient. The weight phi is largest at p = 1/2 (0.25). The weight is near 0 for tokens with p near 1, because further
+learning of such tokens lowers the entropy. The weight is also near 0 for very unlikely tokens, because learning them breaks the policy's own
+patterns. The factor mu, the weight of the second part, is 0.1 throughout. `--objective.imitation.weight Likelihood` is the paper's ablation with
+$p_t$ as the weight.
 
 Use if: expert answers are in a style that is not the policy's, and plain imitation of these answers lowers the entropy or harms the policy's
 abilities.

@@ -7,13 +7,13 @@ The optimum of $E[r] - beta KL(pi, pi_ref)$ is $pi^** (y) = pi_ref(y) exp((r - V
 So the log-ratio of the optimal policy, times beta, is the advantage $r - V^**$ of every answer. $pi_ref$ is the start model, $y_t$ are the tokens of
 an answer, and r is its reward.
 
-Stage `values`: the start model answers each problem N = 8 times with rewards $r_i$; no weight changes. With $beta_1$ = 0.5 the value lies between
-the mean (large $beta_1$) and the maximum (small $beta_1$) of the rewards. The rows that the stage makes have it in the column `optimal_value`.
+Stage `values`: the start model answers each problem N = 8 times with rewards $r_i$; no weight changes. With $beta_1$ = 0.5 the value lies between the
+mean (large $beta_1$) and the maximum (small $beta_1$) of the rewards. The rows that the stage makes have this value in the column `optimal_value`.
 
-Stage `fit`: the policy answers each of these problems once per pass. There is no critic, no group, no clip and no other KL term. $beta_2$ = 0.001
-is far below $beta_1$: one parameter smooths the value, the other is the strength of the KL. Least squares need no bonus for exploration, because the
-policy itself draws the answers. A batch is cut into two mini-batches. With 32 and 100 steps the policy makes 25 passes over the problems. Metrics:
-fit_error, fit_log_ratio.
+Stage `fit`: the policy answers each of these problems once per pass. There is no critic, no group, no clip and no other KL term. $beta_2$ = 0.001 is
+far below $beta_1$: one parameter smooths the value, the other is the strength of the KL. Least squares need no bonus for exploration, because the
+policy itself draws the answers. A batch is cut into two mini-batches. With 32 steps of `values` and 100 of `fit`, the policy makes 25 passes over the
+problems. Metrics: fit_error, fit_log_ratio.
 
 Use if: the problems are a fixed set that is passed many times, and long answers make groups expensive.
 Avoid if: each problem is seen once or twice, because N answers for its value then cost as much as a group (see grpo, rloo).

@@ -12,18 +12,18 @@ token alone gives to the output layer. $m_hat$ and $v_hat$ are Adam's corrected 
 for this token, at the learning rate eta. $m_F$ is the predicted change of the policy (Fisher, a KL divergence), and $m_H$ the predicted change of the
 objective to the second order. The test needs no backward pass, and reads the 50 likeliest tokens and the token itself.
 
-The moments are those of a model of the optimizer, not of the optimizer itself. After each step they advance by the mean gradient of the kept tokens for
-each token of the vocabulary. Before the first step the moments are empty, and G = g, as with `--credit.optimizer sgd`. The update is GRPO without KL
-and without the deviation, on the kept tokens only; N counts answers with kept tokens. `--credit.rate` must be the learning rate of the run. The default
-is the paper's 1.5e-5, five times a usual rate. Metric: masked_share.
+The moments are those of a model of the optimizer, not of the optimizer itself. After each step, the moments of each token of the vocabulary advance
+by the mean gradient that the kept tokens give to its row. Before the first step the moments are empty, and G = g, as with `--credit.optimizer sgd`.
+The update is GRPO without KL and without the deviation, on the kept tokens only; the mean over answers counts only answers with kept tokens.
+`--credit.rate` must be the learning rate of the run. The default is the paper's 1.5e-5, five times a usual rate. Metric: masked_share.
 
 Use if: few samples are affordable, so the learning rate is high and the batch small.
 Avoid if: the learning rate is low, because no token is then masked, and the method is GRPO without deviation (see dr_grpo, trpo).
 Reference: Melo et al., Stabilizing Policy Gradients for Sample-Efficient Reinforcement Learning in LLM Reasoning, arXiv:2510.00819. The formulas and
 thresholds are those of the released code (luckeciano/stable-pg-llm, GRPO with Adam): $m_F$ has the sampled score and the token's own state, the bound
 on $m_H$ is symmetric, and each batch serves one update. Its settings for Dr. GRPO are `--credit.policy_bound 0.001 --credit.objective_bound 0.0005`.
-Departures: The learning rate of the prediction does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest tokens; here $p_t$ is
-the probability among all tokens. The released code takes for $h_t$ the state at $a_t$ itself, one position later than the input of its output layer. An
+Departures: The learning rate of the prediction does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest tokens; here $p_t$
+is the probability among all tokens. The released code takes for $h_t$ the state at $a_t$ itself, one position after the state that predicts $a_t$. An
 answer without kept tokens counts in the code's mean over answers. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions in place of
 the sampled one.
 """

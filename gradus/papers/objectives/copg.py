@@ -6,8 +6,8 @@
 
 y and y' are two answers to one problem, with tokens $y_t$. R is the reward, and $pi_ref$ the start model. The baseline of an answer is the
 regularised reward $R_beta$ of the other answer. The second line takes $R_beta$ as a constant; it is the gradient of the third line. With k answers
-the loss is the mean over their pairs: the weight of answer i is 2/k times $R_beta(y_i)$ minus the mean over the other answers. The penalty beta is
-0.1, and `coefficient` is $1/(2 beta)$.
+the loss is the mean over their pairs: the weight of answer i is 2/k times the difference between $R_beta(y_i)$ and the mean $R_beta$ of the other
+answers. The penalty beta is 0.1, and `coefficient` is $1/(2 beta)$.
 
 The policy proportional to $pi_ref exp(R/beta)$ is the only minimum, provided that the sampler can give every answer that $pi_ref$ can give. A policy
 gradient without a ratio has no such property: its baseline does not remove the sampler's preferences. With rewards 1/4 and -1/4 for a better and a
@@ -21,9 +21,8 @@ Use if: scored answers exist already, or a reward is too slow to be computed dur
 Avoid if: rewards are fast and fresh samples affordable, because fixed answers contain none that only a better policy gives (see rloo, grpo).
 Reference: Flet-Berliac et al., Contrastive Policy Gradient: Aligning LLMs on sequence-level scores in a supervised-friendly fashion,
 arXiv:2406.19185: the sample loss and its gradient, the theorem on its minimum, the bandit.
-Departures: The start model is the sampler, with two answers per problem, as many passes as given above, and beta 0.1. The mean over pairs is our rule
-for more than two answers. A later report of the same group divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the
-authors was found.
+Departures: The start model is the sampler, with two answers per problem, ten passes, and beta 0.1. The mean over pairs is our rule for more than two
+answers. A later report of the same group divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the authors was found.
 """
 
 from gradus.credit.reward_to_go import RewardToGo

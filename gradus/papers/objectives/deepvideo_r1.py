@@ -4,11 +4,11 @@
     rho_i = 1/|o_i| sum_t (log pi(o_(i,t)) - log pi_old(o_(i,t)))
     g = mean(R) - mean(r)
 
-The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a question,
-Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. A token whose probability
-has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi = pi_old$ the gradient is twice that of the policy
-gradient, so each batch is used for two epochs. `--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation
-of rho in the group plus 0.01.
+The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a
+question, Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. A token whose
+probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi = pi_old$ the gradient is just twice
+the policy gradient; only later updates differ from it, so each batch is used for two epochs. `--objective.policy.form standardised` is the paper's
+form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
 
 g is the difficulty of a question: the mean reward R of the last 64 groups minus that of the question's group. If g < -0.1, its pictures get normal
 noise with a deviation of 0.5 |g| times that of their pixels. If g > 0.1, the first 0.5 g of the words of its worked solution follow the question. New
@@ -137,7 +137,7 @@ class DifficultyAdjusted:
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, list[float]]) -> tuple[list[Group], dict[str, list[float]]]:
         """Returns one judged group per request, in order, and the mean rewards of the last groups.
 
-        In the first step the mean rewards are those of the groups of this step.
+        In the first step the recent mean is that of the groups of this step.
         """
         groups = await rolled(self.rollout, requests, world)
         means = [float(np.mean(found)) if (found := [t.value for t in g.trajectories if t.failed is None]) else math.nan for g in groups]

@@ -7,16 +7,16 @@ A generative flow gives every answer y to a problem a probability proportional t
 $s_k$ of the problem are equal. So the policy keeps every way to a reward, and does not give all its probability to the best way. The loss is valid for
 answers of any sampler. beta rises from 1 to 2 over training. The bonus (w = 1) is for answers that the start model $pi_ref$ finds likely.
 
-Each step samples K = 4 answers to a problem. The best answer is cut in the middle and completed 16 times; better completions join the group. A buffer
-keeps the 50 best answers of each problem; in half of the draws, a problem trains on K of these. Metrics: balance_error, found_better.
+Each step samples K = 4 answers to a problem. The best answer is cut in the middle and completed 16 times; completions with a higher reward join the
+group. A buffer keeps the 50 best answers of each problem; in half of the draws, a problem trains on K of these. Metrics: balance_error, found_better.
 
 Use if: problems are few, many different answers are right, and variety matters.
 Avoid if: one right answer is enough (see grpo), or rewards have no scale on which a ratio makes sense.
 Reference: Yu et al., Flow of Reasoning: Training LLMs for Divergent Problem Solving with Minimal Examples, arXiv:2406.05673.
 Departures: An answer of one turn is one action of the paper's state graph. The cap 10 and the reward 0.001 are ours; the paper's blocks give 10 times
-the share of goals. New samples have temperature 1; the paper heats half of them from 2 to 1 and takes some random actions. Buffered answers have equal
-probabilities; in the released code they are proportional to the rewards. In that code beta is 2 after half of the epochs, and w is 1.5 for blocks. The paper
-trains an adapter.
+the share of goals. New samples have temperature 1; in the paper half of them have a temperature that falls from 2 to 1, and some actions are random.
+Buffered answers have equal probabilities; in the released code they are proportional to the rewards. In that code beta is 2 after half of the epochs,
+and w is 1.5 for blocks. The paper trains an adapter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from gradus.types.signals import LogProbs, Signal
 
 @dataclass(frozen=True)
 class FlowReward(Combines):
-    """A positive reward: `success` for a right answer, else `failure`, plus weight * min(cap, -1 / log-probability of the answer under `player`)."""
+    """A positive reward: base + weight * min(cap, -1 / log-probability under `player`). base is `success` for a right answer, else `failure`."""
 
     reward: Reward = Verified()
     success: float = 100.0

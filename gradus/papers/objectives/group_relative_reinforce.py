@@ -8,8 +8,9 @@ on log-ratios over any samples, so no importance weight is needed. Metric: maske
 
 The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
 gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster. `--objective.policy.ratio SequenceTokenRatio` with
-`--objective.policy.average SequenceMean` masks whole answers; its bounds are 3e-4 below and 4e-4 above. Penalties, with `.mask none`:
-`--objective.near SquaredLogRatio` (OPMD), `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). `--selection BalancedGroups`: RED-Drop.
+`--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Penalties, with `.mask none`:
+`--objective.near SquaredLogRatio` (OPMD), `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). `--selection BalancedGroups`:
+RED-Drop.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
 Avoid if: each batch serves one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.

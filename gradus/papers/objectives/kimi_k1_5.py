@@ -13,7 +13,7 @@ optimised.
 
 $L_i$ is the length of answer i in tokens. The length reward is 0 if all lengths are equal. The length reward slows early training, so its weight is 0
 in the first half of the run, then 1. A problem is drawn with a probability proportional to one minus the share of its right answers so far. In each
-step an answer grows by at most a third of its token limit; the next step continues it with its own weights (`InFlight`). Metrics: fit_error,
+step an answer grows by at most a third of its token limit; the next step continues the answer with new weights (`InFlight`). Metrics: fit_error,
 fit_log_ratio, predicted_rate, reward/length.
 
 Use if: answers are long and verified, and their length should not grow without need.

@@ -9,9 +9,10 @@ P contains the answers with an advantage of at least 0, including those of const
 tokens that the policy wrote without a tool's text between them. delta is the fall of a token's log-probability since the start of the update. The
 penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. Text of tools is no part of any sum.
 
-GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have large
-gradients, which lower the likelihood further. At the first update of a batch every delta is 0, so a batch of 2,560 answers is cut into 10 mini-batches.
-Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the mean log-probability in P).
+GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have
+large gradients, which lower the likelihood further. At the first update of a batch every delta is 0, so a batch is cut into 10 mini-batches (of 256
+answers in the released code). Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the mean
+log-probability in P).
 
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
 Avoid if: each batch serves one update, because the penalty is then 0 (see grpo), or constant groups should have no effect (see dapo).

@@ -67,7 +67,7 @@ def second_moment_cap(squares: Tensor, *, tau: float) -> float:
 
 @dataclass(frozen=True)
 class SecondMoment:
-    """Clips nothing. Masks harmful tokens, those with the largest log-ratio first, until the mean squared log-ratio of the others is at most tau."""
+    """Clips nothing. Masks harmful tokens, largest log-ratios first, until the mean squared log-ratio of the other harmful tokens is at most tau."""
 
     tau: float = 0.04  # nats squared
     separable: ClassVar[bool] = False  # the mask looks at every token of the mini-batch

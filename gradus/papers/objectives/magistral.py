@@ -7,8 +7,8 @@
     r = f (0.1 + 0.9 v + 0.1 l + 0.1 s)
 
 The five changes are as follows. There is no KL term. The loss of a group is divided by the group's number of tokens $sum_i |o_i|$. The advantage is
-the reward minus the group's mean, normalised over the answers of the mini-batch, so it depends on the other groups in it. The upper clip is 0.28.
-Groups with equal rewards leave the batch first. G is the number of groups of the mini-batch.
+the reward minus the group's mean, normalised over the answers of the mini-batch, so it depends on the other groups of the mini-batch. The upper clip
+is 0.28. Groups with equal rewards leave the batch first. G is the number of groups of the mini-batch.
 
 f, v and l are 0 or 1, and s is 0 to -1. Format f: an answer has one closed block of thoughts, and text after it; else the reward is 0. Correctness v:
 the task's verifier. Language l: problem, thoughts and answer are in the same language, after code and formulas are removed. Length s: 0 up to $l_max

@@ -10,8 +10,8 @@ $pi_ref$ alone. So p is fitted by maximum likelihood to observed rewards, and no
 gives q, the logit of p, for every next token in one pass.
 
 The guided policy writes an answer of L tokens. The answer is cut after h tokens, with h uniform in 0 .. L - 1, and $pi_ref$ writes the rest. So the
-states are those that guidance visits. The model learns only on the tokens after h, also on groups of earlier steps (`selection`). Evaluation decodes
-with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`), which is not optimal.
+states are those that guidance visits. The model learns only on the tokens after h, in groups of this step and of earlier steps (`selection`).
+Evaluation decodes with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`), which is not optimal.
 
 Use if: the policy's weights must not change, but a second model may run during decoding, which makes decoding slower.
 Avoid if: the policy can be trained, because it then needs no second model at test time (see grpo, ppo).

@@ -21,13 +21,13 @@ of this score come from other questions than that of an answer. To compare the a
 Reference: Ren et al., RiskPO: Risk-based Policy Optimization via Verifiable Reward for LLM Post-Training, arXiv:2510.00911: Mixed Value-at-Risk,
 bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those of
 the released script for DAPO-Math.
-Departures: The paper weighs the slopes of tail and range by 1 + w and 1. The released code divides them by a and b - a, as here, which is 4.5 to 1. In
-the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Most answers then become more likely whether right
-or wrong, and on the toy task nothing is learned. The released code adds 1e-6 to the deviation of the sample; here A is not divided if all scores of a
-bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`, `--objective.policy.average TokenMean`). The
-released scripts share A among the answers of a paper by their distance from the question's mean (`--credit.share distance`), or divide A by the
-deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own quantiles. A last bundle with fewer questions has
-its scores scaled to five; the code leaves them unscaled. An answer beyond the shortest group of a bundle has A = 0.
+Departures: In the article the slopes of tail and range have the ratio 1 + w to 1. In the released code, as here, they are w / a and 1 / (b - a): 4.5
+to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Most answers then become more likely
+whether right or wrong, and on the toy task nothing is learned. The released code adds 1e-6 to the deviation of the sample; here A is not divided if
+all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`, `--objective.policy.average
+TokenMean`). The released scripts share A among the answers of a paper by their distance from the question's mean (`--credit.share distance`), or
+divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own quantiles. A last bundle with
+fewer questions has its scores scaled to five; the code leaves them unscaled. An answer beyond the shortest group of a bundle has A = 0.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def paper_scores(rewards: Sequence[np.ndarray], *, size: int) -> np.ndarray:
 
 
 def mixed_risk(scores: np.ndarray, *, low: tuple[float, float], high: tuple[float, float], tail: float, lowered: bool) -> np.ndarray:
-    """Returns (tail u + v) / (tail + 1) for scores [P]: u is the part below the low quantile, v the part between the two.
+    """Returns (tail u + v) / (tail + 1) for scores [P]: u is the part below the low quantile, v the part between both quantiles.
 
     `low`, `high`: (level, quantile) of each end of the range. If `lowered` is set, v is 0 above the high quantile and negative below it. If `lowered`
     is not set, v is 0 below the low quantile and positive above it.

@@ -9,9 +9,10 @@ Text grows as a tree: each token leads to one new state, and only an end has a r
 positive value. So the values of the uniform policy rank the actions, and no policy improvement is needed. A softmax of the values keeps every way that
 leads to a right end. $q_t$ is a value relative to the sampling policy: $pi = pi_old exp(q / rho)$, with rho = 1.
 
-$y_t$ has no gradient. The sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0 after the last
-token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient is that of $-2 (r - mean(r)) log pi$,
-a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on. Metrics: fit_error, next_value.
+$y_t$ has no gradient. The term with the sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0
+after the last token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient is that of $-2 (r -
+mean(r)) log pi$, a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on. Metrics:
+fit_error, next_value.
 
 Use if: rewards are verified, many different answers are right, and variety matters (pass@k).
 Avoid if: each batch serves one update, because the method is then REINFORCE with group-relative advantages (see grpo, rloo).

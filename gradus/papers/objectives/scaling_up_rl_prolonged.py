@@ -15,8 +15,8 @@ event/copy_weights/reference.
 Answers are sampled at temperature 1.2, and each batch is cut into 4 mini-batches. Only groups with right and wrong answers are trained on; the
 rollout continues to sample until the step is full. The paper has 16 answers to each of 256 prompts.
 
-Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knights_knaves:1`. The verifier of its task judges each
-problem. A verdict may be a share, such as that of passed tests (`--task code --reward share`) or of checked constraints.
+Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knights_knaves:1`. The verifier of a problem's own task judges the answers
+to it. A verdict may be a share, such as that of passed tests (`--task code --task.reward share`) or of checked constraints.
 
 Use if: training goes on for so long that the policy leaves its start far behind, and the entropy must not collapse.
 Avoid if: the run is short, because the term with beta 0.0001 then has no visible effect, and no evaluation stagnates (see dapo).

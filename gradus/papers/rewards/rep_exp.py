@@ -12,13 +12,13 @@ is GRPO on R, without KL, with a mean over all tokens and four updates per batch
 groups wrong replies get a bonus too.
 
 With the option `leave_one_out` the bonus is $h_i^T (Sigma - h_i h_i^T)^-1 h_i = b_i / (1 - b_i)$. At test time the same score picks a few different
-replies for a verifier (`DiverseOf`, algorithm 1). The search takes one reply at random and sets $Sigma = I + h h^T$ with the feature h of this reply.
+replies for a verifier (`DiverseOf`, algorithm 1). The search starts with one reply and sets $Sigma = I + h h^T$ with the feature h of this reply.
 Then the search repeatedly takes the remaining reply with the largest $h_i^T Sigma^-1 h_i$ and adds the $h_i h_i^T$ of this reply to Sigma. The pool's
 mean is subtracted from all features.
 
 If dim >= G - 1 and features are much larger than sqrt(lambda), every leverage tends to 1 - 1/G, so all replies have the same bonus. In this case the
-metric `bonus_spread` is near 0; it is the mean over groups of the bonus's deviation. If the rewards of a group differ, the bonus changes advantages
-little. If all replies are right, the bonus alone determines the advantages, because the bonuses are divided by their deviation.
+metric `bonus_spread` is near 0; it is the mean deviation of the bonus over groups with a right reply. If the rewards of a group differ, the bonus
+changes advantages little. If all replies are right, the bonus alone determines the advantages, because the bonuses are divided by their deviation.
 
 Use if: the policy's replies become more and more alike during training, and several tries per problem should still find new solutions.
 Avoid if: most groups have no right reply, because such groups get no bonus (see scaf_grpo, luffy), or the start model's hidden states cannot be read.

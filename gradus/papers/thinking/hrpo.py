@@ -12,8 +12,8 @@ Starting with the token that completes the answer mark, all inputs are plain emb
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
 reads the stored h again, so its log-probabilities are those of the rollout, and the gradient flows through the gate. The KL to the start model has
-the coefficient 0.005. The learning rate is 5e-6 for the adapter, 20 times this for the gate's matrices, and 200 times this for lambda. The reward is
-that of the verifier, but 0 if the mark occurs twice or more.
+the coefficient 0.005. The learning rate of the gate's matrices is 20 times that of the adapter, and that of lambda 200 times (`--learning_rate 5e-6`
+is the paper's for the adapter). The reward is that of the verifier, but 0 if the mark occurs twice or more.
 
 Use if: the model's thinking should contain more than its sampled words, no examples of such thinking exist, and the model accepts vectors as inputs.
 Avoid if: the server accepts only tokens as inputs, or thoughts must be readable in full (see grpo).

@@ -1,4 +1,4 @@
-"""The built-in models: small decoders over single characters, pre-trained on worked solutions by `make tiny`."""
+"""The built-in models: small decoders over single characters, pre-trained on worked solutions, and a flow generator. `make tiny` trains them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ MADE_FOR: dict[str, dict[str, int]] = {
     "formal": {"logic": 2, "sat": 2, "graphs": 2},
     "sighted": {"shapes": 3},
     "words": {"classification": 2, "multiple_choice": 2, "instructions": 2, "keychain": 2, "translation": 2},
-}
+    "passages": {
+        "summaries": 2, "safety": 5, "stories": 2, "ranking": 2, "tables": 2, "forum": 2, "recommendation": 2, "facts": 1,
+    },
+    "programs": {"code_output": 2, "transfer": 2, "hidden_question": 2, "induction": 2, "forging": 5, "planted_subsequence": 1},
+}  # fmt: skip
 """The tasks, with levels, that each model solves sometimes; `base` also plays the small environments."""
 
 SOLVES: dict[str, tuple[float, float]] = {
@@ -33,6 +37,20 @@ SOLVES: dict[str, tuple[float, float]] = {
     "keychain": (0.311, 1.000),
     "translation": (0.245, 0.833),
     "shapes": (0.335, 0.958),
+    "summaries": (0.379, 0.917),
+    "safety": (0.690, 0.875),
+    "stories": (0.044, 0.562),
+    "ranking": (0.135, 0.792),
+    "tables": (0.135, 0.625),
+    "forum": (0.204, 1.000),
+    "recommendation": (0.090, 0.604),
+    "facts": (0.281, 0.708),
+    "code_output": (0.431, 0.729),
+    "transfer": (0.059, 0.292),
+    "hidden_question": (0.305, 0.500),
+    "induction": (0.923, 0.979),
+    "forging": (0.177, 0.688),
+    "planted_subsequence": (0.095, 0.792),
 }
 """pass@1 and pass@16 on held-out problems at that level, before any training: `python -m benchmarks.tiny_table`, in benchmarks/RESULTS.md."""
 
