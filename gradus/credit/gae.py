@@ -58,7 +58,7 @@ def action_rewards(trajectory: Trajectory) -> np.ndarray:
 
 
 def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Shifts and scales all rows together to mean 0 and population deviation 1. Returns zeros if all values are equal (to 1e-12)."""
+    """Shifts and scales all rows together to mean 0 and population deviation 1. Returns zeros if all values are equal (up to 1e-12 of the largest)."""
     everything = np.concatenate(list(rows)) if rows else np.zeros(0)
     if not len(everything) or everything.std() <= 1e-12 * np.abs(everything).max():  # such a deviation comes from rounding alone
         return [np.zeros_like(r) for r in rows]

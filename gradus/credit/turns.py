@@ -23,7 +23,7 @@ class Turns:
         return np.repeat(values, self.lengths)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Returns [T]: the sum over the actions of each turn of `values` [A]."""
+        """Returns [T]: for each turn, the sum of `values` [A] over the actions of the turn."""
         return np.add.reduceat(values, np.cumsum(self.lengths) - self.lengths) if len(self.lengths) else np.zeros(0)
 
 

@@ -200,9 +200,9 @@ class SuccessRates:
     """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` selects.
 
     The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`. There are at most as many candidates as
-    problems, and each problem occurs once. With `factor` 1 all candidates are requested. No answer is sampled for candidates that are not chosen. After a step,
-    the counts of its problems become keep * counts + (right, wrong). The problems of groups that the selection dropped are included. The counts of all other
-    problems do not change.
+    problems, and each problem occurs once, unless there are fewer than n problems. With `factor` 1 all candidates are requested. No answer is sampled for
+    candidates that are not chosen. After a step, the counts of its problems become keep * counts + (right, wrong). The problems of groups that the selection
+    dropped are included. The counts of all other problems do not change.
 
     The metric `predicted_rate` is the mean expected rate of the requested problems. The metric `rank_correlation` is Spearman's correlation of the expected
     rates with the shares of right answers in the step. With `allot`, the metric `allotted_most` is the largest number of answers to a problem.

@@ -2,7 +2,7 @@
 
 A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
 multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros.
-The result is bitwise the same for every T only if T does not change the order of the additions in a sum over places. The method depends on the type:
+The result is bitwise the same for every T only if T does not change the order of the additions in a sum over places. How this is ensured depends on the type:
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
   cut into pieces of PIECE places, which are added in order. Each piece is within one inner block of the library. In measurements, one product over all places

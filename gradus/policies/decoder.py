@@ -1,7 +1,7 @@
 """The decoder, which both rollout and update use. Its parameters have the names of `transformers`, so files load and save unchanged.
 
 A layer has two halves around its attention: `attn_inputs` computes rotated queries, keys and values; `finish` computes the rest from the attention's output.
-The caller chooses how attention is computed (packed with shared prefixes, or over cached keys), so all callers share the same maths.
+Only the attention itself is left to the caller (packed with shared prefixes, or over cached keys), so all callers share the maths of the two halves.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class _Weights:
 
     @property
     def matrices(self) -> list[Tensor]:
-        """Returns one matrix of each shape among the matrices that multiply rows."""
+        """Returns the matrices that multiply rows. In a mixture, the first expert stands for all experts, because they have equal shapes."""
         router = [] if self.mixture is None else [self.mixture.router]
         return [self.qkv, self.output, self.gate_up[0] if router else self.gate_up, self.down[0] if router else self.down, *router]
 

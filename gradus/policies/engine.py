@@ -351,7 +351,7 @@ class Together:
     def _settle(self) -> None:
         """Stores the sampling settings of the sequences in an array with one row per number.
 
-        An unused number gets the settings of another number. If all sequences have equal settings, one row is enough.
+        An unused number gets the settings of another number. If all sequences have equal settings, only one row is stored.
         """
         held = [job for job in self.jobs if job is not None]
         self.settings = Settings.of([(job or held[0]).sampling for job in self.jobs], self.device)

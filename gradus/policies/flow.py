@@ -219,7 +219,7 @@ class OpenedFlow:
 
 
 def read_config(path: Path) -> FlowConfig:
-    """Reads the configuration of a flow model. Raises UserError if the configuration is missing or has an unknown field."""
+    """Reads the configuration of a flow model. Raises UserError if the configuration is missing, is of another kind of model, or has an unknown field."""
     if not path.is_file():
         raise UserError(f"there is no {path}, so {path.parent} is not a model folder; name a folder with config.json and model.safetensors")
     try:

@@ -99,7 +99,7 @@ def reads_pictures(model_type: object) -> bool:
 
 
 def load_foreign_eyes(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> ForeignEyes:
-    """Loads the model and the processor of a folder by transformers. Raises UserError if the model or the processor cannot be read."""
+    """Loads the model and the processor in a folder by transformers. Raises UserError if the model or the processor cannot be read."""
     weight_files(folder)
     from transformers import AutoModelForImageTextToText, AutoProcessor
 

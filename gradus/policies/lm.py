@@ -75,7 +75,7 @@ class LanguageModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:
-        """Loads the model in a folder. If a folder has only a PEFT adapter, its base model is loaded with the adapter.
+        """Loads the model in a folder. If the folder has only a PEFT adapter, the base model of this adapter is loaded with it.
 
         The network is the built-in decoder if this decoder implements the configuration. Else the network is a model of transformers, and `note` has the
         reason.

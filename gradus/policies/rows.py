@@ -1,4 +1,4 @@
-"""Operations on rows with deterministic backward passes. No gradient flows through advanced indexing."""
+"""Operations on rows with deterministic backward passes. They do not use advanced indexing, whose backward pass is not deterministic."""
 
 from __future__ import annotations
 

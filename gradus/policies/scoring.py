@@ -1,4 +1,4 @@
-"""Scores a given text without sampling: computes the model's log-probability of each token after the tokens before it."""
+"""Scores a given text without sampling: computes the model's log-probability of each token, given the tokens before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fills in the answers of a masked model step by step. Usually a step fills in the most certain hidden tokens; another order can be set."""
+"""Fills in the answers of a masked model step by step. By default a step fills in the most certain hidden token; `Unmask` sets another order or more tokens."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Downstream(Combines):
         return [[next(rows) for _ in g.trajectories] for g in groups]
 
     def asked(self, t: Trajectory, world: World) -> tuple[list[Request], str]:
-        """Returns the requests to the player, and the written text. If the text cannot be read, the result has no requests."""
+        """Returns the requests to the player, and the written text. If the text is empty or too long for the player, the result has no requests."""
         text = written(t.completion, self.within)
         prompts = [self.prompt(t.problem, text, question) for question, _ in self.questions(text, t.problem)]
         if not text or any(len(world.opening(p, self.player).sequence) >= world.context_length(self.player) for p in prompts):
@@ -144,7 +144,7 @@ class Downstream(Combines):
     def judgement(self, text: str, found: Sequence[tuple[Any, Any]], world: World) -> Judgement:
         """Returns the judgement of a text.
 
-        `found` has the player's contexts and the expected answer for each question. If the text cannot be read, `found` is empty.
+        `found` has the player's contexts and the expected answer for each question. If the player got no requests, `found` is empty.
         """
         replies = [
             Reply(world.text(c.tokens[c.chosen], self.player), c.actions, expected) for contexts, expected in found for c in contexts

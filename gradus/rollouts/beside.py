@@ -1,4 +1,4 @@
-"""Two rollouts in one step, each on its own problems: one samples from the policy, and the other gives worked solutions, for example."""
+"""Two rollouts in one step, each on its own problems: for example, one samples from the policy, and the other gives worked solutions."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class BudgetedSlots:
         return {"flights": []}
 
     async def run(self, requests: Sequence[Request], world: World, state: Mapping[str, Any]) -> tuple[list[Group], dict[str, Any]]:
-        """Returns the complete groups (judged, the oldest first) and the state with the others. Raises UserError if the task has an environment."""
+        """Returns the complete groups (judged, the oldest first) and the state with the incomplete groups. Raises UserError if the task has an environment."""
         refuse_environment(world)
         kept = state["flights"]
         flights = [*(flight_of(k, state.get("media", {})) for k in kept), *(launched(r, world) for r in requests)]
@@ -84,7 +84,8 @@ class Work:
         return [i for i in self.flights[n].open(limit(self.flights[n], self.world)) if self.ages[n][i] != RETIRED]
 
     async def decode(self, slots: int, budget: int) -> None:
-        """Decodes until `budget` new tokens are sampled or no answer is left. All busy slots are at the same decoding step at the start of each round."""
+        """Decodes until `budget` new tokens are sampled or no answer is left. Decodes in rounds. At the start of a round all busy slots are at
+        the same decoding step."""
         waiting = [(n, i) for n in range(len(self.flights)) for i in self.open(n)]
         self.clock = {(n, i): 0 for n, i in waiting if self.flights[n].answers[i].actions}
         queue = [place for place in waiting if place not in self.clock]
@@ -141,5 +142,5 @@ class Work:
 
 
 def _part(room: int) -> Callable[[int], int]:
-    """Returns the rule for the largest number of new tokens of an answer: `room`, for every limit."""
+    """Returns the argument `part` of `continued`: at most `room` new tokens, for any token limit of the answer."""
     return lambda limit: room

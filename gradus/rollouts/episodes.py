@@ -236,7 +236,7 @@ def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:
 
 
 async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:
-    """Samples the player's next action after `prompt`. Returns the context that the world returns."""
+    """Samples the player's next action after `prompt`. Returns the sampled context."""
     request = seat.request
     tags, sample = (*request.tags, "turn", turn), request.sample + seat.index
     return (await seat.world.sample([replace(request, count=1, prompt=prompt, at=None, tags=tags, sample=sample)]))[0][0]

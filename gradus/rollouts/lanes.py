@@ -1,5 +1,5 @@
-"""Lanes play several episodes at the same time. Each step plays a piece of every episode. An episode that is not over at the end of a step continues
-in the next step."""
+"""Lanes play several episodes at the same time, one episode per lane. Each step plays a piece of every episode. An episode that is not over at
+the end of a step continues in the next step."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class PlainText:
     The column `documents` is a mapping of kinds to documents, or a list of documents, or one document. A document is a text or a chat. In a chat the user's
     tokens are learned, too. If a problem lacks the column, its raw text is its only document. The documents are drawn at random by the request's key; no
     document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into pieces. Each further piece begins with
-    the last token of the previous piece, so no other token is left out. Trajectories have the source "expert", no log-probabilities and the reward 1, in the
-    component "document". At test time the policy acts.
+    the last token of the previous piece, so no other token is left out. Trajectories have the source "expert", no log-probabilities and the reward 1, stored as
+    the component "document". At test time the policy acts.
     """
 
     kinds: tuple[str, ...] = ()  # the kinds of documents to learn; (): all

@@ -33,8 +33,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Seats:
-    """Plays `request.count` episodes of each problem. `Turn.player` names the seat that acts next; a `Joint` episode names several seats at the same
-    time.
+    """Plays `request.count` episodes of each problem. `Turn.player` names the seat that acts next; a `Joint` episode names several seats, which
+    act at the same time.
 
     A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. The links of a trajectory are `episode` and
     `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, as the component "environment".

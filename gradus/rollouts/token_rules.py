@@ -110,7 +110,7 @@ class MixtureOfModels:
 
 @dataclass(frozen=True)
 class Rounded:
-    """Rounds the log-probabilities of a player to multiples of `step` nats: a sampling engine of lower precision than the update."""
+    """Rounds the log-probabilities of a player to multiples of `step` nats. So this rule imitates a sampling engine of lower precision than the update."""
 
     step: float = 0.5
     player: str = "policy"

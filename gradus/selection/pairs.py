@@ -1,4 +1,4 @@
-"""Makes pairs from the trajectories of a group. A pair is two consecutive samples, or any two samples that a list of criteria can rank."""
+"""Makes pairs from the trajectories of a group. A pair is two consecutive samples, two samples that a list of criteria can rank, or a right and a wrong sample."""
 
 from __future__ import annotations
 

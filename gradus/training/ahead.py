@@ -1,7 +1,7 @@
 """Rollouts of later steps, which run while earlier steps update the weights (`Ahead`).
 
 The event loop of the run does all work except two kinds: one thread draws the samples, and another thread runs the updates. PyTorch works in both threads at
-the same time. The rollouts have their own copies of all players. So no result depends on which thread is faster.
+the same time. The rollouts have their own copies of all players. So the result does not depend on which thread is faster.
 
 A checkpoint contains the requests of the steps whose rollouts have begun, and the weights of these rollouts. A run that continues from a checkpoint
 samples these rollouts again, with the same result.

@@ -34,7 +34,7 @@ class Leg:
     stage: Any
     recipe: Recipe
     task: Task  # the task; if an earlier leg makes the stage's rows, this is another task until the rows exist
-    start: str | None  # the leg starts with the last policy of this leg; None: with the model of the run
+    start: str | None  # the leg whose last policy this leg starts with; None: this leg starts with the model of the run
     players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player): where the player's first weights come from
     reads: str | None = None  # the leg that makes the rows from which the problems are read
     weights: Mapping[str, float] = field(default_factory=Frozen)  # for a merge: leg -> weight

@@ -1,6 +1,6 @@
 """Makes a trained run from a recipe, a task and a model.
 
-Builds and checks all parts. After this, trains the run and reacts to signals, limits and the watchdog.
+First builds and checks all parts. Then trains the run, and reacts to signals, limits and the watchdog.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Choices:
     credited: dict[str, list[Group]] = field(default_factory=dict)  # player -> the groups with credit from the rounds so far
 
     async def learn(self, run: Run, world: RunWorld) -> None:
-        """Calls `learn` of each player's own selection. Its argument is the groups of the player, which now have credit."""
+        """Calls `learn` of each player's own selection, with the groups that it chose, which now have credit, and with the groups that it dropped."""
         for name, dropped in self.dropped.items():
             part = run.players[name].spec.selection
             await run.memory.learn_at(f"players.{name}.selection", part, self.credited.get(name, []), dropped, world)

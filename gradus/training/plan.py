@@ -77,7 +77,7 @@ class Plan:
 
 
 def stored_task(folder: RunFolder) -> Task:
-    """Loads the task of a stored run, but not the parts of its recipe. Raises UserError if its files are missing or broken."""
+    """Loads the task of a stored run, but not the parts of its recipe. Raises UserError if files of the task are missing or broken."""
     stored = folder.recipe()
     with split_by(stored.get("split", 1)):
         return load_task(_in_folder(stored["task"], folder), {str(name): str(value) for name, value in stored["task_options"]})

@@ -1,8 +1,8 @@
 """Recovers a run from non-finite numbers.
 
-First the run skips the update and stores the diagnosis. If this does not help, the run returns to a good checkpoint. If this does not help either, the run
-stops. Recovery depends only on the run's state and on facts that are stored before they take effect. So a run that is killed during a recovery and then resumed
-has the same result as a run without a stop.
+First the run skips the update and stores the diagnosis. If several updates in a row are skipped, or the weights are broken, the run returns to a good
+checkpoint. If the allowed number of returns is used up, the run stops. Recovery depends only on the run's state and on facts that are
+stored before they take effect. So a run that is killed during a recovery and then resumed has the same result as a run without a stop.
 """
 
 from __future__ import annotations

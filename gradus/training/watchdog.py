@@ -2,7 +2,7 @@
 
 While code waits, it is inside the context `waiting`. A thread checks the waits: it reports a wait after `after` seconds, after twice this time, after four
 times this time, and so on. If no wait begins or ends within `limit` seconds, the thread raises `Stuck` in the main thread, which ends the run. But a C operation
-that keeps the interpreter lock also blocks the thread of the watchdog. Unfinished waits are abandoned, so that a resumed run does not repeat them.
+that keeps the interpreter lock also blocks the thread of the watchdog. The waits that end the run are abandoned, so that a resumed run does not repeat them.
 """
 
 from __future__ import annotations

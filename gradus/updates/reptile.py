@@ -1,6 +1,6 @@
 """Reptile, a method of meta-learning, over several kinds of problems.
 
-Each kind updates a copy of the weights. Then the weights move towards the weighted mean of the copies.
+Each kind, except the target, updates a copy of the weights. Then the weights move towards the weighted mean of the copies.
 """
 
 from __future__ import annotations

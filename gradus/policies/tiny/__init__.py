@@ -1,4 +1,4 @@
-"""The built-in models: small decoders over single characters, pre-trained on worked solutions by `make tiny`."""
+"""The built-in models: small decoders over single characters, pre-trained on worked solutions, and a flow generator. `make tiny` trains them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """vLLM samples for a language model, in this process or on a server. The tests use only simulated answers.
 
 The model itself stays in this process for training and scoring. Before the first sample after an update, the model's weights are written as safetensors,
-and vLLM reads them. Every token has the version of the weights that were loaded during its whole request. If the weights may have changed during
+and vLLM reads them. Every token has the version of the weights that were loaded during the whole request for its sequence. If the weights may have changed during
 a round of requests, the round is discarded and sampled again. The draws of vLLM depend on the other requests, so such runs are not reproducible bit by
 bit.
 """

@@ -234,7 +234,7 @@ def _answer(completion: dict[str, Any]) -> Answer | None:
 
 
 def _said(text: bytes) -> str:
-    """Returns the message in the text of an error, in a short form and in brackets."""
+    """Returns the message in the text of an error, shortened and in brackets; an empty text if there is no message."""
     try:
         found = json.loads(text)
         found = found.get("error", found.get("message", found.get("detail", found)))
