@@ -155,7 +155,7 @@ def random_trace(problem: Problem, rng: random.Random) -> str:
 def programs() -> tuple[Share, ...]:
     """Programs, functions, chains of digits, rules and secrets."""
     return (
-        told(code_output(), 0.2, 0.0),
+        Share(code_output(), 0.2, {1: 0.35, 2: 0.65}, solution, solution),
         Share(token_chain(), 0.2, {1: 0.8, 2: 0.2}, solution, solution),
         told(transfer(), 0.25, 0.3),
         Share(hidden_question(), 0.15, {1: 1.0}, solution, answer_only, 0.0, 0.8),

@@ -196,12 +196,10 @@ async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
         row = drafts[i].new
         assert row is not None
         told = replace(chunk, logprobs=row[chunk.tokens].astype(np.float32))
-        answers[i], new[i] = joined(answers[i], told, drafts[i].request, world), 1
-        done[i] = (
-            told.ended is not Ended.LENGTH
-            or answers[i].ended is not Ended.LENGTH
-            or answers[i].actions >= sampling_of(drafts[i].request, world).limit
-        )
+        answer = joined(answers[i], told, drafts[i].request, world)
+        answers[i], new[i] = answer, 1
+        limit = sampling_of(drafts[i].request, world).limit
+        done[i] = told.ended is not Ended.LENGTH or answer.ended is not Ended.LENGTH or answer.actions >= limit
     left = [i for i, finished in enumerate(done) if not finished]
     for i, (chunk,) in zip(left, await world.sample([rest_of(drafts[i], answers[i], world) for i in left]), strict=True):
         answers[i], new[i] = joined(answers[i], chunk, drafts[i].request, world), new[i] + chunk.actions

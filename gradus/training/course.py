@@ -223,7 +223,9 @@ def with_rates(recipe: Recipe, legs: tuple[Leg, ...]) -> Recipe:
 
 
 def refuse_processes(recipe: Recipe, processes: int) -> None:
-    """Raises UserError if a run with stages has several processes."""
+    """Raises UserError if a run with stages or with a system has several processes."""
+    if recipe.system is not None and processes != 1:
+        raise UserError(f"--processes is {processes}, but a run with system {type(recipe.system).__name__} trains in one process; leave out one of the two")
     if staged(recipe) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with stages trains in one process; leave --processes out, or train each stage as a separate run")
 

@@ -1,4 +1,4 @@
-"""Statistics of attention weights. Row t of the weights contains those of position t on the positions 0 to t."""
+"""Statistics of attention weights. Row t contains the weights of position t on the positions 0 to t."""
 
 from __future__ import annotations
 

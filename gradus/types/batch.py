@@ -31,8 +31,8 @@ class Counts:
 class Batch:
     """The A actions of `contexts`, in the order of the contexts. Float rows have the dtype of the update; ids are int64.
 
-    `in_trajectory`: for every action, the number of actions of its trajectory. `in_group`: the number of actions in its group that have the same
-    source. Both numbers refer to the whole mini-batch.
+    `in_trajectory`: for every action, the number of actions of its trajectory. `in_group`: for every action, the number of actions in its group whose
+    trajectories have the same source. Both numbers refer to the whole mini-batch.
     """
 
     contexts: tuple[Context, ...]

@@ -181,7 +181,10 @@ class NextAction(Signal):
 
 @dataclass(frozen=True)
 class Candidates(Signal):
-    """`count` actions that the player draws in the state before (or after) the action, each with its log-probability. [A, count, d + 1]"""
+    """`count` actions that the player draws in the state before the action (`at` "now") or after it ("next"), each with its log-probability.
+
+    [A, count, d + 1]
+    """
 
     count: int = 4
     at: Literal["now", "next"] = "now"

@@ -43,7 +43,7 @@ class Errand:
 class Episode(Protocol):
     """One running episode. `first`: the turn with the first observation, before any action.
 
-    An episode may also be `Forkable`, `Closing`, `Restorable` or `Joint`. A part that needs one of these abilities declares it.
+    An episode may also be `Forkable`, `Closing`, `Restorable` or `Joint`. A part that needs one of these abilities declares this need.
     """
 
     first: Turn

@@ -50,9 +50,9 @@ class Guard:
 class Agreement:
     """How a run checks that rollout and update compute the same log-probabilities of new samples.
 
-    The run compares the log-probabilities at the start and every `every` steps. A difference is the difference between the two log-probabilities of a token.
-    `metric` "mean" is the mean of |difference|, and "max" is the largest |difference|. "kl" is the mean of r - 1 - log r, where r = probability in the update /
-    probability in the rollout. All three are in nats per token.
+    The run compares the log-probabilities at the start and every `every` steps. The difference of a token is its log-probability in the update minus its
+    log-probability in the rollout. `metric` "mean" is the mean of |difference|, and "max" is the largest |difference|. "kl" is the mean of r - 1 - log r, where
+    r = probability in the update / probability in the rollout. All three are in nats per token.
     """
 
     every: int = 50  # steps between comparisons; 0: never

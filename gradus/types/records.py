@@ -202,8 +202,8 @@ class Trajectory:
 
     @property
     def right(self) -> bool:
-        """Whether the verifier gave 1 or more. Without a verifier, the environment decides. Without a verifier and an environment, the reward
-        decides. False if the reward failed or is missing."""
+        """Whether the verifier gave 1 or more. Without a verifier, the environment decides. Without a verifier and without an environment, the reward decides.
+        False if the reward failed or is missing."""
         verdict = self.components.get("verified", self.components.get("environment", self.reward))
         return self.failed is None and isinstance(verdict, (int, float)) and verdict >= 1.0
 

@@ -1,8 +1,7 @@
 """Signals and wants name outputs of a model. A part `needs` signals, which have no gradient; an objective reads wants, which have a gradient.
 
-Both give one row per action, in the order of the actions of the given contexts. A new reader is a `Want` with the method `rows`, which reduces the
-output of a forward pass to these rows. `Read(reads=want)` makes a signal from a want. `types.readers` has more readers. Signals and wants are
-hashable.
+Signals and wants give one row per action, in the order of the actions of the given contexts. A new reader is a `Want` with the method `rows`, which reduces the
+output of a forward pass to these rows. `Read(reads=want)` makes a signal from a want. `types.readers` has more readers. Signals and wants are hashable.
 """
 
 from __future__ import annotations

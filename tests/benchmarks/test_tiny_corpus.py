@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from benchmarks.tiny import VOCABULARY, batches, encode, rate
-from benchmarks.tiny_corpus import CORPORA, base, example
+from benchmarks.tiny_corpus import CORPORA, base, example, random_trace
 from gradus.types import Key
 
 
 @pytest.mark.parametrize("name", CORPORA)
 def test_every_solution_of_one_turn_is_correct_in_both_styles(name: str) -> None:
     for share in CORPORA[name]():
-        if share.task.verify is None:
+        if share.task.verify is None or share.short is random_trace:
             continue
         for level in share.levels:
             for p in share.task.source.draw(range(50), level, Key(5)):

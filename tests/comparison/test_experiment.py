@@ -18,7 +18,7 @@ def test_arms_from_words():
     assert arm_of("mine.py:recipe") == Arm("recipe", "mine.py:recipe")
 
 
-@pytest.mark.parametrize(("text", "said"), [("", "empty"), ("grpo 3", "3 in the place of a field"), ("grpo --group", "--group"), ("'grpo", "cannot be read")])
+@pytest.mark.parametrize(("text", "said"), [("", "empty"), ("grpo 3", "cannot be read at 3"), ("grpo --group", "--group"), ("'grpo", "cannot be read")])
 def test_wrong_arms_are_refused(text, said):
     with pytest.raises(UserError, match=said):
         arm_of(text)

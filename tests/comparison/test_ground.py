@@ -30,7 +30,7 @@ def test_a_wrong_name_suggests_the_near_one(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_pass_at_k_needs_k_answers():
-    with pytest.raises(UserError, match="pass@16 but has 4 answers"):
+    with pytest.raises(UserError, match="pass@16 but has only 4 answers"):
         Ground("g", "About.", "arithmetic", "steps=2", PAIR, measures=("pass@16",))
     assert Ground("g", "About.", "arithmetic", "steps=2", PAIR, measures=("pass@16",), samples=16).samples == 16
 

@@ -106,7 +106,7 @@ def test_a_disk_that_became_read_only_is_told_with_what_to_do(small_disk: Path) 
             (lambda: folder.note_resumed(1, []), "provenance.json"),
             (lambda: folder.claimed().__enter__(), "its lock"),
         ):
-            sentence = rf"the file system is read-only in .*/run while writing ({what}); .*: make it writable again"
+            sentence = rf"the file system is read-only in .*/run while writing ({what}); .* make it writable again"
             with pytest.raises(UserError, match=sentence):
                 does()
         found, _ = folder.latest()

@@ -104,7 +104,7 @@ def test_an_optimizer_that_joins_groups_is_refused():
 
 def test_fields_that_cannot_be():
     dotted = Frozen({"a.b": 1.0})
-    for fields, said in (({"rates": dotted}, 'write "a/b"'), ({"trains": ()}, "trains is empty"), ({"rates": Frozen(gate=-1.0)}, "it must be at least 0, because")):
+    for fields, said in (({"rates": dotted}, 'write "a/b"'), ({"trains": ()}, "trains is empty"), ({"rates": Frozen(gate=-1.0)}, "must be finite and at least 0")):
         with pytest.raises(UserError, match=said):
             Player(**fields)
     with pytest.raises(UserError, match="each name only once"):

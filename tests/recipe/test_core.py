@@ -173,7 +173,7 @@ def test_json_of_a_part_from_elsewhere_is_refused():
 def test_json_cannot_call_what_is_no_part(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kept").mkdir()
-    with pytest.raises(UserError, match=r"is not a (part|function) of"):
+    with pytest.raises(UserError, match=r"has no (part|function) of this name"):
         from_json(document)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 

@@ -69,7 +69,7 @@ def test_packages_offer_recipes_and_tasks_by_entry_points(offer):
 
 def test_a_name_that_is_taken_is_refused(offer):
     offer(("gradus.recipes", "grpo", "elsewhere:offered"))
-    with pytest.raises(UserError, match=r'two recipes have the name "grpo": .*:grpo and elsewhere:offered; remove'):
+    with pytest.raises(UserError, match=r'two recipes have the name "grpo": .*:grpo and elsewhere:offered; uninstall'):
         registry.recipe("ppo")
 
 

@@ -12,11 +12,13 @@ import pytest
 import torch
 
 from gradus.papers.bases.reinforce import reinforce
+from gradus.rollouts import drafts
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.drafts import EarlierAnswers, LogProbRow, accepted_tokens, log_residual
 from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.testing.methods import TOY, scripted_world, stored_state, toy_run
-from gradus.types import Ended, Key, Request, Sampling, UserError
+from gradus.training.world import RunWorld
+from gradus.types import Ended, Key, Request, Sampling, UserError, uniforms
 
 OLD, NEW, DRAWS = np.log([0.5, 0.4, 0.2]), np.log([0.6, 0.1, 0.3]), np.array([0.9, 0.4, 0.1])
 
@@ -55,6 +57,18 @@ def test_the_residual_makes_the_law_that_of_the_new_policy(lenience):
         np.testing.assert_allclose(
             taken + (1 - taken.sum()) * p, [0.28, 0.42, 0.14, 0.16], atol=1e-8
         )  # another draw of p in place of the residual
+
+
+def test_50000_answers_of_one_token_are_within_0_01_of_the_new_policy():
+    q, p = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.2, 0.3, 0.1, 0.4])
+    old, new = np.log(q), np.log(p)
+    drafted, draws, again = Key(1).uniform(3, 50_000)
+    tokens = np.searchsorted(q.cumsum(), drafted)
+    kept = np.array([accepted_tokens(new[[t]], old[[t]], 1.0, 1 - draws[[i]]) == 1 for i, t in enumerate(tokens)])
+    others = np.searchsorted(np.exp(log_residual(new, old, 1.0)).cumsum()[:-1], again)
+    found = np.bincount(np.where(kept, tokens, others), minlength=4) / 50_000
+    assert abs(kept.mean() - np.minimum(p, q).sum()) < 0.01
+    assert np.abs(found - p).sum() / 2 < 0.01
 
 
 def test_equal_distributions_leave_no_residual():
@@ -103,6 +117,21 @@ def test_the_answers_of_one_token_have_the_distribution_of_the_new_policy():
     due = logits.softmax(-1)[int(answers[0].contexts[0].sequence[-2])].numpy()
     assert notes["reused"] < 0.9
     assert np.abs(found - due).sum() / 2 < 0.035
+
+
+def test_the_check_has_its_own_draws_in_each_step_and_slot(monkeypatch):
+    checks, keys = [], []
+    rule, acted = drafts.accepted_tokens, RunWorld._acted
+    monkeypatch.setattr(
+        drafts, "accepted_tokens", lambda new, old, lenience, draws: checks.append(draws) or rule(new, old, lenience, draws)
+    )
+    monkeypatch.setattr(RunWorld, "_acted", lambda self, player, asks: keys.extend(a.key.value for a in asks) or acted(self, player, asks))
+    played(EarlierAnswers(1e-9), steps=3, change=0.4)  # all slots sample in each step, because every draft is rejected
+    found = np.concatenate(checks)
+    assert (len(checks), len(keys)) == (24, 36)
+    assert len(set(found)) == len(found)
+    sampled = uniforms(np.array(keys, np.uint64)[:, None], np.arange(100)[None])
+    assert not np.isin([found, 1 - found], sampled).any()
 
 
 def test_a_stored_state_goes_on_alike():

@@ -76,7 +76,7 @@ def test_evaluation_samples_whole_answers():
 @pytest.mark.parametrize("wrong", [None, "ab", ("a",), 3])
 def test_a_state_is_a_list_of_tokens(wrong):
     problem = TOY.source.draw([0], None, Key())[0]
-    with pytest.raises(UserError, match="list of tokens"):
+    with pytest.raises(UserError, match="list of token numbers"):
         state_of(replace(problem, meta=Frozen({STATE: wrong})))
 
 

@@ -19,7 +19,7 @@ def test_processor_seconds_are_whole_and_follow_the_wall():
         ({"processes": 0}, "Limits.processes is 0; it must be 1 or more"),
         ({"files": 3}, "Limits.files is 3"),
         ({"output": -1}, "Limits.output is -1"),
-        ({"memory": MB}, "an interpreter needs 67108864 or more"),
+        ({"memory": MB}, "an interpreter needs 67108864 bytes"),
     ],
 )
 def test_limits_that_cannot_hold(fields, said):

@@ -67,3 +67,5 @@ def test_runs_that_cannot_stream_are_refused():
         Streaming(staleness=1, publish_every=3)
     with pytest.raises(UserError, match=r"InFlight .* has a state, which would depend on the order"):
         train(recipe("grpo").but(system=Streaming(), rollout=InFlight()), steps=1, **SMALL)
+    with pytest.raises(UserError, match="--processes is 2, but a run with system Streaming trains in one process"):
+        train(recipe("grpo").but(system=Streaming()), steps=1, processes=2, **SMALL)

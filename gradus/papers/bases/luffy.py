@@ -1,4 +1,4 @@
-"""LUFFY: a worked solution joins the policy's own answers in every group, and its unlikely tokens are learned with more weight.
+"""LUFFY: a worked solution joins the policy's own answers in every group, and the solution's unlikely tokens get more weight.
 
     A_i = R_i - mean(R)
     loss = -1/Z [sum_own min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A) + sum_given f(pi(a_t)) A] - 0.01 H

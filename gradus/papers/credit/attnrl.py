@@ -1,4 +1,5 @@
-"""AttnRL: answers branch again at steps to which later steps attend most; hard problems get more branches, and each node of the tree has its advantage.
+"""AttnRL: answers branch again at steps to which later steps attend most; hard problems get more branches, and each node of the tree has its own
+advantage.
 
     F_k = sum_(j >= k + D) S_(j,k), quad FCI_k = max over layers and heads of F_k
     m = ceil(n exp(-acc)), quad B_t = ceil(0.1 floor(B_(t-1) W / w) + 0.9 B_(t-1))

@@ -1,4 +1,4 @@
-"""Direct Advantage Policy Optimization: a critic learns values of steps first; then log-ratios of single steps are fitted to its advantages.
+"""Direct Advantage Policy Optimization: a critic learns values of steps first; then log-ratios of single steps are fitted to the critic's advantages.
 
     loss_V = mean over states of -y log V(s) - (1 - y) log(1 - V(s)), quad y(s) = 1/K sum_(k=1)^K R(s, c_k), quad c_k ~ pi_ref(s)
     A(s, a) = V(s + a) - V(s); quad A(s, a) = R(s + a) - V(s) if a ends the answer

@@ -7,8 +7,8 @@
 
 Answer i of a group of G has reward $r_i$; $r_max$ is the largest possible reward. The imaginary answer has this reward, and it enters no loss. The
 last line is the advantage of a group without a right answer, for rewards 0 and 1; in grpo it is 0. In a mixed group the imaginary answer lowers the
-advantages of right answers and strengthens those of wrong ones. The fewer answers are right, the larger is this effect. A group whose answers are all
-right has advantage 0 and is dropped. A group of one has advantage 0.
+advantages of all answers, right and wrong. The fewer answers are right, the larger is this effect. A group whose answers are all right has advantage
+0 and is dropped. A group of one has advantage 0.
 
 rho is the ratio of a token between the policy and the policy that sampled, and N counts the tokens of the mini-batch. Groups of wrong answers now add
 many negative advantages. Therefore the bound is narrow for negative advantages, $epsilon_neg$ = 0.16, and wide for positive ones, $epsilon_pos$ =

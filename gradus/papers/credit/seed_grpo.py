@@ -1,5 +1,5 @@
-"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are its advantages. If all answers mean the same, the advantages stay
-whole.
+"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are their advantages. If all answers mean the same, the advantages
+keep their size.
 
     p_k = |C_k| / G
     SE = -1/K sum_(k=1)^K ln p_k

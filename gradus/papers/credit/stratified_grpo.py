@@ -10,10 +10,10 @@ i. The rewards of the stratum have mean $mu_k$ and deviation $sigma_k$; mu and s
 and variance 1 if its rewards differ. A stratum of one episode, or with equal rewards, has $A^S = 0$. The blend has alpha 0.8. $o_i$ are the tokens
 that the agent writes in episode i, rho is their ratio to the policy at the start of the update, and N counts the episodes of the mini-batch.
 
-$A^G$ contains $(mu_k - mu) / sigma$, which all episodes of a stratum share. The part $(mu_k - mu) / sigma$ rewards or punishes a number of calls as
-such, although its cause is the question and the other calls. $A^S$ does not have this part: a constant that is added to the rewards of one stratum
-changes nothing. The rest, (1 - alpha) of the usual comparison, still shows which number of calls is better. An episode has at most 4 calls and an
-answer. With alpha = 0, or if all episodes have the same number of calls, the method is GRPO.
+$A^G$ contains $(mu_k - mu) / sigma$, which all episodes of a stratum share. This part rewards or punishes the number of calls alone. $A^S$ does not
+have this part: a constant that is added to the rewards of one stratum changes nothing. The rest, (1 - alpha) of the usual comparison, still shows
+which number of calls is better. An episode has at most 4 calls and an answer. With alpha = 0, or if all episodes have the same number of calls, the
+method is GRPO.
 
 Use if: an agent decides how often it calls a tool, the reward comes at the end, and groups are large enough for several episodes per number of calls.
 Avoid if: all episodes have one structure (see grpo), groups are so small that most strata contain one episode, or one number of calls is simply

@@ -9,9 +9,9 @@ start model, from which the critic $pi_theta$ starts too. beta is 0.1 in both lo
 
 Stage `critic`: the start model plays episodes. Two episodes of one problem with unequal rewards are a pair, and the critic learns to give the better
 one (+) the larger sum of turn advantages. The critic and $pi_ref$ read c before the prompt. Stage `turns`: the start model plays episodes again. At
-each turn it writes 16 candidates, and the fixed critic ranks them. Four pairs are drawn per turn: a random candidate of the better half against one of
-the worse half. The policy learns these pairs by DPO, without c in its prompt; NLL is the mean over the tokens of $a^+$. Metrics: critic/preferred
-(share of pairs in the right order), gap (mean difference of A within the pairs of turns).
+each turn the start model writes 16 candidates, and the fixed critic ranks them. Four pairs are drawn per turn: a random candidate of the better half
+against one of the worse half. The policy learns these pairs by DPO, without c in its prompt; NLL is the mean over the tokens of $a^+$. Metrics:
+critic/preferred (share of pairs in the right order), gap (mean difference of A within the pairs of turns).
 
 Use if: an agent talks over many turns, and training knows something that the agent must find out.
 Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn on line (see grpo, oprl).

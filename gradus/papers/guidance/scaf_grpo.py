@@ -77,8 +77,8 @@ class Scaffold:
 
 
 def repaired(group: Group, tried: Sequence[tuple[Hint, Group]]) -> tuple[Group, Hint | None]:
-    """Replaces the first wrong answer by the right answer of the lowest level. Returns the group and the hint. If there is no right answer, returns
-    the same group and None.
+    """Replaces the first wrong answer by the right answer of the lowest level. Returns the group and the hint. If there is no right answer, the
+    answers stay the same, and the hint is None.
 
     `tried` has one answer per level, from the lowest. The group's `pool` gets the rewards of all tried answers.
     """

@@ -5,8 +5,9 @@ dominate.
     A_t = (alpha p_t + 1 - alpha) (r - mean(r)) / (std(r))
     loss_1 = 1/N sum_t 1[p_t < eta] l_t, quad loss_2 = 1/N sum_t 1[p_t >= eta] l_t
 
-The first line is the reason: e(a) - q is the gradient of $log q_a$ with respect to the logits, so an unlikely token has a large gradient. $p_t$ is the
-probability that the token had when it was sampled, without gradient. Advantage reweighting (AR) is the second line, with alpha = 0.3.
+The first line is the reason: e(a) - q, the one-hot vector of token a minus the distribution, is the gradient of $log q_a$ with respect to the logits,
+so an unlikely token has a large gradient. $p_t$ is the probability that the token had when it was sampled, without gradient. Advantage reweighting
+(AR) is the second line, with alpha = 0.3.
 
 Low-probability token isolation (Lopti) is the third line, with eta = 0.5: an update of the unlikely tokens, then an update of the likely tokens, each
 with all mini-batches and optimizer steps. So the second pass corrects likely tokens that the first pass moved as a side effect. $l_t$ is the token's

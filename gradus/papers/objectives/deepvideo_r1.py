@@ -5,14 +5,15 @@
     g = mean(R) - mean(r)
 
 The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a
-question, Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. A token whose
-probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi = pi_old$ the gradient is just twice
-the policy gradient; only later updates differ from it, so each batch is used for two epochs. `--objective.policy.form standardised` is the paper's
-form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
+question, Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. $k_3$ is the KL
+estimate of grpo. A token whose probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi =
+pi_old$ the gradient is just twice the policy gradient; only later updates differ from it, so each batch is used for two epochs.
+`--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
 
-g is the difficulty of a question: the mean reward R of the last 64 groups minus that of the question's group. If g < -0.1, its pictures get normal
-noise with a deviation of 0.5 |g| times that of their pixels. If g > 0.1, the first 0.5 g of the words of its worked solution follow the question. New
-answers to the changed question replace those of the group. Metrics: perturbed and guided (shares of the groups), fit_error, fit_log_ratio.
+g is the difficulty of a question: the mean reward R of the last 64 groups minus that of the question's group. If g < -0.1, the question's pictures
+get normal noise with a deviation of 0.5 |g| times that of their pixels. If g > 0.1, the first 0.5 g of the words of its worked solution follow the
+question. New answers to the changed question replace those of the group. Metrics: perturbed and guided (shares of the groups), fit_error,
+fit_log_ratio.
 
 Use if: many groups have equal rewards, worked solutions exist, and problems have pictures that noise makes harder.
 Avoid if: sampling twice costs too much, or the policy must stay near the one that sampled, because nothing is clipped (see grpo).

@@ -22,7 +22,7 @@ The paper's data are problems that are neither always nor never solved in 16 tri
 setting.max_tokens --schedule.points ((0,40960),(1000,49152)) --schedule.shape step`.
 
 Use if: long thoughts are trained at scale, generation is the bottleneck, and answers must keep the user's language.
-Avoid if: the run is small, because a step then waits for its first groups (see dapo), or nearly all rewards are equal (see sec).
+Avoid if: the run has few steps, because the first ones train on few groups or on none (see dapo), or nearly all rewards are equal (see sec).
 Reference: Mistral-AI, Magistral, arXiv:2506.10910, sections 2 (loss, reward) and 3 (generators). The clip 0.28 is that of Magistral Medium (0.26 to
 0.28); Magistral Small has 0.3. No code is public.
 Departures: An answer without any tag is judged by its text alone, because the built-in tasks have no thoughts; `--reward.first.required true` is the

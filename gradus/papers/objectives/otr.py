@@ -14,8 +14,9 @@ takes the mean over all tokens in place of draws. Metric: hit_share, the mean of
 Use if: worked solutions exist that the model partly knows, and it must keep its other abilities.
 Avoid if: the model gives the tokens of the solutions almost no probability, because they are then never drawn and not learned (see sft).
 Reference: Ming et al., One-Token Rollout: Guiding Supervised Fine-Tuning of LLMs with Policy Gradient, arXiv:2509.26313, with K 256 and beta -0.1.
-Departures: No code of the authors was found. kappa is 1; reviews call the paper's value larger than 1, but it was not found. At another kappa the mean
-gradient has no such simple form. The loss is averaged over all solution tokens. Equal positions of equal solutions get equal draws within a step.
+Departures: No code of the authors was found. kappa is 1; reviews say that the paper has a larger value, but this value was not found. At another
+kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens. Equal positions of equal solutions get equal draws
+within a step.
 """
 
 from __future__ import annotations

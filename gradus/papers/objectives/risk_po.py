@@ -8,9 +8,9 @@
 
 B is a bundle of five questions of the batch. Paper g, as in an exam, has the g-th answer to each question of the bundle. The score $s_g$ of the paper
 is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8.
-The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers that are already solved have advantage 0.
-All answers of a paper get its advantage $A_g$. The deviation is that of the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$ tokens,
-and N counts the answers.
+The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers with a higher score have advantage 0.
+All answers of a paper get its advantage $A_g$. The deviation is that of the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
+tokens, and N counts the answers.
 
 The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch both move by the fourth line, with eta = 0.1, for c = a and c = b. The
 advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between two of them.

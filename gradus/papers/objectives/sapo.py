@@ -20,8 +20,8 @@ Avoid if: a batch serves one update, because the gate then never acts (see grpo)
 reduces the gradient only a little at ratios below 2, so it does not stop a policy that drifts (see m2po).
 Reference: Gao et al. (Qwen), Soft Adaptive Policy Optimization, arXiv:2511.20347: the gate, its two temperatures and its gradient, and four
 mini-batches per batch in its controlled experiments, which compare with GRPO and GSPO. The objective has no KL term.
-Departures: No code of the authors was found. A log-ratio above 20 counts as 20, because its gradient is 0 in floating-point numbers anyway; public
-trainers with this loss cut at 20 as well.
+Departures: No code of the authors was found. A log-ratio above 20 counts as 20, because the gate's gradient there is 0 in floating-point numbers
+anyway; public trainers with this loss cut at 20 as well.
 """
 
 from __future__ import annotations

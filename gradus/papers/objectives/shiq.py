@@ -5,10 +5,10 @@ used.
     d(s) = beta (log sum_a exp g(s, a) - log sum_a exp g_ref(s, a))
     loss = mean over answers of 1/T sum_t (sum_(k >= t) [r_k - beta (log pi(a_k|s_k) - log pi_ref(a_k|s_k))] - d(s_t))^2
 
-g are the logits of the model, $pi$ is their softmax, and $g_ref$ and $pi_ref$ are those of the start model. $s_t$ is the text before token $a_t$ of an
-answer of T tokens, and $r_t$ is the reward at this token, often 0 before the last one. In this form of q the optimal policy under the penalty
-$beta KL(pi, pi_ref)$ is the softmax of g itself, and v is its value. The arbitrary values of the start model's logits are subtracted as a potential,
-which does not change the optimal policy. So d is 0 at the start, and the error of each token is the reward that follows.
+g are the logits of the model, $pi$ is their softmax, and $g_ref$ and $pi_ref$ are those of the start model. $s_t$ is the text before token $a_t$ of
+an answer of T tokens, and $r_t$ is the reward at this token, often 0 before the last one. In this form of q the optimal policy under the penalty
+$beta KL(pi, pi_ref)$ is the softmax of g itself, and v is the value of this policy. The arbitrary values of the start model's logits are subtracted
+as a potential, which does not change the optimal policy. So d is 0 at the start, and the error of each token is the reward that follows.
 
 The sum over the rest of the answer takes the place of the next state's value; so a reward at the end reaches all tokens at once. The gradient passes
 through $log pi$ and d. The logits themselves matter, not only their softmax: $log pi(a) - log pi_ref(a) + d / beta = g(a) - g_ref(a)$. The answers need

@@ -17,9 +17,9 @@ exploits it sees, and which criteria to add, split or rescale. In meta-refinemen
 In meta-merge it joins the $Q_i$ into one rubric without overlap, which is Q for the following batches.
 
 Rewards that were given under an earlier Q are kept. Metrics: `rubric/items`, the number of criteria after the batch; `reward/rubric`, the mean of r;
-`gold`, the mean verdict of the task's verifier, if it has one. No reward reads `gold`; if r rises while gold falls, the policy hacks the reward. If M
-is larger than the number of steps, the rubric is fixed, which is the paper's baseline. The method has two limits: an exploit that no sample shows
-stays possible, and the meta model must understand answers better than the judge.
+`gold`, the mean verdict of the task's verifier, if the task has one. No reward reads `gold`; if r rises while gold falls, the policy hacks the
+reward. If M is larger than the number of steps, the rubric is fixed, which is the paper's baseline. The method has two limits: an exploit that no
+sample shows stays possible, and the meta model must understand answers better than the judge.
 
 Use if: a language model judges by a rubric, the policy finds gaps in the rubric, and a model that understands answers better than the judge is
 available.

@@ -12,7 +12,7 @@ advantage are leave-one-out within the group; c is the field `process_coef`, her
 model learns by the cross-entropy BCE between the sigmoid of its summed rewards (without the division above) and the outcome. The symbol rho is the
 token ratio; the policy has no KL term and no critic.
 
-The policy and the process model learn only from groups with an accuracy in [0.2, 0.8]. A group of one answer gets advantage zero before whitening.
+The policy and the process model learn only from groups with a mean reward in [0.2, 0.8]. A group of one answer gets advantage zero before whitening.
 The method assumes that the outcome lies in [0, 1]. Process model and reference start as copies of the policy, so every process reward is zero in the
 first step. A batch is used for one update, as in the released configuration, so rho is 1 and the clip never acts; `--update.count` sets more updates.
 

@@ -9,16 +9,19 @@ up to the usual limit. A draft without a rejected token is kept whole, and nothi
 log-probabilities of all tokens are those of the current policy. Rewards, advantages and loss are those of GRPO.
 
 With l = 1 the tokens are not quite those of $p_new$, because the rejected token is drawn from $p_new$ again. With `--rollout.residual true` this token
-is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. Then every answer has exactly the distribution of the current policy
-for l from 0 to 1. With l = 0 the method is GRPO. Metrics: generated (tokens per answer), kept (tokens per draft), reused (share of whole drafts).
+is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. For l from 0 to 1 an answer then has exactly the distribution of
+a given $p_new$. Here $p_new$ has also been trained on the draft, so this holds only nearly in a run. With l = 0 the method is GRPO. Metrics: generated
+(tokens per answer), kept (tokens per draft), reused (share of whole drafts).
 
 Use if: the same problems come again in many passes, answers are long, and generation is the largest cost.
-Avoid if: problems do not come again; or few answers of the new policy may resemble old ones (a high lenience keeps old answers; see grpo).
-Reference: Liu et al., SPEC-RL: Accelerating On-Policy Reinforcement Learning via Speculative Rollouts, arXiv:2509.23232, and the authors' code: the
-acceptance rule, its lenience $e^0.5$, drafts of the previous pass only, and log-probabilities of the whole assembled answer.
-Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The residual
-and its form for l below 1 are ours. The residual needs the old distributions. The state then has one row of the vocabulary per token, so the option
-suits small vocabularies.
+Avoid if: problems do not come again; or the answers must change much from pass to pass (a high lenience keeps old answers; see grpo).
+Reference: Liu et al., SPEC-RL: Accelerating On-Policy Reinforcement Learning via Speculative Rollouts, arXiv:2509.23232, eq. 4, algorithm 1
+and appendix A.1 (lenience), and the authors' code: the continuation, and log-probabilities of the whole assembled answer.
+Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The numbers $u_t$
+are new in each step; the released code draws them from one fixed seed in all steps. The released script for GRPO has the KL factor 0.0001, an entropy
+bonus with the factor 0.001 and 4 updates per step; here these are those of grpo. For PPO and DAPO the paper takes the lenience $e^0.3$ and $e^0.15$. The
+residual and its form for l below 1 are ours. The residual needs the old distributions. The state then has one row of the vocabulary per token, so the
+option suits small vocabularies.
 """
 
 from gradus.papers.bases.grpo import grpo
