@@ -64,6 +64,8 @@ def test_retired_answers_leave_their_group():
     groups = [g for groups, *_ in found for g in groups]
     assert all(notes["retired"] > 0 and not state["flights"] for _, state, notes, _ in found)
     assert {len(g.trajectories) for g in groups} <= {1, 2}
+    for made, _, notes, _ in found:
+        assert sum(len(g.trajectories) for g in made) == 8 - notes["retired"]  # 8 answers begin in each step
     assert all(t.actions == 1 for g in groups for t in g.trajectories)  # one token per slot and step
     assert all(len(g.pool) == len(g.trajectories) for g in groups)
 
