@@ -9,7 +9,7 @@ up to the usual limit. A draft without a rejected token is kept whole, and nothi
 log-probabilities of all tokens are those of the current policy. Rewards, advantages and loss are those of GRPO.
 
 With l = 1 the tokens are not quite those of $p_new$, because the rejected token is drawn from $p_new$ again. With `--rollout.residual true` this token
-is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. For l from 0 to 1 an answer then has exactly the distribution of
+is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. Then an answer has, for l from 0 to 1, exactly the distribution of
 a given $p_new$. Here $p_new$ has also been trained on the draft, so this holds only nearly in a run. With l = 0 the method is GRPO. Metrics: generated
 (tokens per answer), kept (tokens per draft), reused (share of whole drafts).
 
