@@ -14,9 +14,9 @@ import torch
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts import drafts
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.drafts import EarlierAnswers, LogProbRow, accepted_tokens, log_residual
+from gradus.rollouts.drafts import EarlierAnswers, GivenRow, LogProbRow, accepted_tokens, joined, log_residual
 from gradus.tasks.games.lake_environment import FrozenLake
-from gradus.testing.methods import TOY, scripted_world, stored_state, toy_run
+from gradus.testing.methods import TOY, scripted_context, scripted_world, stored_state, toy_run
 from gradus.training.world import RunWorld
 from gradus.types import Ended, Key, Request, Sampling, UserError, uniforms
 
@@ -117,6 +117,20 @@ def test_the_answers_of_one_token_have_the_distribution_of_the_new_policy():
     due = logits.softmax(-1)[int(answers[0].contexts[0].sequence[-2])].numpy()
     assert notes["reused"] < 0.9
     assert np.abs(found - due).sum() / 2 < 0.035
+
+
+def test_a_given_row_is_the_distribution_at_each_temperature():
+    row = np.log([0.5, 0.3, 0.2])
+    for temperature in (0.5, 1.0, 2.0):
+        logits = GivenRow(row, temperature).logits({"policy": torch.ones(2, 3, dtype=torch.float64)}, [])
+        np.testing.assert_allclose((logits / temperature).softmax(-1), np.exp([row, row]))
+
+
+def test_a_stop_string_that_began_in_the_kept_tokens_ends_the_answer():
+    world, _ = scripted_world(TOY, lambda ask: "")
+    request = Request(TOY.source.draw([0], None, Key())[0], sampling=Sampling(max_tokens=9, stops=("cd",)))
+    answer = joined(scripted_context("abc"), scripted_context("defgh"), request, world)
+    assert (world.text(answer.tokens, "policy"), answer.ended, answer.actions, len(answer.logprobs)) == ("abcd", Ended.STOP, 4, 4)
 
 
 def test_the_check_has_its_own_draws_in_each_step_and_slot(monkeypatch):
