@@ -133,14 +133,12 @@ TRUSTS = [
     NormalisedClip(0.1, 0.15),
 ]
 AGAINST = ("old", "behaviour")
-RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability()]
-ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability(), OnPolicy()]
-ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
+ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
 CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="probability")]
-WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(1.4, floor=0.9), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty()]
+WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds(), LengthDiscounted(alpha=0.3)]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
 UNITS = [Trajectories(), Pairs()]

@@ -167,7 +167,7 @@ class Sighted(Decoder):
 def embedded_with_pictures(trunk: Decoder, packed: Packed, contexts: Sequence[Context]) -> Tensor | None:
     """Returns the input vectors of all packed rows, [N, hidden]; None if the contexts have no media.
 
-    Raises UserError if the model reads text only.
+    Raises UserError if the sequence has media, but the model reads only text.
     """
     if not any(context.things for context in contexts):
         return None
@@ -176,7 +176,7 @@ def embedded_with_pictures(trunk: Decoder, packed: Packed, contexts: Sequence[Co
 
 
 def pictures(trunk: object, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
-    """Returns the vectors of the pictures in one sequence; None if the sequence has no media. Raises UserError if the model reads text only."""
+    """Returns the vectors of the pictures in one sequence; None without media. Raises UserError for media that the model cannot read."""
     if isinstance(trunk, Sighted):
         return trunk.inputs_of(tokens, shown)
     if shown and not isinstance(trunk, ForeignEyes):

@@ -90,7 +90,7 @@ def _fitted(cells: Sequence[Sequence[str]], widths: Sequence[int], room: int) ->
 
 
 def _cut(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Returns, for each part of the table, the numbers of its columns. A part has as many columns as fit, and begins with the first column."""
+    """Returns, for each part of the table, the numbers of its columns. Each part repeats the first column, and then has as many further columns as fit."""
     parts = [[0]]
     for number in range(1, len(widths)):
         if len(parts[-1]) > 1 and _total([widths[i] for i in [*parts[-1], number]]) > room:

@@ -116,7 +116,7 @@ def _promised(name: str, task: Task, maker: Leg) -> Task:
     makes = None if maker.merges else maker.stage.makes
     if makes is None:
         raise UserError(
-            f"stage {name} reads {MADE}{maker.name}, but stage {maker.name} makes no rows; set the field makes of this stage, for example "
+            f"stage {name} reads {MADE}{maker.name}, but stage {maker.name} makes no rows; set the field `makes` of stage {maker.name}, for example "
             f"{maker.name}=Stage(..., makes=RightAnswers())"
         )
     base = maker.task if maker.stage.task is not None else task

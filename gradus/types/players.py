@@ -217,7 +217,7 @@ class Player:
         check_ranges(self, every="[1, inf)")
         if not self.trains:
             raise UserError(
-                'Player: trains is empty, so no parameter learns; write prefixes of parameter names, ("",) for all parameters, or leave out the objective'
+                'Player: trains is empty, so no parameter learns; set trains to prefixes of parameter names ("" stands for all parameters), or remove the objective'
             )
         for prefix, factor in self.rates.items():
             if "." in prefix:

@@ -41,7 +41,7 @@ def overtime(seconds: float) -> str:
 
 
 def overfull(reason: str, memory: int) -> str:
-    """Returns the reason for a failure by memory. The text names the field that sets the limit. `memory`: the limit in bytes; 0: no limit."""
+    """Returns `reason` for a call that ran out of memory, with the limit and the field that sets the limit. `memory`: the limit in bytes; 0: no limit."""
     return f"{reason}, at the limit of {memory / (1 << 30):.3g} GiB that --reward.memory sets" if memory else reason
 
 

@@ -175,7 +175,7 @@ CONTRACTS: list[Row] = [
         "train coupled_grpo --task arithmetic --run run",
         "Unmasking, which needs a policy that offers unmasking; a masked language model offers it: use a task for such a policy",
     ),
-    ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; set low to high or less"),
+    ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; set low to 0.8 or less"),
     # a rubric, its judge and its reviser
     ("train rloo --task arithmetic --reward SoundSteps --run run", "the verifier of task arithmetic has no `steps`; take a task with checked steps, such as flawed"),
     ("train rloo --task flawed --task.letters 0 --run run", "task flawed: letters is 0; give 1 or more"),

@@ -6,7 +6,7 @@
     rho_t = (pi(a_t)) / (pi_old(a_t))
 
 An answer has L steps; $s_l$ is the prompt with the first l steps. Each continuation $c_k$ starts from $s_l$ and goes on to the end, and $R(s_l, c_k)$
-is the reward of the whole text. K is 9. The continuations only serve for values: no loss reads them. The step reward $r_l$ is 0, except that the last
+is the reward of the whole text. K is 9. The continuations serve only to estimate values: no loss reads them. The step reward $r_l$ is 0, except that the last
 step has the answer's reward. gamma is 1, so the $A_l$ of an answer sum to $R - V(s_0)$. All tokens of a step have $A_l$ as their $A_t$. Advantages
 are whitened over the batch (`--credit.whitened false` switches the whitening off). $k_3$ estimates the KL to the start model, as in GRPO; it is
 summed over an answer.

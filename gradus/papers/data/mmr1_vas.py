@@ -7,7 +7,7 @@
 
 P(x) is the share of right answers among N answers to problem x. OVS, the score of the variance, is largest at P = 1/2. TDS is the diversity of these
 N answers: the share of distinct ones among all sequences of three tokens. alpha is 0.8, beta 0.2. Of the B problems of a batch, floor(lambda B)
-are drawn with replacement by p, and the rest comes from shuffled passes over all problems; lambda is 0.5. The rest is GRPO with a KL weight of 0.01.
+are drawn with replacement by p, and the rest comes from shuffled passes over all problems; lambda is 0.5. All else is GRPO, with a KL weight of 0.01.
 
 At the first step, and again every 35 steps, the policy answers each problem N = 32 times for its score; no update reads these answers. If all scores
 are 0, the whole batch comes from the passes. Metrics: promise, the mean VPS of the requested problems; tokens/probe, the tokens of the answers for

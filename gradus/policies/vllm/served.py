@@ -136,7 +136,7 @@ class Served:
         target = self._folder if in_place else self._folder / label
         if in_place and self.model.folder.source and Path(self.model.folder.source).resolve() == target.resolve():
             raise UserError(
-                f"players.*.engine.folder is {target}, the folder of the start model, which vLLM would overwrite; copy the start model to "
+                f"players.*.engine.folder is {target}, the folder of the start model, which this run would overwrite with trained weights; copy the start model to "
                 "another folder first"
             )
         replace(self.model, head=None).save(target)  # without the head: vLLM reads every safetensors file of a folder as the model's

@@ -170,8 +170,7 @@ def load_task_file(
     """
     form = format_of(path, format, prompt_column, answer_column)
     verify = verify or (form.verify if form else "final_answer")
-    judge = _judge(verify, isolation)
-    share = share_of(held_out)
+    judge, share = _judge(verify, isolation), share_of(held_out)
     table, beside = _open_both(path, None if share else held_out, prompt_column, form, lossy=bad_rows > 0, split=share is None)
     name = name or _name(path.file if isinstance(path, InMemory) else str(path))
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows, refused=refusal(verify))

@@ -55,7 +55,7 @@ class Swapped:
 
 @dataclass(frozen=True)
 class OfKind:
-    """A verifier that judges sums as the task arithmetic does, and all other problems as string_ops does."""
+    """A verifier that judges sums like the task `arithmetic`, and all other problems like the task `string_ops`."""
 
     words: Verify
     sums: Verify

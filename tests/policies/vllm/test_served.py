@@ -133,7 +133,7 @@ def test_a_value_head_stays_here(fake, folder, tmp_path):
 def test_the_model_that_is_trained_from_is_never_written_over(folder, tmp_path):
     LanguageModel.load(folder).save(tmp_path)
     before = (tmp_path / "model.safetensors").read_bytes()
-    with serving(FakeVLLM(tmp_path)) as fake, pytest.raises(UserError, match="start model, which vLLM would overwrite; copy the start model"):
+    with serving(FakeVLLM(tmp_path)) as fake, pytest.raises(UserError, match="start model, which this run would overwrite with trained weights"):
         over(fake, tmp_path, folder=str(tmp_path)).act(asking(1))
     assert (tmp_path / "model.safetensors").read_bytes() == before
 
