@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gradus.players.learner import Learner
 from gradus.types import Request, UserError
-from gradus.types.players import Lagged, MovingAverage
+from gradus.types.players import FOLLOWING
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -38,7 +38,7 @@ def twin(player: Learner) -> Learner:
 def moving(run: Run) -> Iterator[str]:
     """Yields the names of the players whose weights may change during the run. If the schedule declares events, every player may change."""
     events = bool(getattr(run.recipe.schedule, "causes", ()))
-    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, (Lagged, MovingAverage)))
+    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, FOLLOWING))
 
 
 def weights_of(run: Run) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gradus.selection.repeated import Repeated
 from gradus.testing.methods.batches import Step, evaluated
 from gradus.training.run import Run
 from gradus.types.frozen import value_fields
-from gradus.types.players import Lagged, MovingAverage
+from gradus.types.players import FOLLOWING
 from gradus.updates.delayed import Delayed
 from gradus.updates.minibatches import Minibatches
 
@@ -74,7 +74,7 @@ def misplaced(before: Weights, run: Run) -> Iterator[str]:
     """
     renewed = any(name.startswith("event/") for row in run.metrics for name in row)
     for name, player in run.players.items():
-        follows = isinstance(player.spec.model, (Lagged, MovingAverage)) or (renewed and not player.learns)
+        follows = isinstance(player.spec.model, FOLLOWING) or (renewed and not player.learns)
         if (strange := sorted(_moved(before, run, name) - _own(player))) and not follows:
             yield f"{', '.join(f'{name}.{at}' for at in strange)} moved, though frozen; change no weights outside the update"
 
