@@ -237,7 +237,8 @@ def _check_read(recipe: Recipe, stages: Stages) -> None:
     """Raises UserError if the run's recipe has a part that no stage reads, or if the first stage is a Merge or a Fuse."""
     first = next(iter(stages.stages))
     if isinstance(stages.stages[first], Merges):
-        raise UserError(f"stage {first} is a {type(stages.stages[first]).__name__} and comes first, so there are no models to merge; put the stages that {first} merges before {first}")
+        kind = type(stages.stages[first]).__name__
+        raise UserError(f"stage {first} is a {kind} and comes first, so there are no models to merge; put the stages that {first} merges before {first}")
     if any(isinstance(stage, Stage) and stage.recipe is None for stage in stages.stages.values()):
         return
     for seam in (f.name for f in value_fields(recipe) if f.name not in (*_RUN_WIDE, "key", "base", "about", "family", "parent")):

@@ -110,7 +110,8 @@ async def follows(run: Run, course: Course) -> bool:
     run.end_stage()
     enter(run, course, course.index + 1)
     leg = course.leg
-    say(run, f"stage {leg.name} begins at step {run.step}: {f'a {type(leg.stage).__name__.lower()}' if leg.merges else f'{leg.recipe.key}, at most {leg.steps} steps'}")
+    kind = "a fusion" if isinstance(leg.stage, Fuse) else "a merge"
+    say(run, f"stage {leg.name} begins at step {run.step}: {kind if leg.merges else f'{leg.recipe.key}, at most {leg.steps} steps'}")
     return True
 
 

@@ -99,4 +99,20 @@ claims = (
         budget="steps=20",
         problems=1,
     ),
+    Claim(
+        says="With sigma from 0.3 to 0.003, the mean entropy over 20 steps is at least 0.005 nats above that without noise.",
+        source=(
+            "arXiv:2510.11696, section 3.3; the bound and the task are ours; on answers of the start model, 0.3 is the first of 0.01, 0.03, 0.1, 0.3 that "
+            "changes the entropy of the small model"
+        ),
+        against="qerl --players.sampler.model.sigma_start 0",
+        measure="entropy:mean",
+        better_by=0.005,
+        task="arithmetic",
+        options={"level": "2"},
+        fields=_SMALL,
+        own={"players.sampler.model.sigma_start": "0.3", "players.sampler.model.sigma_end": "0.003"},
+        budget="steps=20",
+        problems=1,
+    ),
 )
