@@ -58,7 +58,7 @@ def mixture(folder: Path, seed: int) -> str:
 
 
 def accuracy(model: str, domain: str, claim: Claim) -> float:
-    return float(gradus.evaluate(model, domain, samples=claim.samples or 1, problems=claim.problems or 100).accuracy)
+    return float(gradus.evaluate(model, domain, samples=claim.samples or 1, problems=claim.problems or 100).pass_at[1].mean)
 
 
 def figures(seed: int, folder: Path) -> dict[str, Any]:

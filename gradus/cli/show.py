@@ -134,8 +134,8 @@ def _stages(recipe: Any) -> list[str]:
             rows.append(paragraph(f"merge of {' + '.join(f'{weight:g} {one}' for one, weight in stage.weights.items())}", " " * wide, start))
             continue
         if isinstance(stage, Fuse):
-            told = f"fusion of {', '.join(stage.experts)} onto {stage.start}; scale {stage.scale:g}, drops {stage.drop:.0%}"
-            rows.append(paragraph(told, " " * wide, start))
+            fusion = f"fusion of {', '.join(stage.experts)} onto {stage.start}; scale {stage.scale:g}, drops {stage.drop:.0%}"
+            rows.append(paragraph(fusion, " " * wide, start))
             continue
         own, until = stage.recipe or recipe, stage.until
         end = f"{until.count} steps" if isinstance(until, Steps) else f"{type(until).__name__} of {until.metric}, at most {until.most} steps"

@@ -126,7 +126,7 @@ class MovingAverage:
 
 @dataclass(frozen=True)
 class Noisy:
-    """Another player's weights, with Gaussian noise on the weights of its RMSNorms. After every step the noise is drawn anew, and is added to the clean weights.
+    """Another player's weights, with Gaussian noise on the weights of its RMSNorms. After every step the noise is drawn again, and is added to the clean weights.
 
     The run is divided into `stages` equal stages. The first stage has no noise. In the later stages the standard deviation of the noise falls exponentially
     from `sigma_start` to `sigma_end`. Huang et al., QeRL, arXiv:2510.11696, section 3.3.

@@ -165,8 +165,8 @@ def test_a_stage_ends_where_its_evaluations_say(until: Any, scores: list[float],
 
 def test_a_stage_by_a_metric_that_is_not_measured_says_so() -> None:
     script = Scripted(Frozen({"0": 0.5}))
-    with pytest.raises(UserError, match=r'unknown metric "held_out/acuracy" \(did you mean held_out/accuracy'):
-        gradus.train(several(script, a=Stage(sft, Level("held_out/acuracy", at=0.9))), **SCRIPTED)
+    with pytest.raises(UserError, match=r'unknown metric "held_out/accurac" \(did you mean held_out/accuracy'):
+        gradus.train(several(script, a=Stage(sft, Level("held_out/accurac", at=0.9))), **SCRIPTED)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,10 @@ claims = (
     ),
     Claim(
         says="If the samples' log-probabilities are rounded to multiples of 4, the largest norm of the gradient is at most 0.8 times that without the third bound.",
-        source="arXiv:2509.18883, the objective (large ratios of negative answers destabilise training); the size of the effect, the task and the rounding are ours",
+        source=(
+            "arXiv:2509.18883, the objective (large ratios of negative answers destabilise training); the size of the effect, the task and the rounding are "
+            "ours; 8 seeds, because 3 gave 0.74 with an interval from 0.40 to 1.36"
+        ),
         against="longcat_flash_thinking --objective.policy.trust.ceiling inf",
         measure="grad_norm:max",
         at_most=0.8,
@@ -81,6 +84,7 @@ claims = (
         options={"level": "2"},
         fields=_ROUNDED,
         budget="steps=12",
+        seeds=8,
     ),
     Claim(
         says="In each of three domains, the fused model has at least 0.85 times the accuracy of the domain's expert.",

@@ -9,7 +9,7 @@
 Q(W) has the format NVFP4: numbers of 4 bits in blocks of 16, with one scale of 8 bits per block and one float32 scale per matrix. Q(W) serves sampling
 and training; only A and B learn. The error of Q(W) makes the policy more random, which helps exploration, but this error never changes. So the copy
 $tilde pi$ that samples gets noise Z on the weights w of its RMSNorms: noise on w scales an input of the next linear layer by 1 + Z/w, at no further
-cost. The noise is drawn anew for every step, and is always added to the clean weights; the policy that learns stays clean. The run is divided into K
+cost. The noise is drawn again for every step, and is always added to the clean weights; the policy that learns stays clean. The run is divided into K
 = 10 equal stages. The first stage has no noise; then sigma falls from 0.01 to 0.0001. There is no KL and no entropy term.
 
 Use if: memory limits the size of the model, or sampling is slow and the hardware multiplies 4-bit numbers.
@@ -21,7 +21,7 @@ and the rule of the stages are those of the released code; in the paper's runs t
 Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, it does.
 The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the clean weights at the start of the
 update. Every RMSNorm gets noise, also the last one; the paper's figure shows the two of each block. The weights are rounded to the nearest number
-without calibration data (the paper uses AWQ). The copy that samples has codes of its own; the paper's two models share theirs. The learning rate, the
+without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two models share theirs. The learning rate, the
 numbers of problems and answers and the temperature come from the setting. Products are computed with dequantised weights, so there is no gain of speed.
 """
 
