@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,11 +151,12 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """Returns the abilities of the model.
 
-        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head adds
-        its abilities, and the built-in decoder adds `pack` and `lora`.
+        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing), `served` (by vLLM) and `pause`
+        (between two tokens). Each head adds its abilities, and the built-in decoder adds `pack` and `lora`.
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
+        pauses = {"pause"} if self.gate is None else set()
+        return frozenset(offers | pauses | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
 
     def _heads(self) -> set[str]:
         """Returns the abilities of the model's heads: `head:NAME`, `row:NAME` for a head over the vocabulary, and `value` for a head `value`."""
@@ -221,8 +222,8 @@ class LanguageModel:
 
     # rollout
 
-    def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """Samples one context per request, in order. The parent of a sampled context is the context that it continues.
+    def act(self, asked: Sequence[Asked], pause: Callable[[], bool] = bool) -> list[Context]:
+        """Samples one context per request, in order. The parent of a sampled context is the context that it continues. `pause`: see `engine.generate`.
 
         Raises UserError for a request with a `how`. Such a request names a token rule, and `lockstep.act_by_rule` draws by token rules.
         """
@@ -235,14 +236,8 @@ class LanguageModel:
         from gradus.policies.engine import generate
 
         jobs = [self._job(a) for a in asked]
-        sampled = generate(
-            self.trunk,
-            jobs,
-            end_tokens=self.end_tokens,
-            decode_text=self._tokenizer().text,
-            max_context=self.context_length,
-            graphs=self.graphs,
-        )
+        words = {"end_tokens": self.end_tokens, "decode_text": self._tokenizer().text, "max_context": self.context_length}
+        sampled = generate(self.trunk, jobs, **words, graphs=self.graphs, pause=pause)
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
     def _job(self, asked: Asked) -> Job:
