@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
 from gradus.policies.inputs import Inputs
 from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.lengths import Lengths
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
 from gradus.runtime.memory import free_memory
@@ -101,33 +101,6 @@ def open_batch(
     if isinstance(network, Decoder):
         return Together(network, ends, decode_text, max_context, rows, graphs, longest or max_context)
     return OneByOne(network, ends, decode_text, max_context, rows)
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """The lengths for which a cache has room: the longest prefix, the most new tokens, and the longest sequence."""
-
-    prefix: int
-    own: int
-    whole: int
-
-    @staticmethod
-    def of(prefixes: np.ndarray, rooms: np.ndarray) -> Lengths:
-        return Lengths(int(prefixes.max()), int(rooms.max()), int((prefixes + rooms).max()))
-
-    def cover(self, other: Lengths) -> bool:
-        return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
-
-    def grown(self, to: Lengths, most: int) -> Lengths:
-        """Returns lengths that are at least as large as these lengths and as those of `to`.
-
-        A length that is too small is at least doubled, up to `most` tokens. So a cache grows only a few times.
-        """
-
-        def longer(have: int, need: int) -> int:
-            return have if have >= need else max(need, min(2 * have, most))
-
-        return Lengths(longer(self.prefix, to.prefix), longer(self.own, to.own), longer(self.whole, to.whole))
 
 
 class Together:

@@ -15,8 +15,11 @@ lengths in a slot. The expected length of an answer is the mean length of earlie
 The draws of an answer depend only on its key, so every order gives the same answers and the same update, byte for byte. All rewards are known before the
 advantages are computed. Metrics: decode_steps, rounds, idle, peak_tokens, length_error.
 
+An order by length helps only if the expected lengths are good. On the task arithmetic the lengths within a problem differ more than those between problems,
+and no order by length beat the given one; with the true lengths, `longest` would take 0.83 of its steps (three seeds, 32 answers in 8 slots).
+
 Use if: memory limits the number of answers that decode at the same time, and lengths differ widely.
-Avoid if: all answers of a step fit into memory, or another engine decodes (vLLM has an order of its own).
+Avoid if: all answers of a step fit into memory, or another engine decodes (vLLM has its own order).
 Reference: Wang et al., Infinite Sampling: Efficient and Stable Grouped RL Training for Large Language Models, arXiv:2506.22950: abstract (micro sampling
 groups, continuous sampling, length prediction, FPTAS and SJF; peak memory lower by over 50 percent than that of full-group decoding, throughput higher by
 over 25 percent than that of micro sampling groups). Only the abstract was read; the definition of T is ours.

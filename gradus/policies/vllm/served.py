@@ -55,7 +55,7 @@ class Served:
 
     @property
     def can(self) -> frozenset[str]:
-        """Returns the model's abilities without `rules` and `slots`, because vLLM itself draws the tokens, in an order of its own."""
+        """Returns the model's abilities without `rules` and `slots`, because vLLM itself draws the tokens, in its own order."""
         return self.model.can - {"rules", "slots"}
 
     @property
