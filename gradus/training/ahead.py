@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.rollouts.serialise import kept_request, request_of
 from gradus.training.admission import admitted_until
 from gradus.training.memory import Memory
-from gradus.training.twins import PLACE, checked, put, thread, twin, weights_of
+from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Group, Request
 from gradus.types.systems import Ahead
 
@@ -42,7 +42,7 @@ class Pipeline:
 
     def __init__(self, run: Run) -> None:
         self.run, self.restarts = run, run.numbers["restarts"]
-        self.players = {name: twin(player) for name, player in run.players.items()}
+        self.players = copies(run, 0)
         self.memory = Memory({**run.memory.apart("rollout").states, **run.memory.apart("reward").states})
         self.threads = {use: thread(use) for use in ("rollout", "update")}
         self.tasks: dict[int, asyncio.Task[Arrived]] = {}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.rollouts.serialise import kept_request, request_of
 from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
 from gradus.training.memory import Memory
-from gradus.training.twins import PLACE, checked, put, thread, twin, weights_of
+from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Group, Request
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Stream:
     def __init__(self, run: Run, system: Streaming) -> None:
         self.run, self.system, self.restarts = run, system, run.numbers["restarts"]
         self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
-        self.players = [{name: twin(player) for name, player in run.players.items()} for _ in range(system.workers)]
+        self.players = [copies(run, i) for i in range(system.workers)]
         self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
