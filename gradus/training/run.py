@@ -78,6 +78,7 @@ class Run:
     seconds: dict[int, float] = field(default_factory=dict)  # seconds of each step
     totals: list[float] = field(default_factory=lambda: [0.0])  # the spent amounts of the budget (see `spent`)
     pipeline: Any = None  # the rollouts that run in advance (`gradus.training.ahead.Pipeline`); None: every rollout runs in its own step
+    hosts: Any = None  # the worker processes that draw the samples of the system (`gradus.systems.hosts.Hosts`); None: this process draws them
     stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages
 
     @property

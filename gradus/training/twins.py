@@ -35,6 +35,13 @@ def twin(player: Learner) -> Learner:
     return made
 
 
+def copies(run: Run, worker: int) -> dict[str, Learner]:
+    """Returns frozen copies of all players, by name, with which the worker of this number samples. If the run has worker processes, the samples of the
+    copies are drawn in the process of this number."""
+    made = {name: twin(player) for name, player in run.players.items()}
+    return made if run.hosts is None else run.hosts.players(worker, made)
+
+
 def moving(run: Run) -> Iterator[str]:
     """Yields the names of the players whose weights may change during the run. If the schedule declares events, every player may change."""
     events = bool(getattr(run.recipe.schedule, "causes", ()))
