@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradus.rollouts.serialise import kept_request, request_of
+from gradus.runtime.activity import FOR_REQUESTS, doing
 from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
 from gradus.training.memory import Memory
 from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
@@ -63,6 +64,14 @@ class Stream:
         self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe = run.recipe
+        self.dropped = 0  # groups that were too old
+
+    @property
+    def queue(self) -> dict[str, int]:
+        """Returns the numbers of requests that wait, run or are finished, and of groups that were dropped because of their age."""
+        running, done = len(self.running), len(self.done)
+        waiting = max(len(self.requests) - running - done, 0)
+        return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}
 
     async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
         """Returns the requests and the judged groups of a step, in the order of their requests. Admits later requests."""
@@ -118,6 +127,7 @@ class Stream:
             for number in stale_of({n: sampled.version for n, sampled in self.done.items()}, world.step, self.system.staleness):
                 del self.done[number]
                 world.note("stale", 1.0)
+                self.dropped += 1
                 self.work.set()
             if (chosen := first_finished(self.done, count)) is not None:
                 return {number: self.done.pop(number) for number in chosen}
@@ -131,11 +141,15 @@ class Stream:
 
     async def _work(self, worker: int) -> None:
         """Samples one group after another, with the newest published weights."""
+        with self.run.activity.on(f"worker-{worker}"):
+            await self._groups(worker)
+
+    async def _groups(self, worker: int) -> None:
         while True:
             number = self._next()
             if number is None:
                 self.work.clear()
-                with suppress(TimeoutError):
+                with suppress(TimeoutError), doing(FOR_REQUESTS):
                     await asyncio.wait_for(self.work.wait(), self.system.deadline)
                 continue
             assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
@@ -169,7 +183,8 @@ class Stream:
 
         async def share(worker: int) -> list[tuple[int, Sampled]]:
             mine = decided[worker :: self.system.workers]
-            return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
+            with self.run.activity.on(f"worker-{worker}"):
+                return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
 
         shares = await asyncio.gather(*(share(worker) for worker in range(self.system.workers)))
         found = dict(pair for pairs in shares for pair in pairs)
