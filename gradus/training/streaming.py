@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradus.rollouts.serialise import kept_request, request_of
+from gradus.runtime.activity import FOR_REQUESTS, doing
 from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
-from gradus.training.changing import Changing, Diary
+from gradus.training.between_tokens import Changing, Diary
+from gradus.training.changing import changing
 from gradus.training.memory import Memory
-from gradus.training.twins import PLACE, checked, copies, moving, put, thread, weights_of
+from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Frozen, Group, Request
 
 if TYPE_CHECKING:
@@ -75,11 +77,19 @@ class Stream:
         self.lost: dict[int, list[Mapping[str, int]]] = {}  # request -> the tokens of its groups that were too old, by purpose
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe = run.recipe
+        self.dropped = 0  # groups that were too old
+
+    @property
+    def queue(self) -> dict[str, int]:
+        """Returns the numbers of requests that wait, run or are finished, and of groups that were dropped because of their age."""
+        running, done = len(self.running), len(self.done)
+        waiting = max(len(self.requests) - running - done, 0)
+        return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}
 
     def _copies(self, worker: int) -> dict[str, Learner]:
         """Returns the players of a worker. With `interrupt`, those whose weights change take new weights while they sample."""
         made = copies(self.run, worker)
-        for name in moving(self.run) if self.system.interrupt else ():
+        for name in changing(self.run) if self.system.interrupt else ():
             made[name].policy = Changing(made[name], lambda: self.run.history[PLACE][-1], self._version)
         return made
 
@@ -152,6 +162,7 @@ class Stream:
         while True:
             for number in stale_of({n: sampled.version for n, sampled in self.done.items()}, world.step, self.system.staleness):
                 self.lost.setdefault(number, []).append(self.done.pop(number).world.spent)
+                self.dropped += 1
                 self.work.set()
             if (chosen := first_finished(self.done, count)) is not None:
                 return {number: replace(self.done.pop(number), lost=tuple(self.lost.pop(number, ()))) for number in chosen}
@@ -165,11 +176,15 @@ class Stream:
 
     async def _work(self, worker: int) -> None:
         """Samples one group after another, with the newest published weights."""
+        with self.run.activity.on(f"worker-{worker}"):
+            await self._groups(worker)
+
+    async def _groups(self, worker: int) -> None:
         while True:
             number = self._next()
             if number is None:
                 self.work.clear()
-                with suppress(TimeoutError):
+                with suppress(TimeoutError), doing(FOR_REQUESTS):
                     await asyncio.wait_for(self.work.wait(), self.system.deadline)
                 continue
             assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
@@ -210,7 +225,8 @@ class Stream:
             return replace(sampled, lost=tuple(more.get("lost", ())))
 
         async def share(worker: int) -> list[tuple[int, Sampled]]:
-            return [(one[0], await again(worker, *one)) for one in decided[worker :: self.system.workers]]
+            with self.run.activity.on(f"worker-{worker}"):
+                return [(one[0], await again(worker, *one)) for one in decided[worker :: self.system.workers]]
 
         shares = await asyncio.gather(*(share(worker) for worker in range(self.system.workers)))
         found = dict(pair for pairs in shares for pair in pairs)

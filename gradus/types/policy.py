@@ -48,7 +48,9 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """The abilities of the policy: fork, text, pack, lora, pause; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME, velocity, ...)."""
+        """The abilities of the policy: fork, text, pack, lora, pause; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME,
+        velocity, ...).
+        """
         ...
 
     @property

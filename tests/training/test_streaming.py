@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from gradus.comparison.replay import replay
 from gradus.policies.lm import LanguageModel
 from gradus.recipe.registry import recipe
 from gradus.rollouts.in_flight import InFlight
-from gradus.training.changing import Changing
+from gradus.training.between_tokens import Changing
 from gradus.types import UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import LogProbs
@@ -126,7 +125,7 @@ def test_the_requests_before_each_update_follow_the_rule_of_admission():
 
 
 @pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The third and the fourth group of a run stop after some tokens until newer weights are published, so both are interrupted. No clock decides."""
     real, groups = Changing._newest, list[Any]()
 
@@ -148,7 +147,6 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             self.newest = newest
 
     monkeypatch.setattr(Changing, "_newest", waits)
-    yield
 
 
 LONGER = {**SMALL, "setting__max_tokens": 24}
@@ -240,7 +238,7 @@ class Reads:
 
 
 def test_a_reward_that_reads_changing_weights_is_refused():
-    with pytest.raises(UserError, match="computes values with the weights of policy .* set --system.interrupt false"):
+    with pytest.raises(UserError, match=r"computes values with the weights of policy .* set --system\.interrupt false"):
         train(recipe("grpo").but(system=Streaming(interrupt=True)), steps=1, **{**SMALL, "reward": Reads()})
     assert len(train(recipe("grpo").but(system=Streaming()), steps=1, **{**SMALL, "reward": Reads()}).metrics) == 1
 
