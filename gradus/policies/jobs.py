@@ -100,8 +100,11 @@ class Batch(Protocol):
         """Returns the number of sequences that have a slot."""
         ...
 
-    def add(self, jobs: Sequence[Job]) -> list[int]:
-        """Adds a sequence per job and returns their numbers, in order of the jobs. The sequences start as slots become free."""
+    def add(self, jobs: Sequence[Job], order: Sequence[int] | None = None) -> list[int]:
+        """Adds a sequence per job and returns their numbers, in order of the jobs. The sequences start as slots become free.
+
+        `order`: the numbers of the jobs in the order in which they start; None: the order of the batch.
+        """
         ...
 
     def step(self) -> Drawn:

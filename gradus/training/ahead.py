@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradus.rollouts.serialise import kept_request, request_of
+from gradus.training.admission import admitted_until
 from gradus.training.memory import Memory
-from gradus.training.twins import PLACE, checked, put, thread, twin, weights_of
+from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Group, Request
 from gradus.types.systems import Ahead
 
@@ -41,7 +42,7 @@ class Pipeline:
 
     def __init__(self, run: Run) -> None:
         self.run, self.restarts = run, run.numbers["restarts"]
-        self.players = {name: twin(player) for name, player in run.players.items()}
+        self.players = copies(run, 0)
         self.memory = Memory({**run.memory.apart("rollout").states, **run.memory.apart("reward").states})
         self.threads = {use: thread(use) for use in ("rollout", "update")}
         self.tasks: dict[int, asyncio.Task[Arrived]] = {}
@@ -54,7 +55,8 @@ class Pipeline:
         for step, kept in waiting["steps"].items():
             if int(step) not in self.tasks:  # the run continues from a checkpoint
                 self._begin(recipe, self._world(recipe, int(step)), [request_of(r, waiting["media"]) for r in kept])
-        for step in range(world.step, self._until(world.step + recipe.system.steps) + 1):
+        last = None if self.run.budget is not None else self.run.began + self.run.length - 1
+        for step in range(world.step, admitted_until(world.step, recipe.system.steps, last) + 1):
             if str(step) not in waiting["steps"]:
                 coming = self._world(recipe, step)
                 requests = await coming.more(recipe.setting.prompts)
@@ -67,16 +69,18 @@ class Pipeline:
         del waiting["steps"][str(world.step)]
         return self.requests.pop(world.step), arrived.groups
 
+    @property
+    def queue(self) -> dict[str, int]:
+        """Returns the numbers of rollouts that have begun and that are finished."""
+        finished = sum(task.done() for task in list(self.tasks.values()))
+        return {"running": len(self.tasks) - finished, "finished": finished}
+
     def close(self) -> None:
         """Cancels the rollouts that have begun."""
         for task in self.tasks.values():
             task.cancel()
         for each in self.threads.values():
             each.shutdown(wait=False, cancel_futures=True)
-
-    def _until(self, step: int) -> int:
-        """Returns the last step whose rollout may begin: `step`, or the last step of the run."""
-        return step if self.run.budget is not None else min(step, self.run.began + self.run.length - 1)
 
     def _world(self, recipe: Recipe, step: int) -> RunWorld:
         return self.run.world(recipe, "train", step=step, players=self.players, memory=self.memory, thread=self.threads["rollout"])
@@ -95,6 +99,7 @@ class Pipeline:
         for name, player in self.players.items():
             if name in weights["updates"]:
                 put(player, weights["weights"][name], weights["updates"][name])
-        groups = await self.memory.call("rollout", recipe.rollout, "run", requests, world)
-        groups = [*groups, *await world.aside()]
+        with self.run.activity.on("rollout"):
+            groups = await self.memory.call("rollout", recipe.rollout, "run", requests, world)
+            groups = [*groups, *await world.aside()]
         return Arrived(groups, copy.deepcopy(self.memory.states), world)

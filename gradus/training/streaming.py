@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradus.rollouts.serialise import kept_request, request_of
+from gradus.runtime.activity import FOR_REQUESTS, doing
+from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
 from gradus.training.memory import Memory
-from gradus.training.twins import PLACE, checked, put, thread, twin, weights_of
+from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Group, Request
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Stream:
     def __init__(self, run: Run, system: Streaming) -> None:
         self.run, self.system, self.restarts = run, system, run.numbers["restarts"]
         self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
-        self.players = [{name: twin(player) for name, player in run.players.items()} for _ in range(system.workers)]
+        self.players = [copies(run, i) for i in range(system.workers)]
         self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
@@ -62,6 +64,14 @@ class Stream:
         self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe = run.recipe
+        self.dropped = 0  # groups that were too old
+
+    @property
+    def queue(self) -> dict[str, int]:
+        """Returns the numbers of requests that wait, run or are finished, and of groups that were dropped because of their age."""
+        running, done = len(self.running), len(self.done)
+        waiting = max(len(self.requests) - running - done, 0)
+        return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}
 
     async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
         """Returns the requests and the judged groups of a step, in the order of their requests. Admits later requests."""
@@ -91,16 +101,15 @@ class Stream:
     def _publish(self, step: int) -> None:
         """Copies the current weights, if they are due at this step. Drops weights that are too old to be used."""
         versions = self.run.history.setdefault(PLACE, [])
-        if not versions or (step % self.system.publish_every == 0 and versions[-1]["step"] < step):
+        if due(step, versions[-1]["step"] if versions else None, self.system.publish_every):
             versions.append({"step": step, **weights_of(self.run)})
-        self.run.history[PLACE] = [v for v in versions if v["step"] >= step - self.system.staleness]
+        self.run.history[PLACE] = [v for v in versions if not too_old(v["step"], step, self.system.staleness)]
 
     async def _admit(self, state: dict[str, Any], now: int) -> None:
         """Chooses the requests of all steps up to `now` + staleness. After a restart, reads those that were waiting."""
         for number, kept in state["waiting"].items():
             self.requests.setdefault(int(number), (kept["step"], request_of(kept["request"], state["media"])))
-        last = now + self.system.staleness
-        last = last if self.run.budget is not None else min(last, self.run.began + self.run.length - 1)
+        last = admitted_until(now, self.system.staleness, None if self.run.budget is not None else self.run.began + self.run.length - 1)
         for step in range(max((int(s) for s in state["admitted"]), default=now - 1) + 1, last + 1):
             coming = await self._world(0, step).more(self.recipe.setting.prompts)
             first = state.setdefault("next", 0)
@@ -115,12 +124,13 @@ class Stream:
         if not self.tasks:
             self.tasks = [asyncio.ensure_future(self._work(i)) for i in range(self.system.workers)]
         while True:
-            for number in [n for n, sampled in self.done.items() if world.step - sampled.version > self.system.staleness]:
+            for number in stale_of({n: sampled.version for n, sampled in self.done.items()}, world.step, self.system.staleness):
                 del self.done[number]
                 world.note("stale", 1.0)
+                self.dropped += 1
                 self.work.set()
-            if len(self.done) >= count:
-                return {number: self.done.pop(number) for number in sorted(list(self.done)[:count])}
+            if (chosen := first_finished(self.done, count)) is not None:
+                return {number: self.done.pop(number) for number in chosen}
             self.ready.clear()
             ready = asyncio.ensure_future(self.ready.wait())
             await asyncio.wait([ready, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -131,11 +141,15 @@ class Stream:
 
     async def _work(self, worker: int) -> None:
         """Samples one group after another, with the newest published weights."""
+        with self.run.activity.on(f"worker-{worker}"):
+            await self._groups(worker)
+
+    async def _groups(self, worker: int) -> None:
         while True:
             number = self._next()
             if number is None:
                 self.work.clear()
-                with suppress(TimeoutError):
+                with suppress(TimeoutError), doing(FOR_REQUESTS):
                     await asyncio.wait_for(self.work.wait(), self.system.deadline)
                 continue
             assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
@@ -147,12 +161,10 @@ class Stream:
                 self.ready.set()
 
     def _next(self) -> int | None:
-        """Returns the next request to sample: the first one that no worker has, else the first one that only one worker has, for longer than the deadline."""
+        """Returns the next request to sample (`admission.next_request`). A request is late after the deadline."""
         free = [number for number in self.requests if number not in self.running and number not in self.done]
-        if free or self.system.deadline is None:
-            return min(free, default=None)
-        late = time.monotonic() - self.system.deadline
-        return min((n for n, assigned in self.running.items() if assigned.began <= late and assigned.copies == 1), default=None)
+        late = None if self.system.deadline is None else time.monotonic() - self.system.deadline
+        return next_request(free, {number: (assigned.began, assigned.copies) for number, assigned in self.running.items()}, late)
 
     async def _sampled(self, number: int, version: Mapping[str, Any], worker: int) -> Sampled:
         """Samples and judges the group of a request with the weights of a version."""
@@ -171,7 +183,8 @@ class Stream:
 
         async def share(worker: int) -> list[tuple[int, Sampled]]:
             mine = decided[worker :: self.system.workers]
-            return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
+            with self.run.activity.on(f"worker-{worker}"):
+                return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
 
         shares = await asyncio.gather(*(share(worker) for worker in range(self.system.workers)))
         found = dict(pair for pairs in shares for pair in pairs)

@@ -1,0 +1,48 @@
+"""The rules by which a system orders its rollouts: admission, assignment and age. Runs and the simulator call the same functions.
+
+A step is a number from 0 on. The version v of the weights is those before step v. A request is known by its number, in the order of admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def admitted_until(step: int, ahead: int, last: int | None) -> int:
+    """Returns the last step whose requests may be admitted before `step` trains: `ahead` steps later, but not after `last` (None: no limit)."""
+    return step + ahead if last is None else min(step + ahead, last)
+
+
+def due(step: int, published: int | None, every: int) -> bool:
+    """Whether version `step` is published. `published` is the newest published version; None: there is none, so version `step` is due."""
+    return published is None or (step % every == 0 and published < step)
+
+
+def too_old(version: int, step: int, staleness: int) -> bool:
+    """Whether `step` may not train on a group that the weights `version` have sampled."""
+    return step - version > staleness
+
+
+def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
+    """Returns the request that an idle worker samples: the first one that no worker has, else the first late one; None: there is none.
+
+    Args: free: the requests that no worker has; running: for each request that is sampled, the time at which this began and the number of its workers;
+        late: a request is late if it has one worker and began at this time or earlier; None: no request is late.
+    """
+    first = min(free, default=None)
+    if first is not None or late is None:
+        return first
+    return min((number for number, (began, copies) in running.items() if began <= late and copies == 1), default=None)
+
+
+def first_finished(done: Mapping[int, T], count: int) -> list[int] | None:
+    """Returns the `count` requests that finished first, in the order of their numbers; None if fewer are done. `done` is in the order of the ends."""
+    return sorted(list(done)[:count]) if len(done) >= count else None
+
+
+def stale_of(versions: Mapping[int, int], step: int, staleness: int) -> Collection[int]:
+    """Returns the finished requests that are too old for `step`. They are sampled again. `versions`: the version of each finished request."""
+    return [number for number, version in versions.items() if too_old(version, step, staleness)]
