@@ -20,8 +20,10 @@ from gradus.runtime.user_code import asked
 from gradus.study.stuck import stuck
 from gradus.study.summary import summarise
 from gradus.training.budget import Budget, spent_by
+from gradus.training.changing import constant
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
+from gradus.training.kept_rows import KeptRows
 from gradus.training.memory import Memory
 from gradus.training.reporting import row_of
 from gradus.training.turn import Turn, name_of, numbers, take_turn
@@ -186,6 +188,7 @@ class Run:
     def world(self, recipe: Recipe, purpose: str, reward: Any = None, *, step: int | None = None, **instead: Any) -> RunWorld:
         """Returns the world of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual arguments."""
         step = self.step if step is None else step
+        own = purpose == "train" and "memory" not in instead
         usual = dict(
             step=step,
             purpose=purpose,
@@ -201,6 +204,7 @@ class Run:
             watchdog=self.watchdog,
             memory=self.memory,
             reward_place="reward" if reward is None else "study.reward",
+            kept=KeptRows(self.memory.states, constant(self), step) if own else None,
             **(self.folder.of_step(step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
         return RunWorld(**{**usual, **instead})

@@ -16,6 +16,7 @@ import numpy as np
 from gradus.runtime.activity import JUDGING, SAMPLING, SCORING, carried, counted, doing, during
 from gradus.training.drawing import drawn
 from gradus.training.judged import first_choice, joined, judged
+from gradus.training.kept_rows import KeptRows
 from gradus.training.memory import Memory
 from gradus.training.readings import Readings, gradients
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
@@ -78,6 +79,7 @@ class RunWorld:
         reward_place: str = "reward",
         thread: Executor | None = None,
         label: str = "",
+        kept: KeptRows | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
@@ -92,7 +94,7 @@ class RunWorld:
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups from `also`
         self._shared: dict[Hashable, asyncio.Future[Any]] = {}  # results of `once`
-        self._readings = Readings(players, self.score, self.key)
+        self._readings = Readings(players, self.score, self.key, kept)
         self._thread = thread  # samples are drawn in this thread; None: in the thread of the event loop
         self._drawing: set[asyncio.Task[None]] = set()
         self._label = label  # part of the names of calls, for several worlds of one step
@@ -168,7 +170,7 @@ class RunWorld:
         other = copy(self)
         other.key = self.key.fold("round", index)
         other._shared = {}
-        other._readings = Readings(other.players, other.score, other.key)
+        other._readings = Readings(other.players, other.score, other.key, self._readings.kept)
         return other
 
     async def more(self, count: int) -> list[Request]:
