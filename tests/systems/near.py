@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from gradus.systems.channel import Closed, packed_arrays, unpacked_arrays
-from gradus.systems.worker import Worker, answer
+from gradus.systems.link import Closed, answer, packed_arrays, unpacked_arrays
+from gradus.systems.worker import Worker
 
 
 class Near:
