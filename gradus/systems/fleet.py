@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.systems.hosts import Host, Hosts
 from gradus.systems.leader import beginning, memory_of
 from gradus.systems.link import Link
+from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
 
 if TYPE_CHECKING:
@@ -27,16 +28,28 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
 
     A process starts at its first question. At the end of the context all processes end.
     """
-    system = run.recipe.system
-    if system is None or system.workers_in == "threads":
+    system, task = run.recipe.system, run.task
+    if system is None:
         yield run
         return
-    run.hosts = Hosts(rollout_hosts(run, model, device, ProcessLink))
-    try:
-        yield run
-    finally:
-        run.hosts.close()
-        run.hosts = None
+    with ExitStack() as stack:
+        opened = ProcessLink
+        if system.workers_in == "processes":
+            run.hosts = Hosts(rollout_hosts(run, model, device, opened))
+            stack.callback(run.hosts.close)
+        for count, name, moved in ((system.environments, "environment", pooled_environment), (system.verifiers, "verifier", pooled_verifiers)):
+            if count is not None:
+                run.task, pool = moved(run.task, partial(task_pool, count, name, opened, say_of(run)))
+                stack.callback(pool.close)
+        try:
+            yield run
+        finally:
+            run.hosts, run.task = None, task
+
+
+def task_pool(count: int, name: str, opened: Opener, say: Callable[[str], None], first: Mapping[str, Any]) -> Pool:
+    """Returns a pool of `count` processes that get the message `first`."""
+    return Pool([Host(f"{name} process {i}", partial(opened, "tasks"), lambda: [("begin", first)], say) for i in range(count)])
 
 
 def rollout_hosts(run: Run, model: str | Path | None, device: str, opened: Opener) -> list[Host]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gradus.systems.link import Closed, Link, Message, check_answer
@@ -23,7 +24,7 @@ MOST = 5
 """The number of processes that may end, one after the other, during one question. After this, the run ends."""
 
 Tell = Callable[..., Message]
-"""Asks the process: (verb, document, tensors) -> answer."""
+"""Asks the process: (verb, document, tensors, seconds) -> answer. Raises TimeoutError if there is no answer within `seconds` (None: no limit)."""
 
 
 class Host:
@@ -43,20 +44,23 @@ class Host:
     def ask(self, work: Callable[[Tell], T], given_up: Callable[[], bool] = lambda: False) -> T:
         """Returns the result of `work`, which asks the process. If the process ends, `work` is called again with a new process.
 
-        Raises UserError if `MOST` processes end one after the other. Raises Closed if the host is closed, or if the process has ended and `given_up()` is
-        True.
+        Raises UserError if `MOST` processes end one after the other, and TimeoutError if an answer is late; the process then ends. Raises Closed if the host
+        is closed, or if the process has ended and `given_up()` is True.
         """
         with self._asking:
             ended = ""
             for _ in range(MOST):
                 try:
                     link = self._ready()
-                    return work(lambda *question: _told(link, self.name, *question))
+                    return work(partial(_told, link, self.name))
                 except Closed:
                     ended = self._dropped()
                     if self.closed or given_up():
                         raise
                     self.say(f"{self.name} {ended}; it starts again, and its work is done again")
+                except TimeoutError:
+                    self._dropped()  # its late answer must not count as the next one
+                    raise
             raise UserError(
                 f"{self.name} has ended {MOST} times during the same work; the last process {ended}. If it printed an error, the error is above. Continue "
                 "from the last checkpoint with gradus resume; if memory ran out, use fewer workers"
@@ -101,9 +105,11 @@ class Host:
         return how or "has ended"
 
 
-def _told(link: Link, name: str, verb: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None) -> Message:
+def _told(
+    link: Link, name: str, verb: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None, seconds: float | None = None
+) -> Message:
     link.send({"do": verb, **(document or {})}, arrays)
-    answer = link.receive()
+    answer = link.receive(seconds)
     check_answer(answer[0], name)
     return answer
 
@@ -148,7 +154,8 @@ class Hosted:
             self._weights.send(tell, self._name, self._policy.network)
             return tell("sample", {"player": self._name, **document}, arrays)
 
-        return sampled_from(*self._host.ask(work), asked)
+        told, found = self._host.ask(work)
+        return sampled_from(told, found, asked)
 
 
 class Hosts:

@@ -25,9 +25,11 @@ class Ahead:
 
     steps: int = 1  # 1: the rollout of the next step runs while this step updates
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
-        check_ranges(self, steps="[1, inf)")
+        check_ranges(self, steps="[1, inf)", environments="[1, inf)", verifiers="[1, inf)")
         check_place(self)
 
 
@@ -48,9 +50,12 @@ class Streaming:
     publish_every: int = 1  # steps between two publications of weights
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
         check_ranges(self, staleness="[0, inf)", workers="[1, inf)", publish_every="[1, inf)", deadline="(0, inf)")
+        check_ranges(self, environments="[1, inf)", verifiers="[1, inf)")
         check_place(self)
         if self.publish_every > self.staleness + 1:
             raise UserError(
