@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gradus.types import UserError
+from gradus.types.errors import RaisedElsewhere
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,12 +97,16 @@ def unpacked_arrays(data: bytes) -> dict[str, Tensor]:
 
 
 def check_answer(document: Mapping[str, Any], who: str) -> None:
-    """Raises the error that an answer reports: UserError, MemoryError, torch.OutOfMemoryError, or (any other) RuntimeError that names the worker."""
+    """Raises the error that an answer reports: UserError, RaisedElsewhere, MemoryError, torch.OutOfMemoryError, or (any other) RuntimeError
+    that names the worker.
+    """
     if "error" not in document:
         return
     kind, text = document["kind"], document["error"]
     if kind == "user":
         raise UserError(text)
+    if kind == RaisedElsewhere.__name__:
+        raise RaisedElsewhere(text)
     if kind == "MemoryError":
         raise MemoryError(text)
     if kind == "OutOfMemoryError":
@@ -119,7 +124,7 @@ def answer(worker: Any, document: Mapping[str, Any], arrays: Mapping[str, Tensor
     verb = document["do"]
     try:
         if verb not in worker.verbs:
-            raise UserError(f"a {type(worker).__name__} has no answer to the message {verb}; both processes must run the same version of Gradus")
+            raise UserError(f"{type(worker).__name__} has no answer to the message {verb}; both processes must run the same version of Gradus")
         return getattr(worker, verb)(document, arrays)
     except Exception as error:
         return error_document(error), {}

@@ -23,6 +23,7 @@ from gradus.runtime.user_code import Located
 from gradus.systems.hosts import Host, Tell
 from gradus.systems.task_worker import problem_document, turn_from
 from gradus.types import Failed, FailureKind, Key, Outcome, Problem, Trajectory, UserError
+from gradus.types.errors import RaisedElsewhere
 from gradus.types.packing import packed
 from gradus.types.parts import Apart, OfSeveral, Task, Together, Turn, Verify, World
 from gradus.workers.call_queue import overtime
@@ -118,14 +119,14 @@ class PooledEpisode:
         return turn_from(turn)
 
     def _follow(self, tell: Tell) -> None:
-        """Plays the episode again if it is not in the present process. Raises RuntimeError if a turn differs from the first time."""
+        """Plays the episode again if it is not in the present process. Raises RaisedElsewhere if a turn differs from the first time."""
         now = self._pool.hosts[self._host].starts
         if self._start == now:
             return
         tell("start", {"episode": self._number, **self._document})
         for turn, (verb, sent, known) in enumerate(self._past):
             if digest(tell(verb, {"episode": self._number, **sent})[0]["turn"]) != known:
-                raise RuntimeError(f"the process of the environment has ended, and the episode cannot be played again: turn {turn} differs from the first time")
+                raise RaisedElsewhere(f"its process has ended, and the episode cannot be played again: turn {turn} differs from the first time")
         self._start = now
 
     async def close(self) -> None:

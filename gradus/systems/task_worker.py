@@ -15,6 +15,7 @@ from gradus.recipe.serialise import from_json
 from gradus.runtime.user_code import raised_in
 from gradus.systems.link import Message
 from gradus.types import Key, Problem, UserError
+from gradus.types.errors import RaisedElsewhere
 from gradus.types.packing import packed, unpacked
 from gradus.types.parts import Closing, Episode, Forkable, Joint, Turn
 from gradus.workers.trl_signature import failure_of, outcome
@@ -75,14 +76,14 @@ class TaskWorker:
         return {"outcome": plain_outcome(found)}, {}
 
     def _done(self, call: Callable[[], Any], part: Any) -> Any:
-        """Returns the result of a call, which may be async. An error of the environment keeps its place in the code."""
+        """Returns the result of a call, which may be async. Raises RaisedElsewhere for an error of the environment."""
         try:
             made = call()
             return self.loop.run_until_complete(_awaited(made)) if inspect.isawaitable(made) else made
         except (UserError, MemoryError):
             raise
         except BaseException as error:  # includes sys.exit
-            raise RuntimeError(raised_in(error, part)) from error
+            raise RaisedElsewhere(raised_in(error, part)) from error
 
 
 REMEDY = "leave out --system.environments"
