@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradus.systems.hosts import Host, Hosts
-from gradus.systems.leader import beginning, memory_of
+from gradus.systems.leader import beginning, memory_of, shared
 from gradus.systems.link import Link
 from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 Opener = Callable[[str], Link]
 """Starts a process of this role and returns the link to it."""
+
+
+@contextmanager
+def working(run: Run, model: str | Path | None, device: str, processes: int = 1) -> Iterator[Run]:
+    """A context in which the run has its other processes: those that train with it (`leader.shared`), and those of the recipe's system. Yields the run."""
+    with shared(run, model, device, processes), hosted(run, model, device):
+        yield run
 
 
 @contextmanager

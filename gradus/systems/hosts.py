@@ -115,7 +115,7 @@ def _told(
 
 
 class Weights:
-    """The tensors that a host's process has. They are told apart by their identity and by PyTorch's count of writes to them."""
+    """The tensors that a host's process has, each with its address and PyTorch's count of writes to it."""
 
     def __init__(self, host: Host) -> None:
         self.host, self.start = host, 0

@@ -53,7 +53,7 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the worker, whatever it does. A `receive` in another thread then raises Closed."""
+        """Ends the worker at once, even in the middle of its work. A `receive` in another thread then raises Closed."""
         ...
 
 

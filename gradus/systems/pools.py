@@ -223,7 +223,7 @@ def pooled_environment(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool])
 def pooled_verifiers(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool]) -> tuple[Task, Pool]:
     """Returns the task with verifiers in a pool, and the pool.
 
-    A verifier that already runs in processes of its own (a file's verifier, unit tests in sandboxes) stays there. Raises UserError if no verifier is left, or
+    A verifier that already has its own processes (a file's verifier, unit tests in sandboxes) stays there. Raises UserError if no verifier is left, or
     if another process cannot make a verifier.
     """
     found = list(task.verify.all()) if isinstance(task.verify, OfSeveral) else [task.verify]

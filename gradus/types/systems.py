@@ -9,7 +9,7 @@ from gradus.types.errors import UserError, unknown
 from gradus.types.ranges import check_ranges
 
 PLACES = ("threads", "processes")
-"""The places in which workers sample: in threads of the training process, or each in a process of its own."""
+"""The places in which workers sample: in threads of the training process, or each in its own process."""
 
 
 @dataclass(frozen=True)
