@@ -27,9 +27,10 @@ from gradus.rollouts.pipelined import Pipelined
 from gradus.tasks.control.reacher import Reacher, reacher
 from gradus.training.memory import Memory
 from gradus.training.plan import plan
-from gradus.types import Context, Group, Request, Turn
+from gradus.types import Context, Group, Request
+from gradus.types.parts import Turn
 
-EPISODES, TURNS, MILLISECONDS = 16, 12, 4.0
+EPISODES, TURNS, MILLISECONDS = 16, 12, 20.0
 
 
 @dataclass(frozen=True)

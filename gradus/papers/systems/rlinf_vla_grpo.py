@@ -78,4 +78,26 @@ claims = (
         fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-3"},
         budget="steps=25",
     ),
+    Claim(
+        says=(
+            "With four passes over two mini-batches, so that the policy moves further in 36 steps, the mask and the division by the valid length raise the "
+            "accuracy by at least 0.05 if episodes play on after the success."
+        ),
+        source="as the claim before; after 25 single updates, the policy has hardly moved from its start",
+        against=PLAIN,
+        measure="accuracy",
+        better_by=0.05,
+        task="reacher",
+        options={"ends": "false"},
+        fields={
+            "prompts": "8",
+            "group": "8",
+            "warmup": "0",
+            "study": "none",
+            "learning_rate": "3e-3",
+            "update.epochs": "4",
+            "update.count": "2",
+        },
+        budget="steps=36",
+    ),
 )
