@@ -183,10 +183,9 @@ class Controller:
         temperature = ask.sampling.temperature
         key = ask.key.fold("action")
         if self.config.fresh.bins:
-            tokens, logprobs = drawn_bins(outputs, self.config, temperature, key)
-            versions = np.full(len(tokens), ask.version, np.int32)
-            made = chunk_context(tokens, self.config)
-            return replace(made, logprobs=logprobs, versions=versions, temperature=temperature, parent=(ask.parent, ask.at))
+            chunk, found = drawn_bins(outputs, self.config, temperature, key)
+            versions = np.full(len(chunk), ask.version, np.int32)
+            return replace(chunk_context(chunk, self.config), logprobs=found, versions=versions, temperature=temperature, parent=(ask.parent, ask.at))
         streams: Frozen[np.ndarray] = Frozen()
         if isinstance(self.config.acts, Choice):
             logprobs = (outputs.double() / (temperature or 1.0)).log_softmax(-1)

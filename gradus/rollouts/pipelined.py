@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from gradus.rollouts.lanes import Lanes
 from gradus.types import Context, Group, Key, Problem, Request, UserError
 from gradus.types.environments import Many
-from gradus.types.parts import Environment, Episode, Rollout, Task, Turn, World
+from gradus.types.parts import Episode, Task, Turn, World
 from gradus.types.ranges import check_ranges
 
 
@@ -27,7 +27,7 @@ class Pipelined:
     sub-batches. Reference: Zang et al., RLinf-VLA, arXiv:2510.06710 (hybrid allocation with a fine-grained pipeline).
     """
 
-    rollout: Rollout = Lanes()
+    rollout: Any = Lanes()  # plays the episodes
     parts: int = 2
     plays: ClassVar[str] = "episodes"
 
@@ -47,9 +47,10 @@ class Pipelined:
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns the judged groups of `rollout`."""
         if world.task.environment is None:
-            return await self.rollout.run(requests, world)  # which raises the error
+            raise UserError(f'task "{world.task.name}" has no environment, but a pipeline needs one; take a task of many turns, such as frozen_lake')
         made: Any = _Staged(world, self.parts)
-        return await self.rollout.run(requests, made)
+        groups: list[Group] = await self.rollout.run(requests, made)
+        return groups
 
 
 class _Stage:

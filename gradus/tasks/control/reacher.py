@@ -6,6 +6,7 @@ sees nothing between the steps of a chunk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -31,7 +32,8 @@ SIDE = 24  # pixels of a picture
 def reacher(level: int = 1, chunk: int = CHUNK, ends: bool = True, show: Literal["state", "image"] = "state") -> Task:
     """Touch a target with the fingertip of an arm; levels 1 to 3 have smaller and smaller targets. The first touch earns 1.
 
-    `chunk`: the steps of one action. `ends`: whether the first touch ends the episode; if not, the episode plays on to its limit. `show`: numbers (`state`), or a picture of 24 x 24 pixels for a controller with convolutions.
+    `chunk`: the steps of one action. `ends`: whether the first touch ends the episode; if not, the episode plays on to its limit. `show`: numbers
+    (`state`), or a picture of 24 x 24 pixels for a controller with convolutions.
     """
     source = Generated("reacher", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
@@ -53,7 +55,7 @@ def make(rng: Random, level: int) -> Draft:
         angles = [round(rng.uniform(-np.pi, np.pi), 4) for _ in range(2)]
         target = [round(rng.uniform(-1, 1), 4) for _ in range(2)]
         state = np.array([*angles, *target])
-        if np.hypot(*target) <= 2 * LINK and NEAR <= np.hypot(*(fingertip(state) - state[2:])) <= FAR:
+        if math.hypot(*target) <= 2 * LINK and NEAR <= np.hypot(*(fingertip(state) - state[2:])) <= FAR:
             break
     return Draft("Touch the target.", None, None, f"{angles} {target}", Frozen(start=(*angles, *target), touch=LEVELS[level][0]))
 
