@@ -67,11 +67,12 @@ def check(run: Run, system: Ahead | Streaming) -> None:
     learning = [named(part, "learn") for part in states if hasattr(part, "learn")]
     engines = [name for name, p in run.players.items() if p.spec.engine is not None]
     reasons = {
-        "the run has stages": run.stages is not None,
         f"{', '.join(learning)} changes its state after each step": bool(learning),
         f"{named(states[0]) if states else ''} has a state, which would depend on the order of the rollouts": bool(states) and isinstance(system, Streaming),
         f"the player {', '.join(engines)} samples with an engine outside this process": bool(engines),
     }
+    if isinstance(system, Streaming) and system.interrupt and run.hosts is not None:
+        raise UserError("worker processes cannot take new weights between two tokens; leave out --system.interrupt")
     for reason, holds in reasons.items():
         if holds:
             raise UserError(f"system {name} cannot sample earlier, because {reason}; leave out --system")
