@@ -26,6 +26,7 @@ from gradus.runtime.user_code import asked
 from gradus.schedules.stages import metric_of, over
 from gradus.study.screen import measure
 from gradus.tasks.data.problems import line, of_stored
+from gradus.training.arrivals import end
 from gradus.training.course import Leg
 from gradus.training.health import sound, watch
 from gradus.training.memory import Memory
@@ -155,10 +156,11 @@ def enter(run: Run, course: Course, index: int) -> None:
 
 
 def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
-    """Gives the run the recipe, the task and the players of a leg.
+    """Gives the run the recipe, the task and the players of a leg. Rollouts that have begun with the players so far are discarded.
 
     The dictionary of players stays the same object, because other objects may refer to it.
     """
+    end(run)
     run.recipe, run.task = leg.recipe, leg.task
     run.players.clear()
     run.players.update(players)

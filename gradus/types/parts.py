@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gradus.types.environments import Closing, Episode, Errand, Forkable, Joint, Restorable, Turn
+from gradus.types.environments import Closing, Episode, Errand, Forkable, Joint, Many, Restorable, Turn
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.moments import Moment
@@ -177,6 +177,7 @@ __all__ = [
     "Forkable",
     "Joint",
     "Judgement",
+    "Many",
     "OfSeveral",
     "Optimizer",
     "Restorable",
