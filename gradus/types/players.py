@@ -169,9 +169,12 @@ class Fresh:
     heads: int = 1  # number of networks in an ensemble of "q"
     layer_norm: bool = False  # layer norm after every hidden layer, before the ReLU
     number: float = 0.0  # the first value of the outputs "number"
+    bins: int = 0  # for actions in a Box: every number of an action is one token, which names one of this many equal intervals; 0: a Gaussian
+    each_step: bool = False  # for values: one value per action of a chunk, in place of one value per chunk
 
     def __post_init__(self) -> None:
-        check_ranges(self, hidden="[1, inf)", heads="[1, inf)")
+        check_ranges(self, hidden="[1, inf)", heads="[1, inf)", bins="[0, inf)")
+        self._check_chunks()
         for name, known in (("kind", ("mlp", "cnn", "gru", "pointer")), ("outputs", ("actions", "q", "value", "number"))):
             if getattr(self, name) not in known:
                 raise UserError(f"Fresh: {name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
@@ -187,6 +190,15 @@ class Fresh:
             )
         if self.outputs == "q" and self.kind == "gru":
             raise UserError("Fresh: a gru cannot have the outputs q, because rows of a replay have no past; set kind to mlp or cnn")
+
+    def _check_chunks(self) -> None:
+        """Raises UserError if `bins` or `each_step` has no effect with the outputs."""
+        if self.bins == 1:
+            raise UserError("Fresh: bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
+        if self.bins and (self.outputs != "actions" or self.kind == "pointer"):
+            raise UserError(f"Fresh: bins is {self.bins}, but only the outputs actions of an mlp, cnn or gru have bins; set bins to 0, or set outputs to actions")
+        if self.each_step and self.outputs != "value":
+            raise UserError(f"Fresh: each_step needs the outputs value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
 
 
 Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Noisy | Fresh

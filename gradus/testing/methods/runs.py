@@ -17,7 +17,7 @@ from gradus.testing.methods.control import cut_down
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.masked import toy_masked
 from gradus.testing.methods.policy import BigramPolicy
-from gradus.testing.methods.tasks import toy_task
+from gradus.testing.methods.tasks import counts_successes, toy_task
 from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Frozen, Group, Key
@@ -57,7 +57,8 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     """
     kind = kind_of(recipe).name
     if kind == "controller":
-        return _control_run(recipe, {**CONTROL, "steps": steps, **setting}, task, seed, micro)
+        group = 6 if counts_successes(recipe) else CONTROL["group"]
+        return _control_run(recipe, {**CONTROL, "group": group, "steps": steps, **setting}, task, seed, micro)
     toy = TOYS[kind]
     scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
