@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    found = []
+    found: list[dict[str, Any]] = []
     for seed in range(BOTH[0].seeds):
         found.append({"seed": seed, "push-pull": measured(2, seed), "pull": measured(0, seed)})
         print(json.dumps(found[-1]), flush=True)
