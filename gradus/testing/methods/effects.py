@@ -15,11 +15,18 @@ from gradus.testing.methods.batches import Step, evaluated
 from gradus.training.run import Run
 from gradus.types.frozen import value_fields
 from gradus.types.players import Lagged, MovingAverage
+from gradus.types.systems import Streaming
 from gradus.updates.delayed import Delayed
 from gradus.updates.minibatches import Minibatches
 
-MOST: Sequence[tuple[type, str, int]] = ((Minibatches, "epochs", 2), (Repeated, "count", 2), (Delayed, "every", 2), (Warmup, "steps", 1))
-"""Class, field and largest number of repetitions in `few_rounds`. The limits allow one complete repetition, and a second one after it."""
+MOST: Sequence[tuple[type, str, int]] = (
+    *((Minibatches, "epochs", 2), (Repeated, "count", 2), (Delayed, "every", 2), (Warmup, "steps", 1)),
+    *((Streaming, "staleness", 0), (Streaming, "publish_every", 1)),
+)
+"""Class, field and largest number of repetitions in `few_rounds`. The limits allow one complete repetition, and a second one after it.
+
+A `Streaming` system has staleness 0, so that the clock decides nothing and two toy runs can be compared.
+"""
 
 Weights = Mapping[str, Mapping[str, Tensor]]
 

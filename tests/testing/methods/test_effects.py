@@ -9,6 +9,7 @@ from gradus.recipe.core import changes
 from gradus.testing.methods import toy_run, train_toy
 from gradus.testing.methods.batches import toy_step
 from gradus.testing.methods.effects import few_rounds, misplaced, still, unlogged, weights_of
+from gradus.types.systems import Streaming
 
 GRPO = load_recipe("grpo")
 
@@ -24,6 +25,8 @@ def test_few_rounds_change_the_numbers_of_equal_rounds_alone() -> None:
     assert few_rounds(GRPO) is GRPO
     staged = load_recipe("difficulty_staged_rl")
     assert few_rounds(staged) is staged
+    streaming = GRPO.but(system=Streaming(staleness=4, workers=3, publish_every=2))
+    assert few_rounds(streaming).system == Streaming(staleness=0, workers=3, publish_every=1)
 
 
 def test_weights_that_stay_are_those_of_players_that_learn() -> None:
