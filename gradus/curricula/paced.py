@@ -38,7 +38,7 @@ class Paced:
     least: int = 2
     easy_above: float = 0.6
     step: int = 1
-    keep: float = 1.0  # weight of an earlier visit relative to the next one; 0: only the last visit counts
+    keep: float = 0.5  # weight of an earlier visit relative to the next one; 1: all visits count equally; 0: only the last visit counts
     pool: int | None = 64  # number of problems that are taken from an endless source; None: every problem is new
     asks: ClassVar[Frozen[str]] = Frozen({"turns": "--rollout Episodes"})
     asks_right: ClassVar[str] = "ShuffledEpochs"  # the part to use instead if no episode is marked as right
