@@ -23,6 +23,8 @@ def test_few_rounds_change_the_numbers_of_equal_rounds_alone() -> None:
     }
     assert changes(ppo, few_rounds(ppo)) == {"update.epochs": 2}
     assert few_rounds(GRPO) is GRPO
+    streaming = GRPO.but(system=Streaming(staleness=3, publish_every=2))
+    assert few_rounds(streaming).system == Streaming(staleness=0)  # no clock decides
     staged = load_recipe("difficulty_staged_rl")
     assert few_rounds(staged) is staged
     streaming = GRPO.but(system=Streaming(staleness=4, workers=3, publish_every=2))
