@@ -28,7 +28,7 @@ class Paced:
 
     A new problem gets `most` episodes. After a visit, its success rate is the share of successes among all its episodes so far, in which each visit has `keep`
     times the weight of the next one. While the rate is above `easy_above`, each visit has `step` episodes fewer, down to `least`; otherwise it has `most`. The
-    limit of turns is the length of the longest success so far; without a success, the rollout's limit holds. Given and replayed trajectories do not count.
+    limit of turns is the length of the longest success so far; without a success, the rollout's limit applies. Given and replayed trajectories do not count.
 
     The metric `rollouts` is the mean number of episodes per problem, and `turn_limit` the mean limit of the problems that have one.
     Reference: Li et al., Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data Curation, arXiv:2509.23866.

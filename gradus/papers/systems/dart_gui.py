@@ -15,19 +15,18 @@ as its longest success so far, at most 30. If all episodes of a task fail, an ea
 log-probabilities of the policy that sampled it.
 
 System: Workers sample groups without a pause, each with its own copy of the weights, which it renews when it begins a group (`Streaming`). The update runs
-beside them, and trains on the groups that finished first. A group that is more than one step old is sampled again.
+at the same time, and trains on the groups that finished first. A group that is more than one step old is sampled again.
 
 Use if: episodes have many turns, environments are slow and of unequal speed, and some tasks are solved always and others never.
 Avoid if: episodes have one turn, or answers take equally long (see grpo, and `--system none`). If the tasks never come again, the data have no effect.
 Reference: Li et al. (Beijing Institute of Technology, BIGAI, DataCanvas), Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data
 Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, the upper 80 % of the steps by entropy, w at most 1, clip 0.2 and 0.28, KL
 coefficient 0.1, 30 steps per episode, learning rate 1e-6.
-Departures: The paper trains a vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text,
-pictures or arrays. The least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate (0.5) and the size of the
-pool (4) are ours. The pool holds
-successes of the run itself; the paper collects them beforehand, and only for hard tasks. A worker takes a whole group, whose episodes run at the same time; in
-the paper a worker takes single episodes. Workers are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the
-pool. Small models need a higher rate than 1e-6; the setting gives it.
+Departures: The paper trains a vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows
+text, pictures or arrays. The least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate
+(0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. A worker
+takes a whole group, whose episodes run at the same time; in the paper a worker takes single episodes. Workers are threads of one process, and the data
+manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher rate than 1e-6; the setting gives it.
 """
 
 from gradus.credit.step_samples import HighEntropySteps, StepRelative

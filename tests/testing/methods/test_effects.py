@@ -27,8 +27,6 @@ def test_few_rounds_change_the_numbers_of_equal_rounds_alone() -> None:
     assert few_rounds(streaming).system == Streaming(staleness=0)  # no clock decides
     staged = load_recipe("difficulty_staged_rl")
     assert few_rounds(staged) is staged
-    streaming = GRPO.but(system=Streaming(staleness=4, workers=3, publish_every=2))
-    assert few_rounds(streaming).system == Streaming(staleness=0, workers=3, publish_every=1)
 
 
 def test_weights_that_stay_are_those_of_players_that_learn() -> None:
