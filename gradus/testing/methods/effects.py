@@ -15,17 +15,22 @@ from gradus.testing.methods.batches import Step, evaluated
 from gradus.training.run import Run
 from gradus.types.frozen import value_fields
 from gradus.types.players import Lagged, MovingAverage
+from gradus.types.systems import Streaming
 from gradus.updates.delayed import Delayed
 from gradus.updates.minibatches import Minibatches
 
-MOST: Sequence[tuple[type, str, int]] = ((Minibatches, "epochs", 2), (Repeated, "count", 2), (Delayed, "every", 2), (Warmup, "steps", 1))
-"""Class, field and largest number of repetitions in `few_rounds`. The limits allow one complete repetition, and a second one after it."""
+MOST: Sequence[tuple[type, str, int]] = (
+    (Minibatches, "epochs", 2), (Repeated, "count", 2), (Delayed, "every", 2), (Warmup, "steps", 1),
+    (Streaming, "staleness", 0), (Streaming, "publish_every", 1),
+)  # fmt: skip
+"""Class, field and largest number in `few_rounds`. The limits allow one complete repetition, and a second one after it. Without staleness, the result of a
+system does not depend on the clock."""
 
 Weights = Mapping[str, Mapping[str, Tensor]]
 
 
 def few_rounds(part: Any) -> Any:
-    """Returns the part with few repetitions in a step and one step of warm-up, so that all parts of a recipe act within two steps.
+    """Returns the part with few repetitions in a step, one step of warm-up and no staleness. So all parts of a recipe act within two steps, and no clock decides.
 
     >>> from gradus import load_recipe
     >>> load_recipe("ppo").update.epochs, few_rounds(load_recipe("ppo")).update.epochs
