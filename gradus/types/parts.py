@@ -18,7 +18,7 @@ from gradus.types.keys import Key
 from gradus.types.moments import Moment
 from gradus.types.records import Group, Outcome, Problem, Request, Trajectory
 from gradus.types.signals import Signal
-from gradus.types.tasks import Arms, Environment, OfSeveral, Source, Task, Together, Transitions, Verify, World
+from gradus.types.tasks import Apart, Arms, Environment, OfSeveral, Source, Task, Together, Transitions, Verify, World
 
 Signals = Mapping[Signal, Mapping[str, np.ndarray]]
 """Signal -> id of a trajectory -> rows, one per action of the trajectory (float32 [A, ...])."""
@@ -165,6 +165,7 @@ RewardFunction = Callable[..., "Sequence[float | None] | Awaitable[Sequence[floa
 """TRL's signature: prompts, completions, completion_ids, data columns as keywords, **kwargs."""
 
 __all__ = [
+    "Apart",
     "Arms",
     "Closing",
     "Credit",

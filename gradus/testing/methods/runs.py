@@ -22,7 +22,7 @@ from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Frozen, Group, Key
 from gradus.types.parts import Task
-from gradus.types.players import Copy, Head, Lagged, MovingAverage, Player
+from gradus.types.players import FOLLOWING, Copy, Head, Player
 from gradus.updates.optimizers import AdamW
 
 SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
@@ -81,7 +81,7 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
 def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
     """Returns the heads of a player, or of the player that it copies. Returns None for a plain value head, which every toy player has."""
     relation = specs[name].model
-    while isinstance(relation, (Copy, Lagged, MovingAverage)):
+    while isinstance(relation, (Copy, *FOLLOWING)):
         relation = specs[relation.of].model
     return relation if isinstance(relation, Head) and (relation.outputs, relation.over) != (("value",), "action") else None
 
