@@ -70,11 +70,13 @@ def tokens_per_second(state: State) -> list[tuple[str, int, float, float]]:
     return found
 
 
-def bottleneck(state: State) -> str:
-    """Returns a sentence about the waits: which side waits for the other, or, without a system, which work takes the largest share."""
-    recent = state["recent"]["workers"]
-    trainer = shares(recent.get(TRAINER, {}))
-    others = shares(together(seconds for name, seconds in recent.items() if name != TRAINER))
+def bottleneck(workers: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns a sentence about the waits: which side waits for the other, or, without a system, which work takes the largest share.
+
+    `workers`: the seconds by worker and activity.
+    """
+    trainer = shares(workers.get(TRAINER, {}))
+    others = shares(together(seconds for name, seconds in workers.items() if name != TRAINER))
     if not trainer:
         return ""
     if others:
@@ -123,7 +125,7 @@ def view(state: State, heading: str, now: float, *, alive: bool | None = True) -
     if told := silence(state, now, alive=alive):
         parts.append(Text(told, style=STYLES["bad"]))
     parts += [Text(), _workers(state)]
-    if told := bottleneck(state):
+    if told := bottleneck(state["recent"]["workers"]):
         parts.append(Text(told, style=STYLES["quiet"]))
     if rows := tokens_per_second(state):
         parts += [Text(), _tokens(rows)]

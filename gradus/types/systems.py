@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from gradus.types.errors import UserError
+from gradus.types.errors import UserError, unknown
 from gradus.types.ranges import check_ranges
+
+PLACES = ("threads", "processes")
+"""The places in which workers sample: in threads of the training process, or each in its own process."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,13 @@ class Ahead:
     """
 
     steps: int = 1  # 1: the rollout of the next step runs while this step updates
+    workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
-        check_ranges(self, steps="[1, inf)")
+        check_ranges(self, steps="[1, inf)", environments="[1, inf)", verifiers="[1, inf)")
+        check_place(self)
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,22 @@ class Streaming:
     publish_every: int = 1  # steps between two publications of weights
     interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
+    workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
         check_ranges(self, staleness="[0, inf)", workers="[1, inf)", publish_every="[1, inf)", deadline="(0, inf)")
+        check_ranges(self, environments="[1, inf)", verifiers="[1, inf)")
+        check_place(self)
         if self.publish_every > self.staleness + 1:
             raise UserError(
                 f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "
                 f"publish_every to {self.staleness + 1} or less"
             )
+
+
+def check_place(system: Ahead | Streaming) -> None:
+    """Raises UserError if the workers are in an unknown place."""
+    if system.workers_in not in PLACES:
+        raise unknown("place", system.workers_in, PLACES, f"In workers_in of {type(system).__name__}")

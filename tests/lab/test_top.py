@@ -76,22 +76,23 @@ def test_tokens_per_second_and_per_busy_second():
 
 
 def test_the_slower_side():
-    assert bottleneck(STATE) == "The trainer waits for groups 60% of the time, and the workers wait for requests 10% of the time. Sampling is the slower side."
-    recent = {"over": 50.0, "workers": {"trainer": {"updating": 50.0}, "worker-0": {"sampling": 20.0, "waits for requests": 30.0}}, "tokens": {}}
-    assert bottleneck(changed(recent=recent)).endswith("The update is the slower side.")
-    recent["workers"]["worker-0"] = {"sampling": 50.0}
-    assert bottleneck(changed(recent=recent)).endswith("Neither side waits long.")
+    told = "The trainer waits for groups 60% of the time, and the workers wait for requests 10% of the time. Sampling is the slower side."
+    assert bottleneck(STATE["recent"]["workers"]) == told
+    recent = {"trainer": {"updating": 50.0}, "worker-0": {"sampling": 20.0, "waits for requests": 30.0}}
+    assert bottleneck(recent).endswith("The update is the slower side.")
+    recent["worker-0"] = {"sampling": 50.0}
+    assert bottleneck(recent).endswith("Neither side waits long.")
 
 
 def test_a_run_without_a_system():
-    recent = {"over": 10.0, "workers": {"trainer": {"sampling": 5.0, "judging": 1.0, "updating": 3.0, "other": 1.0}}, "tokens": {}}
-    said = bottleneck(changed(recent=recent))
+    recent = {"trainer": {"sampling": 5.0, "judging": 1.0, "updating": 3.0, "other": 1.0}}
+    said = bottleneck(recent)
     assert "The largest share is sampling, 50%." in said
     assert "hides up to 30% of the time" in said
-    recent["workers"]["trainer"] = {"sampling": 1.0, "judging": 8.0, "updating": 1.0}
-    assert bottleneck(changed(recent=recent)).endswith("The largest share is judging, 80%.")
-    recent["workers"]["trainer"] = {}
-    assert bottleneck(changed(recent=recent)) == ""
+    recent["trainer"] = {"sampling": 1.0, "judging": 8.0, "updating": 1.0}
+    assert bottleneck(recent).endswith("The largest share is judging, 80%.")
+    recent["trainer"] = {}
+    assert bottleneck(recent) == ""
 
 
 @pytest.mark.parametrize(
