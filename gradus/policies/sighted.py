@@ -60,11 +60,16 @@ class Encoded:
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return Encoded, ()
 
+    def clear(self) -> None:
+        """Removes the rows of all pictures."""
+        self.of, self.size = (), 0
+        self.rows.clear()
+
     def get(self, digest: str, weights: tuple[Any, ...]) -> Tensor | None:
         """Returns the rows of a picture under these weights; None if these rows are not kept."""
         if weights != self.of:
-            self.of, self.size = weights, 0
-            self.rows.clear()
+            self.clear()
+            self.of = weights
         if digest in self.rows:
             self.rows.move_to_end(digest)
         return self.rows.get(digest)
