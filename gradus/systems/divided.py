@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from gradus.players.learner import Learner, held
 from gradus.policies.decoder import Decoder
+from gradus.systems.together import group_of
 from gradus.types import Context, Key, UserError
 from gradus.types.signals import Want
 from gradus.updates.forward_backward import Rows, evaluated
@@ -120,13 +120,10 @@ class Part:
 
 
 def mesh_of(device: str, size: int) -> Any:
-    """Connects the processes for FSDP, in a group of its own. All processes call this at the same time."""
+    """Connects the processes for FSDP. All processes call this at the same time."""
     from torch.distributed.device_mesh import DeviceMesh
 
-    kind = torch.device(device).type
-    if kind == "cuda":
-        torch.cuda.set_device(device)
-    return DeviceMesh.from_group(dist.new_group(list(range(size)), backend="nccl" if kind == "cuda" else "gloo"), kind)
+    return DeviceMesh.from_group(group_of(device, size), torch.device(device).type)
 
 
 def cut(tensors: Mapping[str, Tensor], divided: set[str], rank: int, size: int) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from gradus.recipe.serialise import to_json
 from gradus.runtime.memory import SHARE, free_memory, limited, status
-from gradus.systems import sharded
+from gradus.systems import sequence, sharded
 from gradus.systems.channel import Channel, Closed, join, leave
 from gradus.systems.messages import contexts_message, plain, sampled_from, samples_asked, wants_json
 from gradus.systems.stand_in import sizes_of
@@ -35,7 +35,7 @@ from gradus.types import Context, Key, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.players import Fresh
 from gradus.types.signals import Want
-from gradus.types.systems import Sharded
+from gradus.types.systems import SequenceParallel, Sharded
 from gradus.updates.forward_backward import Rows, Slopes, backward, detached, evaluated
 
 if TYPE_CHECKING:
@@ -288,19 +288,24 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         "memory": memory_of(recipe.setting, device, crew.size),
         "size": crew.size,
     }
+    told["system"] = type(recipe.system).__name__
     if isinstance(recipe.system, Sharded):
         sharded.check(recipe, players)
-        told["divided"] = sharded.told(players)
+        told["learners"] = sharded.told(players)
+    elif isinstance(recipe.system, SequenceParallel):
+        sequence.check(players, crew.size)
     for rank in crew.channels:
         crew.ask(rank, "begin", {**told, "device": device_of(device, rank, torch.cuda.device_count())})
     if isinstance(recipe.system, Sharded):
         sharded.divide(players, device, crew)
         return
+    team = sequence.team_of(device, crew.size) if isinstance(recipe.system, SequenceParallel) else None
     for rank in crew.channels:
         crew.answer(rank)
     crew.players = players
     for name, player in players.items():
-        player.policy = Led(player.policy, crew, name)
+        led = Led(player.policy, crew, name)
+        player.policy = led if team is None else sequence.Divided(led, team)
 
 
 def memory_of(setting: Any, device: str, size: int) -> int | None:

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from gradus.players.learner import Learner, held
 from gradus.recipe.serialise import from_json, to_json
-from gradus.runtime.memory import out_of_memory
 from gradus.systems.divided import Part, cut, joined, mesh_of
 from gradus.systems.messages import contexts_from, contexts_message, sampled_from, samples_asked, samples_message, samples_wanted, wants_from, wants_json
+from gradus.systems.together import together
 from gradus.types import Context, Frozen, Key, UserError
 from gradus.types.players import Lagged, MovingAverage, Player
 from gradus.types.signals import Want
@@ -145,22 +145,9 @@ class Together:
 
     @contextmanager
     def round(self) -> Iterator[list[int]]:
-        """A context in which all processes do the same work. Gives the ranks of the other processes. After an error the processes cannot work together."""
-        if self.crew.lost:
-            raise UserError("the processes of a divided model no longer work together; continue from the last checkpoint with gradus resume")
-        with self.crew.finishing():  # a stop waits for the end of the round
-            try:
-                yield list(self.crew.channels)
-            except BaseException as error:
-                self.crew.lost = True
-                if isinstance(error, Exception) and out_of_memory(error):
-                    raise UserError(
-                        f"memory ran out in a pass of {self.name}, and a divided model cannot repeat the pass; continue from the last checkpoint with "
-                        "gradus resume, and give a smaller --micro_tokens"
-                    ) from error
-                if isinstance(error, RuntimeError) and (gone := self.crew.gone()) is not None:
-                    raise gone from error
-                raise
+        """A context in which all processes do the same work (see `together`). Gives the ranks of the other processes."""
+        with together(self.crew, self.name) as ranks:
+            yield ranks
             self.fresh = False
 
     def zero_grad(self) -> None:
