@@ -1,8 +1,8 @@
 """A pass of the built-in decoder whose packed rows are divided among processes (sequence parallelism by all-to-all over heads, as in DeepSpeed Ulysses).
 
 Process r has the r-th range of the rows, and computes embeddings, projections, norms, MLPs and log-probabilities only for these rows. Attention needs all rows.
-So before it, the processes exchange queries, keys and values: each process gives away its rows of the other processes' heads, and gets all rows of its own
-heads. After it, the processes exchange the results back. In the backward pass the exchanges run in the other direction.
+So before it, the processes exchange queries, keys and values: each process gives away its rows of the other processes' heads, and gets all rows of the heads
+that it keeps. After it, the processes exchange the results back. In the backward pass the exchanges run in the other direction.
 
 An action belongs to the process that has the row which predicts it. So the actions are shifted against the tokens before the rows are divided: the last row
 of one process predicts the first token of the next process.
@@ -30,7 +30,7 @@ from gradus.policies.pack import Packed, attend, pack
 from gradus.policies.packed_attention import packed_attention
 from gradus.policies.rows import unpad_rows
 from gradus.policies.sighted import Sighted
-from gradus.types import Context, Key, UserError
+from gradus.types import Context, Key
 from gradus.types.signals import Want
 
 
@@ -179,9 +179,9 @@ class OpenedShare(OpenedDecoder):
 def share_of_rows(model: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key, team: Team) -> tuple[Tensor, dict[Want, Tensor]]:
     """Returns the actions that this process predicts, int64 [a], and for each want their rows [a, ...].
 
-    All processes of the team call this at the same time, with the same contexts, of which at least one has an action. `model`: a language model with the
+    All processes of the team call this at the same time, with the same contexts, and with at least one action. `model`: a language model with the
     built-in decoder and without a gate.
     """
     opens = frozenset().union(*(want.needed for want in wants))
     opened = OpenedShare(model.trunk, contexts, model.head, opens=opens, trains=not model.shared, recompute=model.recompute, team=team)
-    return opened.index, {want: want.rows(opened, key) for want in wants}
+    return opened.index, {want: want.rows(cast("Any", opened), key) for want in wants}

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gradus.players.learner import Learner, held
 from gradus.policies.decoder import Decoder
+from gradus.policies.sighted import Sighted
 from gradus.systems.together import group_of
 from gradus.types import Context, Key, UserError
 from gradus.types.signals import Want
@@ -75,7 +76,7 @@ class Part:
         for module, attribute, name in _places(self.whole.network):
             part = parts[name]
             if id(part) not in found:
-                found[id(part)] = nn.Parameter(part.full_tensor(), requires_grad=False)  # type: ignore[attr-defined]
+                found[id(part)] = nn.Parameter(part.full_tensor(), requires_grad=False)
             setattr(module, attribute, found[id(part)])
         self.full = True
 
@@ -88,9 +89,7 @@ class Part:
     def changed(self) -> None:
         """Must be called after the parts have changed. Nothing that was computed from the former weights is kept."""
         self.drop()
-        for module in self.network.modules():
-            if hasattr(module, "encoded"):  # pictures, kept by the address of the weights; a gathered weight gets the same address again
-                module.encoded.clear()
+        _forget_pictures(self.network)
 
     def tensors(self) -> dict[str, Tensor]:
         """Returns this process's parts of the tensors of a checkpoint."""
@@ -149,13 +148,14 @@ def _divided(policy: Any, mesh: Any) -> Any:
     root = Pass(policy)
     wide = MixedPrecisionPolicy(reduce_dtype=torch.float32 if any(p.dtype == torch.bfloat16 for p in root.parameters()) else None)
     layers = [layer for module in root.modules() if isinstance(module, Decoder) for layer in module.layers]
+    module: Any
     for module in (*layers, root):
         fully_shard(module, mesh=mesh, mp_policy=wide, reshard_after_forward=True)
         if not hasattr(module, "set_reduce_scatter_unused_params"):
             raise UserError(f"system Sharded needs PyTorch 2.13 or newer, but this is {torch.__version__}; install a newer torch, or leave out --system")
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)
-    root.set_reduce_scatter_unused_params(True)
+    module.set_reduce_scatter_unused_params(True)  # the root, for all modules
     return root
 
 
@@ -172,8 +172,13 @@ def _empty(network: nn.Module) -> None:
     for module, attribute, _ in _places(network):
         p = getattr(module, attribute)
         setattr(module, attribute, nn.Parameter(torch.empty_like(p, device="meta"), requires_grad=False))
+    _forget_pictures(network)
+
+
+def _forget_pictures(network: nn.Module) -> None:
+    """Removes encoded pictures. They are kept by the addresses of the weights, and weights that are gathered again can get the same addresses."""
     for module in network.modules():
-        if hasattr(module, "encoded"):
+        if isinstance(module, Sighted):
             module.encoded.clear()
 
 

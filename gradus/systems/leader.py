@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,6 +250,10 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
     if launched and processes not in (1, launched[1]):
         raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]} processes; leave --processes out under torchrun")
     if not launched and processes == 1:
+        if isinstance(run.recipe.system, Sharded | SequenceParallel):
+            say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
+            kind = type(run.recipe.system).__name__
+            say(f"system {kind} divides the work of several processes, but this run has one process; give --processes 2 or more to divide it")
         yield run
         return
     with ExitStack() as stack:

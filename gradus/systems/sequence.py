@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,15 +16,10 @@ from torch import Tensor
 from gradus.policies.decoder import Decoder
 from gradus.policies.sequence import Team, share_of_rows
 from gradus.systems.messages import contexts_from, contexts_message, plain, wants_from, wants_json
-from gradus.systems.together import group_of, together
+from gradus.systems.together import Reply, group_of, together
 from gradus.types import Context, Key, UserError
 from gradus.types.signals import Want
 from gradus.updates.forward_backward import Rows, Slopes, backward, detached
-
-if TYPE_CHECKING:
-    from gradus.systems.leader import Led
-
-Reply = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 def team_of(device: str, size: int) -> Team:
@@ -70,9 +65,10 @@ class Shares:
 
 
 class Divided:
-    """A player's policy in the first process. Its passes are divided by rows; `led` shares its samples, and has all its other members."""
+    """A player's policy in the first process. Its passes are divided by rows; `led` shares the samples (`gradus.systems.leader.Led`), and has all
+    other members."""
 
-    def __init__(self, led: Led, team: Team) -> None:
+    def __init__(self, led: Any, team: Team) -> None:
         self.__dict__.update(_led=led, _team=team, _policy=led._policy)
 
     def __getattr__(self, name: str) -> Any:

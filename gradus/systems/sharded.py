@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,17 +22,21 @@ from torch import Tensor
 from gradus.players.learner import Learner, held
 from gradus.recipe.serialise import from_json, to_json
 from gradus.systems.divided import Part, cut, joined, mesh_of
-from gradus.systems.messages import contexts_from, contexts_message, sampled_from, samples_asked, samples_message, samples_wanted, wants_from, wants_json
-from gradus.systems.together import together
+from gradus.systems.messages import (
+    contexts_from,
+    contexts_message,
+    sampled_from,
+    samples_asked,
+    samples_message,
+    samples_wanted,
+    wants_from,
+    wants_json,
+)
+from gradus.systems.together import Crew, Reply, together
 from gradus.types import Context, Frozen, Key, UserError
 from gradus.types.players import Lagged, MovingAverage, Player
 from gradus.types.signals import Want
 from gradus.updates.forward_backward import Rows, Slopes, detached
-
-if TYPE_CHECKING:
-    from gradus.systems.leader import Crew
-
-Reply = tuple[dict[str, Any], dict[str, Tensor]]
 
 NEEDS_NO_WEIGHTS = frozenset(
     {

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from gradus.runtime.memory import out_of_memory
 from gradus.types import UserError
 
-if TYPE_CHECKING:
-    from gradus.systems.leader import Crew
+Reply = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+class Crew(Protocol):
+    """The other processes, from the view of the leading process (`gradus.systems.leader.Crew`)."""
+
+    channels: dict[int, Any]
+    lost: bool
+
+    @property
+    def size(self) -> int: ...
+
+    def ask(self, rank: int, what: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None) -> None: ...
+
+    def answer(self, rank: int) -> Reply: ...
+
+    def finishing(self) -> AbstractContextManager[None]: ...
+
+    def gone(self) -> UserError | None: ...
 
 
 @contextmanager
@@ -41,7 +59,7 @@ def together(crew: Crew, name: str) -> Iterator[list[int]]:
 
 
 def group_of(device: str, size: int) -> Any:
-    """Connects the processes in a group of its own, apart from the group of the messages. All processes call this at the same time."""
+    """Connects the processes in a new group, so that messages and common operations do not mix. All processes call this at the same time."""
     gpu = torch.device(device).type == "cuda"
     if gpu:
         torch.cuda.set_device(device)
