@@ -6,9 +6,8 @@ their slots. Draws, rounding and block sizes do not depend on the other sequence
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
 from gradus.policies.inputs import Inputs
 from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.lengths import Lengths
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
 from gradus.runtime.memory import free_memory
@@ -55,14 +55,17 @@ def generate(
     max_context: int,
     rows: int = 256,
     graphs: bool = False,
+    order: Sequence[int] | None = None,
+    pause: Callable[[], bool] = bool,
 ) -> list[Sampled]:
-    """Samples all jobs, at most `rows` at a time, and returns the samples in order.
+    """Samples all jobs, at most `rows` at a time, and returns the samples in the order of the jobs.
 
     The result of a job does not depend in any byte on the other jobs.
 
     A sequence ends after an end token, or after the first token that completes a stop string in its new text. The sequence also ends after max_tokens new
     tokens, or when prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`).
-    `graphs`: whether decoding steps are captured as CUDA graphs and replayed.
+    `graphs`: whether decoding steps are captured as CUDA graphs and replayed. `order`: the numbers of the jobs, in the order in which they take slots; None:
+    long prefixes first. `pause`: called between two tokens; if it returns True, all sequences are returned with their tokens so far.
 
     Raises: UserError for a prefix that is empty or so long that no new token fits.
     """
@@ -75,8 +78,8 @@ def generate(
     batch = open_batch(
         network, end_tokens=end_tokens, decode_text=decode_text, max_context=max_context, rows=one, graphs=graphs, longest=longest
     )
-    numbers = batch.add(jobs)
-    while batch.busy:
+    numbers = batch.add(jobs) if order is None else batch.add(jobs, order)
+    while batch.busy and not pause():
         batch.step()
     return [batch.take(number) for number in numbers]
 
@@ -99,33 +102,6 @@ def open_batch(
     if isinstance(network, Decoder):
         return Together(network, ends, decode_text, max_context, rows, graphs, longest or max_context)
     return OneByOne(network, ends, decode_text, max_context, rows)
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """The lengths for which a cache has room: the longest prefix, the most new tokens, and the longest sequence."""
-
-    prefix: int
-    own: int
-    whole: int
-
-    @staticmethod
-    def of(prefixes: np.ndarray, rooms: np.ndarray) -> Lengths:
-        return Lengths(int(prefixes.max()), int(rooms.max()), int((prefixes + rooms).max()))
-
-    def cover(self, other: Lengths) -> bool:
-        return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
-
-    def grown(self, to: Lengths, most: int) -> Lengths:
-        """Returns lengths that are at least as large as these lengths and as those of `to`.
-
-        A length that is too small is at least doubled, up to `most` tokens. So a cache grows only a few times.
-        """
-
-        def longer(have: int, need: int) -> int:
-            return have if have >= need else max(need, min(2 * have, most))
-
-        return Lengths(longer(self.prefix, to.prefix), longer(self.own, to.own), longer(self.whole, to.whole))
 
 
 class Together:
@@ -152,6 +128,7 @@ class Together:
         self.some_stops = self.some_likely = False
         self.waiting: deque[int] = deque()
         self.read: dict[bytes, Any] = {}
+        self.wanting: Counter[bytes] = Counter()  # waiting jobs by prefix
         self.cache: Cache[Any] | None = None
         self.lengths, self.limit = Lengths(0, 0, 0), 0  # of the cache: its room per slot; the most slots that the memory allows of it
         self.holds = np.zeros(0, np.int64)  # the sequence of every slot; valid for the first `used` slots without the holes
@@ -166,7 +143,7 @@ class Together:
     def running(self) -> int:
         return self.used - len(self.holes)
 
-    def add(self, jobs: Sequence[Job]) -> list[int]:
+    def add(self, jobs: Sequence[Job], order: Sequence[int] | None = None) -> list[int]:
         for job in jobs:
             check_job(job, self.max_context)
         numbers = self._numbers(jobs)
@@ -179,10 +156,12 @@ class Together:
         self.counts[at], self.stopped[at], self.with_stops[at] = 0, False, [bool(job.sampling.stops) for job in jobs]
         self.keys[at] = np.array([job.key for job in jobs], np.uint64)
         self.settings = None
-        # Long prefixes first, so that neighbouring slots hold sequences of similar length; jobs of one prefix stay together.
-        first = {p: i for i, p in reversed(list(enumerate(prefixes)))}
-        order = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[prefixes[i]], i))
+        if order is None:
+            # Long prefixes first, so that neighbouring slots hold sequences of similar length; jobs of one prefix stay together.
+            first = {p: i for i, p in reversed(list(enumerate(prefixes)))}
+            order = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[prefixes[i]], i))
         self.waiting += [numbers[i] for i in order]
+        self.wanting.update(prefixes)
         return numbers
 
     @torch.inference_mode()
@@ -200,12 +179,13 @@ class Together:
         self.jobs[number] = None
         self.free.append(number)
         self.settings = None
-        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number])))
+        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number]), self.rooms[number]))
 
     def _leave(self, number: int) -> None:
         """Removes a sequence from the queue or from its slot."""
         if number in self.waiting:
             self.waiting.remove(number)
+            self.wanting[self.prefixes[number]] -= 1
             return
         held = np.flatnonzero(self.holds[: self.used] == number).tolist()
         self.holes += [slot for slot in held if slot not in self.holes]
@@ -283,6 +263,7 @@ class Together:
         prompts: dict[int, Any] = {}
         while self.waiting and len(prompts) < len(free) and self._head_fits():
             number = self.waiting.popleft()
+            self.wanting[self.prefixes[number]] -= 1
             prompts[number] = self._prompt(number)
         drawn = self._draw(np.array(list(prompts)), torch.stack([p.logits for p in prompts.values()]))
         going = [(number, prompt) for (number, prompt), over in zip(prompts.items(), drawn.over, strict=True) if not over]
@@ -390,8 +371,8 @@ class Together:
         prompt = self.read[wanted]
         if not self.waiting:
             self.read.clear()
-        elif self.prefixes[self.waiting[0]] != wanted:
-            del self.read[wanted]
+        elif not self.wanting[wanted]:
+            del self.read[wanted], self.wanting[wanted]
         return prompt
 
     def _tensor(self, array: np.ndarray) -> Tensor:

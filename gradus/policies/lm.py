@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from gradus.policies.reading import check_offered, read
 from gradus.policies.showing import Eyes, followed, opened
 from gradus.policies.sighted import Sighted, pictures
 from gradus.policies.sighted_files import SightedFolder, sighted_weights
+from gradus.policies.slots import in_slots
 from gradus.policies.steering import load_steering, save_steering, steered, vectors
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign
@@ -39,6 +41,7 @@ from gradus.types import Context, Key, Message, UserError, following, prompt_con
 from gradus.types.media import shown
 from gradus.types.policy import Asked
 from gradus.types.signals import Want
+from gradus.types.slots import Slots
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
@@ -152,10 +155,11 @@ class LanguageModel:
         """Returns the abilities of the model.
 
         An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head adds
-        its abilities, and the built-in decoder adds `pack` and `lora`.
+        its abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and `pause` (between two tokens).
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
+        plain, own = {"slots", "pause"} if self.gate is None else set(), {"pack", "lora"} if isinstance(self.trunk, Decoder) else set()
+        return frozenset(offers | own | plain | self._heads())
 
     def _heads(self) -> set[str]:
         """Returns the abilities of the model's heads: `head:NAME`, `row:NAME` for a head over the vocabulary, and `value` for a head `value`."""
@@ -221,28 +225,24 @@ class LanguageModel:
 
     # rollout
 
-    def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """Samples one context per request, in order. The parent of a sampled context is the context that it continues.
+    def act(self, asked: Sequence[Asked], pause: Callable[[], bool] = bool) -> list[Context]:
+        """Samples one context per request, in order. The parent of a sampled context is the context that it continues. `pause`: see `engine.generate`.
 
-        Raises UserError for a request with a `how`. Such a request names a token rule, and `lockstep.act_by_rule` draws by token rules.
+        The `how` of a request may be `Slots`. Raises UserError for any other `how`; `lockstep.act_by_rule` draws by token rules.
         """
-        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+        hows = [getattr(getattr(a, "request", None), "how", None) for a in asked]
+        if (how := next((h for h in hows if h is not None and not (isinstance(h, Slots) and self.gate is None)), None)) is not None:
             raise UserError(
-                f"a language model cannot sample by {type(how).__name__}; set Request.how to a token rule with `players` and `logits`, or leave Request.how out"
+                f"a language model{' with a gate' * (self.gate is not None)} cannot sample by {type(how).__name__}; set Request.how to a token rule with "
+                "`players` and `logits`, or leave Request.how out"
             )
         if self.gate is not None:
             return act_with_gate(self, asked)
         from gradus.policies.engine import generate
 
-        jobs = [self._job(a) for a in asked]
-        sampled = generate(
-            self.trunk,
-            jobs,
-            end_tokens=self.end_tokens,
-            decode_text=self._tokenizer().text,
-            max_context=self.context_length,
-            graphs=self.graphs,
-        )
+        ends, text, most = self.end_tokens, self._tokenizer().text, self.context_length
+        draw = partial(generate, self.trunk, end_tokens=ends, decode_text=text, max_context=most, graphs=self.graphs, pause=pause)
+        sampled = in_slots([self._job(a) for a in asked], hows, draw)
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
     def _job(self, asked: Asked) -> Job:

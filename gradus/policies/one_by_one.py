@@ -49,7 +49,7 @@ class OneByOne:
     def running(self) -> int:
         return len(self.going)
 
-    def add(self, jobs: Sequence[Job]) -> list[int]:
+    def add(self, jobs: Sequence[Job], order: Sequence[int] | None = None) -> list[int]:
         for job in jobs:
             check_job(job, self.max_context)
             if job.inputs is not None:
@@ -58,7 +58,7 @@ class OneByOne:
         for number, job in zip(numbers, jobs, strict=True):
             size = room(job, self.max_context)
             self.all[number] = _Sequence(job, Settings.of([job.sampling]), size, np.zeros(size, np.int32), np.zeros(size, np.float32))
-        self.waiting += numbers
+        self.waiting += numbers if order is None else [numbers[i] for i in order]
         self.next += len(jobs)
         return numbers
 
@@ -85,7 +85,7 @@ class OneByOne:
         self.waiting = deque(n for n in self.waiting if n != number)
         self.going = [n for n in self.going if n != number]
         n = found.count
-        return Sampled(found.tokens[:n].copy(), found.logprobs[:n].copy(), reason(found.job, n, found.stopped))
+        return Sampled(found.tokens[:n].copy(), found.logprobs[:n].copy(), reason(found.job, n, found.stopped, found.room))
 
     def _begin(self, job: Job) -> tuple[Tensor, Any]:
         if not job.shown:

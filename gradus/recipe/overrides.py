@@ -6,6 +6,8 @@ import ast
 import functools
 import importlib
 import inspect
+import json
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import Any
 from gradus.recipe.core import PROFILES, Recipe, describe, get, own, put
 from gradus.rewards.functions import reward_from
 from gradus.runtime.user_code import load_object
-from gradus.types import UserError, unknown
+from gradus.types import Frozen, UserError, unknown
 from gradus.types.frozen import value_fields
 
 SEAMS = (
@@ -144,8 +146,12 @@ def check_first(recipe: Recipe, path: str, kind: str = "option", more: Sequence[
 
 def annotation(holder: Any, name: str) -> Any:
     """The declared type of a field as an object; Any if it cannot be found."""
+    owner = next((c for c in type(holder).__mro__ if name in inspect.get_annotations(c)), None)
+    if owner is None:
+        return Any
+    alone = types.SimpleNamespace(__annotations__={name: inspect.get_annotations(owner)[name]})  # the names in other annotations may be missing
     try:
-        return typing.get_type_hints(type(holder)).get(name, Any)
+        return typing.get_type_hints(alone, vars(sys.modules[owner.__module__]))[name]
     except Exception:
         return Any
 
@@ -186,6 +192,9 @@ def read(text: str, declared: Any, current: Any, path: str) -> Any:
     if any(typing.get_origin(c) is tuple for c in options) or isinstance(current, tuple):
         of_text = any(typing.get_origin(c) is tuple and str in typing.get_args(c) for c in options)
         return _several(text, path, of_text)
+    held = next((typing.get_args(c)[0] for c in options if typing.get_origin(c) is Frozen), None)
+    if held in (str, float, int) or (held is Any and not any(map(is_dataclass, dict(current or {}).values()))):
+        return _mapping(text, held, path)
     return _part(path, text, current if current is not None else next((c for c in options if isinstance(c, type)), None))
 
 
@@ -198,6 +207,19 @@ def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
             raise UserError(f'--{path} is "{text}"; write values separated by commas') from None
         values = ()
     return values if not of_text or (values and all(isinstance(v, str) for v in values)) else tuple(filter(None, text.split(",")))
+
+
+def _mapping(text: str, of: Any, path: str) -> Frozen[Any]:
+    """Values of the type `of` by name, from a JSON object."""
+    what, kinds = {str: ("texts", str), float: ("numbers", (int, float)), int: ("whole numbers", int)}.get(of, ("numbers and texts", (int, float, str)))
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, kinds) for value in found.values()):
+        example = '"name": "text"' if of is str else '"name": 1'
+        raise UserError(f"--{path} is '{text}'; it must be a JSON object of {what} by name, such as '{{{example}}}'")
+    return Frozen(found)
 
 
 def choices(declared: Any) -> tuple[Any, ...]:

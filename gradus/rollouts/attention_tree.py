@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.spans import STREAM, check_text, rows_of, streamed
 from gradus.types import Context, Frozen, Group, Key, Request, Trajectory, UserError
@@ -157,7 +158,7 @@ class AttentionTree:
 
     async def _branch(self, number: int, t: Trajectory, shared: int, request: Request, world: World) -> Trajectory:
         (context,) = t.contexts
-        at, sampling = int(context.action_positions[shared]), request.sampling or world.sampling
+        at, sampling = int(context.action_positions[shared]), sampling_of(request, world)
         limit = replace(sampling, max_tokens=max(1, sampling.limit - shared))
         (piece,) = await world.fork(context, at, 1, problem=t.problem, tags=("branch", t.id), sampling=limit, player=t.player)
         path = begun_until(context, at).then(replace(piece, streams=Frozen()))

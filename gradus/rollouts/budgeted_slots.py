@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.in_flight import Flight, continued, flight_of, grouped, kept_flight, launched, limit, refuse_environment, stopped
 from gradus.types import Group, Request
@@ -129,7 +130,7 @@ class Work:
         asked = [continued(self.flights[n], i, self.world, _part(target - self.clock[n, i]), again) for n, i in jobs]
         for (n, i), (chunk,) in zip(jobs, await self.world.sample(asked), strict=True):
             flight = self.flights[n]
-            stops = (flight.request.sampling or self.world.sampling).stops
+            stops = sampling_of(flight.request, self.world).stops
             answer = stopped(flight.answers[i].then(chunk), chunk.actions, stops, self.world, flight.request.player)
             self.flights[n] = replace(flight, answers=(*flight.answers[:i], answer, *flight.answers[i + 1 :]))
             self.spent += chunk.actions

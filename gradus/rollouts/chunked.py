@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.types import Context, Ended, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import World
@@ -101,7 +102,7 @@ def sampled(context: Context) -> np.ndarray:
 
 def limited(request: Request, tokens: int, world: World) -> Request:
     """Returns the request with a limit of `tokens` new tokens."""
-    return replace(request, sampling=replace(request.sampling or world.sampling, max_tokens=tokens))
+    return replace(request, sampling=replace(sampling_of(request, world), max_tokens=tokens))
 
 
 def traced(request: Request, index: int, contexts: tuple[Context, ...], world: World) -> Trajectory:

@@ -5,32 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import prompt_before, sampling_of, single
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name
 from gradus.rollouts.in_flight import refuse_environment, stopped
-from gradus.rollouts.serialise import answer_of, flat_prompt, kept_answer
+from gradus.rollouts.serialise import answer_of, kept_answer
 from gradus.rollouts.single_turn import one_turn
-from gradus.types import Context, Ended, Group, Key, Request, Sampling, UserError
+from gradus.rollouts.token_rules import GivenRow
+from gradus.types import Context, Ended, Group, Request, UserError
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb, Opened, Want
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-@dataclass(frozen=True)
-class LogProbRow(Want):
-    """The log-probabilities of all tokens of the vocabulary, in nats. [A, V]"""
-
-    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
-
-    def rows(self, opened: Opened, key: Key) -> Tensor:
-        return opened.reduced(lambda part, logits: logits.log_softmax(-1))
+from gradus.types.readers import LogProbRow
+from gradus.types.signals import LogProb, Want
 
 
 def accepted_tokens(new: np.ndarray, old: np.ndarray, lenience: float, draws: np.ndarray) -> int:
@@ -56,25 +46,6 @@ def log_residual(new: np.ndarray, old: np.ndarray, lenience: float) -> np.ndarra
 
 
 @dataclass(frozen=True, eq=False)
-class GivenRow:
-    """A token rule that draws from one given row of log-probabilities [V] at temperature `temperature`, and does not depend on the tokens."""
-
-    row: np.ndarray
-    temperature: float = 1.0
-    player: str = "policy"
-
-    @property
-    def players(self) -> tuple[str, ...]:
-        return (self.player,)
-
-    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
-        import torch
-
-        found = rows[self.player]
-        return (torch.from_numpy(self.row).to(found) * self.temperature).expand(len(found), -1)
-
-
-@dataclass(frozen=True, eq=False)
 class Drafted:
     """A slot of a group after the check of its draft: its request of one sample, and its answer so far.
 
@@ -96,12 +67,8 @@ class EarlierAnswers:
     answers without drafts.
     """
 
-    lenience: float = math.exp(
-        0.5
-    )  # factor of p_new / p_old; 0: no token is kept; 1: the test of speculative sampling; inf: all tokens are kept
-    residual: bool = (
-        False  # whether the rejected token is drawn from the residual distribution; the state then has the vocabulary's row for each token
-    )
+    lenience: float = 1.6487212707001282  # exp(0.5), a factor of p_new / p_old; 0: keeps no token; 1: the test of speculative sampling; inf: keeps all
+    residual: bool = False  # whether the rejected token is drawn from the residual distribution; the state then has a row of the vocabulary per token
     most: int = 100_000  # number of stored answers; the oldest answers are deleted first
     plays: ClassVar[str] = "answers"
 
@@ -123,7 +90,7 @@ class EarlierAnswers:
         """
         refuse_environment(world)
         stored = dict(zip(state["names"], state["answers"], strict=True))
-        slots = [replace(r, count=1, sample=r.sample + i) for r in requests for i in range(r.count)]
+        slots = single(requests)
         drafts = await self._checked(slots, stored, world)
         answers = await continued(drafts, world)
         rows = await read_rows(answers, slots, LogProbRow(), world) if self.residual else [None] * len(answers)
@@ -165,7 +132,8 @@ class EarlierAnswers:
         whole = n == count and (draft.ended is not Ended.LENGTH or count >= sampling.limit)
         world.note("reused", whole)
         row = log_residual(new[n], rows[n], self.lenience) if rows is not None and n < count else None
-        return Drafted(slot, cut(draft, n, now) if n or row is not None else None, whole, row, None if row is None else new[n])
+        beginning = replace(draft.first(n), logprobs=now[:n].astype(np.float32)) if n or row is not None else None
+        return Drafted(slot, beginning, whole, row, None if row is None else new[n])
 
 
 def slot_name(slot: Request) -> str:
@@ -175,16 +143,8 @@ def slot_name(slot: Request) -> str:
 
 def draft_of(kept: Mapping[str, Any], slot: Request, world: World) -> Context:
     """Reads a stored answer as an answer to the prompt of the slot. An answer above the present limit is cut there."""
-    prompt = flat_prompt(world.prompt(slot) if slot.at is None else world.prompt(slot).until(slot.at))
-    draft, limit = answer_of(kept, prompt), sampling_of(slot, world).limit
-    return draft if draft.actions <= limit else cut(draft, limit, np.asarray(draft.logprobs))
-
-
-def cut(draft: Context, count: int, logprobs: np.ndarray) -> Context:
-    """Returns the first `count` tokens of an answer with these log-probabilities. A cut answer has ended at its length."""
-    tokens, chosen, versions = draft.tokens[:count], draft.chosen[:count], None if draft.versions is None else draft.versions[:count]
-    ended = draft.ended if count == draft.actions else Ended.LENGTH
-    return replace(draft, tokens=tokens, chosen=chosen, versions=versions, logprobs=logprobs[:count].astype(np.float32), ended=ended)
+    draft = answer_of(kept, prompt_before(slot, world))
+    return draft.first(min(draft.actions, sampling_of(slot, world).limit))
 
 
 async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
@@ -206,11 +166,6 @@ async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
     for count in new:
         world.note("generated", count)
     return [answer for answer in answers if answer is not None]
-
-
-def sampling_of(slot: Request, world: World) -> Sampling:
-    """Returns the sampling of a slot."""
-    return slot.sampling or world.sampling
 
 
 async def read_rows(answers: Sequence[Context], slots: Sequence[Request], want: Want, world: World) -> list[np.ndarray]:

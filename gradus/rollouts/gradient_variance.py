@@ -60,7 +60,10 @@ class GradientVariance:
 
 
 async def mean_norms(rows: Sequence[Sequence[Trajectory]], world: World) -> np.ndarray:
-    """Returns for each row the mean norm of the gradients of its trajectories, float64 [n]; 0 for an empty row."""
+    """Returns for each row the mean over its trajectories of the gradient norm, float64 [n]; 0 for an empty row.
+
+    If a trajectory has several contexts, its norm is the root of the sum of their squared norms.
+    """
     contexts = [c for row in rows for t in row for c in t.contexts]
     left = iter(await world.gradients(contexts) if contexts else ())
     each = [[np.sqrt(sum(float(next(left)) ** 2 for _ in t.contexts)) for t in row] for row in rows]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.types import Group, Request
 from gradus.types.parts import Rollout, World
@@ -34,7 +35,7 @@ class WithGreedyBaseline:
 
 def greedy(request: Request, world: World) -> Request:
     """Returns a request for one sample at temperature 0, which is not trained on."""
-    sampling = replace(request.sampling or world.sampling, temperature=0.0)
+    sampling = replace(sampling_of(request, world), temperature=0.0)
     return replace(request, count=1, sampling=sampling, tags=(*request.tags, "greedy"), trained=False)
 
 

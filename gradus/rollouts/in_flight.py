@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import prompt_before, sampling_of
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name
-from gradus.rollouts.serialise import answer_of, begun_answer, flat_prompt, kept_answer, kept_prompt, kept_request, prompt_of, request_of
+from gradus.rollouts.serialise import answer_of, begun_answer, kept_answer, kept_prompt, kept_request, prompt_of, request_of
 from gradus.rollouts.single_turn import one_turn
 from gradus.types import Context, Ended, Group, Request, UserError
 from gradus.types.parts import World
@@ -82,7 +83,7 @@ async def advanced(flights: Sequence[Flight], world: World, call: str, part: Cal
     note_waiting([chunk.actions for (chunk,) in chunks], world)
     answers = [list(f.answers) for f in flights]
     for (n, i), (chunk,) in zip(jobs, chunks, strict=True):
-        stops = (flights[n].request.sampling or world.sampling).stops
+        stops = sampling_of(flights[n].request, world).stops
         answers[n][i] = stopped(answers[n][i].then(chunk), chunk.actions, stops, world, flights[n].request.player)
     return [replace(f, answers=tuple(row)) for f, row in zip(flights, answers, strict=True)]
 
@@ -90,7 +91,7 @@ async def advanced(flights: Sequence[Flight], world: World, call: str, part: Cal
 def continued(flight: Flight, index: int, world: World, part: Callable[[int], int], again: tuple[str, ...]) -> Request:
     """Returns the request for the next part of an answer. `again`: tags that make the draws of a second call in a step new."""
     request, answer = named(flight, world), flight.answers[index]
-    sampling = request.sampling or world.sampling
+    sampling = sampling_of(request, world)
     room = min(part(sampling.limit), sampling.limit - answer.actions)
     prompt = answer if answer.actions else flight.prompt
     limited = replace(sampling, max_tokens=room)
@@ -112,13 +113,13 @@ def refuse_environment(world: World) -> None:
 
 def launched(request: Request, world: World) -> Flight:
     """Returns the flight of a new request, with empty answers."""
-    prompt = flat_prompt(world.prompt(request) if request.at is None else world.prompt(request).until(request.at))
+    prompt = prompt_before(request, world)
     return Flight(replace(request, prompt=None, at=None), world.step, prompt, (begun_answer(prompt),) * request.count)
 
 
 def limit(flight: Flight, world: World) -> int:
     """Returns the token limit of an answer."""
-    return (flight.request.sampling or world.sampling).limit
+    return sampling_of(flight.request, world).limit
 
 
 def named(flight: Flight, world: World) -> Request:
@@ -131,15 +132,20 @@ def named(flight: Flight, world: World) -> Request:
 
 
 def stopped(answer: Context, new: int, stops: Sequence[str], world: World, player: str) -> Context:
-    """Cuts an answer at its first stop string. The sampler of the last `new` tokens misses a stop string that began before these tokens."""
-    if not any(stop in world.text(answer.tokens, player) for stop in stops):
+    """Cuts an answer of a player at its first stop string (`until_stop`)."""
+    return until_stop(answer, new, stops, lambda tokens: world.text(tokens, player))
+
+
+def until_stop(answer: Context, new: int, stops: Sequence[str], text: Callable[[np.ndarray], str]) -> Context:
+    """Cuts an answer at its first stop string. The sampler of the last `new` tokens misses a stop string that began before these tokens.
+
+    `text` gives the text of tokens.
+    """
+    if not any(stop in text(answer.tokens) for stop in stops):
         return answer
     ends = range(len(answer.tokens) - new + 1, len(answer.tokens) + 1)
-    count = next(n for n in ends if any(stop in world.text(answer.tokens[:n], player) for stop in stops))
-    logprobs, versions = (None if rows is None else rows[:count] for rows in (answer.logprobs, answer.versions))
-    return replace(
-        answer, tokens=answer.tokens[:count], chosen=answer.chosen[:count], logprobs=logprobs, versions=versions, ended=Ended.STOP
-    )
+    count = next(n for n in ends if any(stop in text(answer.tokens[:n]) for stop in stops))
+    return replace(answer.first(int(answer.chosen[:count].sum())), ended=Ended.STOP)
 
 
 def grouped(flight: Flight, world: World, only: Sequence[int] | None = None) -> Group:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import trajectory_name
 from gradus.rollouts.in_flight import stopped
@@ -53,7 +54,7 @@ class LocalSearch:
         return [_joined(g, judged.get(i), world) for i, g in enumerate(groups)]
 
     def _request(self, request: Request, half: Context, world: World) -> Request:
-        sampling = request.sampling or world.sampling
+        sampling = sampling_of(request, world)
         limited = replace(sampling, max_tokens=max(1, sampling.limit - half.actions))
         return replace(request, count=self.tries, sample=0, prompt=half, at=None, sampling=limited, tags=(*request.tags, "search"))
 
@@ -72,7 +73,7 @@ def _half(request: Request, group: Group, world: World) -> Context | None:
 
 
 def _completed(request: Request, index: int, half: Context, chunk: Context, world: World) -> Trajectory:
-    whole = stopped(half.then(chunk), chunk.actions, (request.sampling or world.sampling).stops, world, request.player)
+    whole = stopped(half.then(chunk), chunk.actions, sampling_of(request, world).stops, world, request.player)
     return Trajectory(
         id=trajectory_name(world.step, request, index),
         problem=request.problem,

@@ -67,8 +67,8 @@ class Seeded:
         """Raises UserError if the task has an environment."""
         if task.environment is not None:
             raise UserError(
-                f"rollout is Seeded, which works only for answers of one turn, but task {task.name} has several turns; set "
-                "--rollout.rollout Auto"
+                f"Seeded works only for answers of one turn, but task {task.name} has several turns; choose a task of one turn, or use the "
+                "rollout Auto in place of Seeded"
             )
 
     def start(self) -> dict[str, Any]:

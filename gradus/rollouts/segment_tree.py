@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name
 from gradus.rollouts.spans import check_text
@@ -70,7 +71,7 @@ class SegmentTree:
 
     async def _grown(self, node: Node, request: Request, world: World) -> None:
         """Samples all nodes below a node."""
-        sampling, level = request.sampling or world.sampling, len(node.path)
+        sampling, level = sampling_of(request, world), len(node.path)
         left = sampling.limit - len(node.said)
         limit = left if level == len(self.branching) - 1 else min(left, self.tokens)
         drawn = await world.fork(

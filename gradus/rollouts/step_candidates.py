@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.spans import check_text
@@ -59,7 +60,7 @@ class StepCandidates:
 
     def _from_state(self, request: Request, world: World) -> Request:
         said, start = state_of(request.problem), world.prompt(request)
-        sampling = request.sampling or world.sampling
+        sampling = sampling_of(request, world)
         limit = replace(sampling, max_tokens=max(1, sampling.limit - len(said)), stops=(*sampling.stops, self.stop))
         prompt = prompt_context(np.concatenate([start.sequence, said]), start.shown)
         return replace(request, player=self.player, prompt=prompt, sampling=limit, tags=(*request.tags, STATE, short(said)))

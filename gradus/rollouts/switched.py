@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of, single
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.ruled import Ruled
@@ -34,7 +35,7 @@ class SwitchedRollIn:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group per request. Only the tokens after the first h are actions."""
-        singles = [replace(r, count=1, sample=r.sample + i) for r in requests for i in range(r.count)]
+        singles = single(requests)
         led = [replace(r, how=self.rule, tags=(*r.tags, "guided"), trained=False) for r in singles]
         guided = [contexts[0] for contexts in await world.sample(led)]
         switches = [switch_of(r, c.actions, world) for r, c in zip(singles, guided, strict=True)]
@@ -44,7 +45,7 @@ class SwitchedRollIn:
         return await world.judge([Group(group_name(r), tuple(next(rows) for _ in range(r.count))) for r in requests])
 
     def _roll_out(self, request: Request, guided: Context, switch: int, world: World) -> Request:
-        sampling = request.sampling or world.sampling
+        sampling = sampling_of(request, world)
         at = len(guided.sequence) - guided.actions + switch
         return replace(request, prompt=guided, at=at, sampling=replace(sampling, max_tokens=sampling.limit - switch))
 

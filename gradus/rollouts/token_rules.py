@@ -34,6 +34,25 @@ class Delta:
         return rows[self.base] + self.scale * (rows[self.plus] - rows[self.minus])
 
 
+@dataclass(frozen=True, eq=False)
+class GivenRow:
+    """A token rule that draws from one given row of log-probabilities [V] at temperature `temperature`, and does not depend on the tokens."""
+
+    row: np.ndarray
+    temperature: float = 1.0
+    player: str = "policy"
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.player,)
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        import torch
+
+        found = rows[self.player]
+        return (torch.from_numpy(self.row).to(found) * self.temperature).expand(len(found), -1)
+
+
 def log_mean_exp_of_chance(chance_logits: Tensor, *, eta: float) -> Tensor:
     """Computes log E[exp(z / eta)] without overflow, for z in {0, 1} with p = P(z = 1) = sigmoid(x); x is `chance_logits`.
 

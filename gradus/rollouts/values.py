@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.spans import STREAM, check_text, places, rows_of, streamed
 from gradus.types import Context, Group, Request, Trajectory, UserError
@@ -65,7 +66,7 @@ class MonteCarloValues:
         rows = {t.id: rows_of(self.marking, t, world) for g in groups for t in g.trajectories}
         places = [self._starts(g, rows) for g in groups]
         asked = [start for unique in places for start in unique.values()]
-        sampling = {r.problem.id: r.sampling or world.sampling for r in requests}
+        sampling = {r.problem.id: sampling_of(r, world) for r in requests}
         found = await asyncio.gather(*(self._value(start, sampling[start.trajectory.problem.id], world) for start in asked))
         means = iter(found)
         out = []

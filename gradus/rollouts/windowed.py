@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.asked import single
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name
 from gradus.rollouts.in_flight import Flight, advanced, flight_of, kept_flight, launched, limit, named, refuse_environment
@@ -65,11 +66,6 @@ class Windowed:
         done, cut = ([m for m, still in zip(made, left, strict=True) if still is kind] for kind in (False, True))
         groups = [*await world.judge(together(done)), *together(cut, "/cut")]
         return groups, {"flights": kept, **({"media": held} if held else {})}
-
-
-def single(requests: Sequence[Request]) -> list[Request]:
-    """Returns one request per answer. The draws of an answer do not depend on this division."""
-    return [replace(request, count=1, sample=request.sample + i) for request in requests for i in range(request.count)]
 
 
 def piece(flight: Flight, before: Flight, world: World) -> tuple[str, Trajectory]:

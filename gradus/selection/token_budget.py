@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from gradus.types import Context, Ended, Frozen, Group, Key, Trajectory, UserError
+from gradus.types import Group, Key, Trajectory, UserError
 from gradus.types.kept import group_of, kept_group
 from gradus.types.ranges import check_ranges
 
@@ -88,24 +88,8 @@ def first_actions(trajectory: Trajectory, count: int) -> Trajectory:
         return trajectory
     contexts = []
     for context in trajectory.contexts:
-        contexts.append(context if context.actions <= count else _cut(context, count))
+        contexts.append(context.first(min(count, context.actions)))
         count -= contexts[-1].actions
         if not count:
             break
     return trajectory.but(contexts=tuple(contexts))
-
-
-def _cut(context: Context, count: int) -> Context:
-    """Returns the context up to its action number `count`, which is at least 1 and below the number of actions."""
-    end = int(context.chosen.cumsum().searchsorted(count)) + 1
-    return replace(
-        context,
-        tokens=context.tokens[:end],
-        chosen=context.chosen[:end],
-        logprobs=None if context.logprobs is None else context.logprobs[:count],
-        versions=None if context.versions is None else context.versions[:count],
-        rewards=tuple(row for row in context.rewards if row[0] < count),
-        streams=Frozen({name: rows[:count] for name, rows in context.streams.items()}),
-        ended=Ended.LENGTH,
-        seen=tuple(seen.first(int(seen.at.searchsorted(end))) for seen in context.seen if seen.at[0] < end),
-    )

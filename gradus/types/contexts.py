@@ -187,6 +187,28 @@ class Context:
             start = at + length if at < start < at + length else start
         return prompt_context(self.sequence[start:], tuple(piece for s in self.shown if (piece := s.since(start)) is not None))
 
+    def first(self, count: int) -> Context:
+        """This context up to its action number `count`, with the streams, rewards and media of these tokens. A cut context ended at its length.
+
+        Raises ValueError if the context has fewer actions.
+        """
+        if count == self.actions:
+            return self
+        if not 0 <= count < self.actions:
+            raise ValueError(f"the context has {self.actions} actions, so it has no first {count} actions; give 0 to {self.actions}")
+        end = int(np.flatnonzero(self.chosen)[count - 1]) + 1 if count else int(self.chosen.argmax())
+        return replace(
+            self,
+            tokens=self.tokens[:end],
+            chosen=self.chosen[:end],
+            logprobs=None if self.logprobs is None else self.logprobs[:count],
+            versions=None if self.versions is None else self.versions[:count],
+            rewards=tuple(row for row in self.rewards if row[0] < count),
+            streams=Frozen({name: rows[:count] for name, rows in self.streams.items()}),
+            ended=Ended.LENGTH,
+            seen=tuple(seen.first(int(seen.at.searchsorted(end))) for seen in self.seen if seen.at[0] < end),
+        )
+
     def beginning(self, count: int) -> bytes:
         """Bytes that identify the first `count` tokens and their media. Equal bytes mean an equal beginning."""
         return identity(self.sequence[:count], [thing for thing in self.things if thing[0] < count])

@@ -34,6 +34,16 @@ class MaxProb(Want):
 
 
 @dataclass(frozen=True)
+class LogProbRow(Want):
+    """The log-probabilities of all tokens of the vocabulary, in nats. [A, V]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.reduced(lambda part, logits: logits.log_softmax(-1))
+
+
+@dataclass(frozen=True)
 class LogSumExp(Want):
     """log of the sum over the vocabulary of exp(logit / temperature). This is the soft value if the logits are action values. [A]"""
 

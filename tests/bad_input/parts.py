@@ -20,7 +20,7 @@ PARTS: list[Row] = [
         "train e3_rl4llms --task {home}/problems.jsonl --model {home}/model --run run --curriculum.allot.low 9 --curriculum.allot.high 4",
         "ByRank.low is 9, which is above ByRank.high (4); set low to 4 or less",
     ),
-    ("train xrpo --task frozen_lake --model {home}/model --run run", "rollout is Seeded, which works only for answers of one turn|set --rollout.rollout Auto"),
+    ("train xrpo --task frozen_lake --model {home}/model --run run", "Seeded works only for answers of one turn|use the rollout Auto in place of Seeded"),
     ("train pcl --task flow_2d --rollout FlowSampling --run run", "task flow_2d takes numbers as actions, but PredictedRates|answers are text"),
     ("{train} --rollout Allot --rollout.first 0", "Allot.first is 0|it must"),
     ("{train} --rollout Allot --rollout.rule Mixed", "rollout.rule cannot be Mixed, which lacks more"),

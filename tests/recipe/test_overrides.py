@@ -10,7 +10,7 @@ from gradus.recipe.overrides import ELSEWHERE, override, override_all, read
 from gradus.recipe.registry import recipe
 from gradus.rewards.finished import Finished
 from gradus.rewards.functions import Function
-from gradus.types import UserError
+from gradus.types import Frozen, UserError
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,23 @@ def test_a_function_of_a_file_is_a_reward_where_a_reward_stands(tmp_path):
 )
 def test_stops_are_text(text, stops):
     assert read(text, tuple[str, ...], (), "task.sampling.stops") == stops
+
+
+def test_values_by_name_are_a_json_object():
+    path = "schedule.stages.distil.changes"
+    made = override(recipe("ring_lite"), path, '{"setting.eval_every": 1, "objective.policy.trust.high": 0.3}')
+    assert get(made, path) == Frozen({"setting.eval_every": 1, "objective.policy.trust.high": 0.3})
+    assert override(made, "schedule.stages.distil.players", '{"policy": "distil.policy"}').schedule.stages["distil"].players == {"policy": "distil.policy"}
+
+
+@pytest.mark.parametrize("text", ["setting.eval_every=1", "[1]", '{"a": [1]}', "ByAngles"])
+def test_other_texts_for_values_by_name_are_refused(text):
+    with pytest.raises(UserError, match=r"must be a JSON object of numbers and texts by name, such as '\{\"name\": 1\}'"):
+        override(recipe("ring_lite"), "schedule.stages.distil.changes", text)
+    with pytest.raises(UserError, match="JSON object of texts"):
+        override(recipe("ring_lite"), "schedule.stages.distil.players", '{"policy": 1}')
+
+
+def test_parts_by_name_are_still_parts():
+    with pytest.raises(UserError, match="unknown part"):
+        override(recipe("ring_lite"), "schedule.stages", '{"policy": 1}')

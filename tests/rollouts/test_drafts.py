@@ -14,7 +14,7 @@ import torch
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts import drafts
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.drafts import EarlierAnswers, GivenRow, LogProbRow, accepted_tokens, joined, log_residual
+from gradus.rollouts.drafts import EarlierAnswers, accepted_tokens, joined, log_residual
 from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.testing.methods import TOY, scripted_context, scripted_world, stored_state, toy_run
 from gradus.training.world import RunWorld
@@ -119,13 +119,6 @@ def test_the_answers_of_one_token_have_the_distribution_of_the_new_policy():
     assert np.abs(found - due).sum() / 2 < 0.035
 
 
-def test_a_given_row_is_the_distribution_at_each_temperature():
-    row = np.log([0.5, 0.3, 0.2])
-    for temperature in (0.5, 1.0, 2.0):
-        logits = GivenRow(row, temperature).logits({"policy": torch.ones(2, 3, dtype=torch.float64)}, [])
-        np.testing.assert_allclose((logits / temperature).softmax(-1), np.exp([row, row]))
-
-
 def test_a_stop_string_that_began_in_the_kept_tokens_ends_the_answer():
     world, _ = scripted_world(TOY, lambda ask: "")
     request = Request(TOY.source.draw([0], None, Key())[0], sampling=Sampling(max_tokens=9, stops=("cd",)))
@@ -194,4 +187,3 @@ def test_a_task_of_many_turns_is_refused():
     with pytest.raises(UserError, match="set --rollout Episodes"):
         asyncio.run(EarlierAnswers().run([], world, EarlierAnswers().start()))
     assert isinstance(EarlierAnswers().test, Auto)
-    assert LogProbRow().needed == {"logits"}

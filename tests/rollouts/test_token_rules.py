@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ, MixtureOfModels, Rounded, log_mean_exp_of_chance
+from gradus.rollouts.token_rules import Banned, Delta, GivenRow, GuidedByQ, MixtureOfModels, Rounded, log_mean_exp_of_chance
 from gradus.types import Frozen, UserError
 from gradus.types.rules import is_rule
 from gradus.types.samplers import Drawing
@@ -21,6 +21,13 @@ def test_delta_by_hand():
     assert Delta("big", "small", 2.0).logits(ROWS, []).tolist() == [[2.0, -1.0, 2.0]]  # 0 + 2 (1 - 0), 1 + 2 (1 - 2), 2 + 2 (0 - 0)
     assert torch.equal(Delta("big", "small", 0.0).logits(ROWS, []), ROWS["policy"])
     assert Delta("big", "policy").players == ("policy", "big")
+
+
+def test_a_given_row_is_the_distribution_at_each_temperature():
+    row = np.log([0.5, 0.3, 0.2])
+    for temperature in (0.5, 1.0, 2.0):
+        logits = GivenRow(row, temperature).logits({"policy": torch.ones(2, 3, dtype=torch.float64)}, [])
+        np.testing.assert_allclose((logits / temperature).softmax(-1), np.exp([row, row]))
 
 
 def test_the_log_mean_of_exponentials_by_hand():

@@ -9,7 +9,7 @@ import pytest
 
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.windowed import Windowed, single
+from gradus.rollouts.windowed import Windowed
 from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.testing.methods import TOY, scripted_world, stored_state, toy_run
 from gradus.types import Ended, Key, Request, Sampling, UserError
@@ -105,11 +105,6 @@ def test_idle_slots_by_hand():
     assert sorted((t.completion, new_actions(t), continues(t)) for t in trajectories(groups)) == [("abc", 3, True), ("ef", 3, False), ("g", 2, False)]
     assert world.notes["decode_steps"] == 3
     assert world.notes["idle"] == pytest.approx(1 / 8)  # 3 slots of 3 steps, 8 tokens
-
-
-def test_one_request_per_answer_keeps_the_numbers_of_samples():
-    request = Request(TOY.source.draw([0], None, Key())[0], count=3, sample=5)
-    assert [(r.count, r.sample) for r in single([request])] == [(1, 5), (1, 6), (1, 7)]
 
 
 def test_a_task_of_many_turns_and_a_window_of_nothing_are_refused():

@@ -249,3 +249,33 @@ def test_a_thousand_turns_stand_in_few_entries_and_each_was_copied_ten_times_at_
     assert (state.name, goal.name) == ("state", "goal")
     assert state.rows[:, 0].tolist() == [turn % 256 for turn in range(1000)]
     assert state.at.tolist() == goal.at.tolist() == list(range(1000))
+
+
+# the first actions
+
+
+def mixed(**more) -> Context:
+    """Two actions, a token of the environment, two actions; a prompt token before."""
+    rows = np.arange(4, dtype=np.float32)
+    chosen = np.array([False, True, True, False, True, True])
+    streams = Frozen({"turn": np.array([0, 0, 1, 1])})
+    return Context(np.arange(6, dtype=np.int32), chosen, rows, rows.astype(np.int32), rewards=((1, "r", 0.5), (3, "r", 1.0)), streams=streams, **more)
+
+
+def test_the_first_actions_by_hand() -> None:
+    whole = mixed(seen=(pictures(1, at=(3,), length=1),))
+    assert whole.first(4) is whole
+    three = whole.first(3)
+    assert (three.tokens.tolist(), three.chosen.tolist()) == ([0, 1, 2, 3, 4], [False, True, True, False, True])
+    assert (three.logprobs.tolist(), three.versions.tolist(), three.streams["turn"].tolist()) == ([0, 1, 2], [0, 1, 2], [0, 0, 1])
+    assert (three.rewards, three.ended, len(three.seen)) == (((1, "r", 0.5),), Ended.LENGTH, 1)
+    two = whole.first(2)
+    assert (two.tokens.tolist(), two.seen) == ([0, 1, 2], ())
+    none = whole.first(0)
+    assert (none.tokens.tolist(), none.actions, len(none.logprobs), none.rewards) == ([0], 0, 0, ())
+
+
+def test_more_actions_than_there_are_and_fewer_than_none_are_refused() -> None:
+    for count in (-1, 5):
+        with pytest.raises(ValueError, match="4 actions"):
+            mixed().first(count)

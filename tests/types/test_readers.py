@@ -14,6 +14,7 @@ from gradus.types.readers import (
     HeadGradient,
     Hidden,
     LastLayer,
+    LogProbRow,
     LogProbsOf,
     LogSumExp,
     LookBack,
@@ -48,6 +49,7 @@ class Table:
     [
         (MaxProb(), [0.5, 1 / 3]),
         (EntropyShare(), [-1.5 * HALF / np.log(3), 1.0]),  # p = 1/2, 1/4, 1/4: 1.5 log 2;  the uniform one has the largest
+        (LogProbRow(), [[HALF, 2 * HALF, 2 * HALF], [np.log(1 / 3)] * 3]),
         (LogSumExp(), [3.0, 3.0]),
         (MeanOverVocabulary(), [5 / 3 * HALF, np.log(1 / 3)]),  # (log 1/2 + 2 log 1/4) / 3
         (SelfCertainty(), [-np.log(3) - 5 / 3 * HALF, 0.0]),  # KL(uniform || p) is 0 for the uniform one

@@ -32,7 +32,7 @@ A < 0, and samples at temperature 0.6 (`--temperature 0.6`).
 from gradus.objectives.terms import TruncatedImportance
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.recipe.claim import same_weights
+from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.finished import Finished
 from gradus.rewards.verified import Verified
 from gradus.rollouts.chunked import Chunked
@@ -68,5 +68,18 @@ claims = (
             "reward": "Verified",
             "update.count": "1",
         },
+    ),
+    Claim(
+        says=(
+            "With at most 31 tokens in memory, thinking in chunks of 31 with the last 16 tokens carried solves at least 20 points more problems than "
+            "GRPO, whose answers end after 31 tokens."
+        ),
+        source="arXiv:2510.06557, accuracy beyond the training budget of one context; the size of the effect, the task and the sizes are ours",
+        against="grpo",
+        measure="accuracy",
+        better_by=0.2,
+        ground="window",
+        own={"rollout.size": "31", "rollout.carry": "16", "rollout.limit": "4"},
+        seeds=5,
     ),
 )

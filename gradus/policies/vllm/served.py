@@ -55,8 +55,8 @@ class Served:
 
     @property
     def can(self) -> frozenset[str]:
-        """Returns the model's abilities without `rules`, because vLLM itself draws the tokens."""
-        return self.model.can - {"rules"}
+        """Returns the model's abilities without `rules` and `slots`, because vLLM itself draws the tokens, in its own order."""
+        return self.model.can - {"rules", "slots"}
 
     @property
     def context_length(self) -> int:

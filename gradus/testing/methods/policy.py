@@ -60,7 +60,7 @@ class BigramPolicy:
     ([1], [1, 2, 0], 'bc')
     """
 
-    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules"})
+    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules", "slots"})
     reads = frozenset({"text"})
     context_length = 256
     vocabulary = VOCABULARY

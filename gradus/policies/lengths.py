@@ -1,0 +1,34 @@
+"""The lengths of sequences for which a cache of the engine has room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The lengths for which a cache has room: the longest prefix, the most new tokens, and the longest sequence."""
+
+    prefix: int
+    own: int
+    whole: int
+
+    @staticmethod
+    def of(prefixes: np.ndarray, rooms: np.ndarray) -> Lengths:
+        return Lengths(int(prefixes.max()), int(rooms.max()), int((prefixes + rooms).max()))
+
+    def cover(self, other: Lengths) -> bool:
+        return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
+
+    def grown(self, to: Lengths, most: int) -> Lengths:
+        """Returns lengths that are at least as large as these lengths and as those of `to`.
+
+        A length that is too small is at least doubled, up to `most` tokens. So a cache grows only a few times.
+        """
+
+        def longer(have: int, need: int) -> int:
+            return have if have >= need else max(need, min(2 * have, most))
+
+        return Lengths(longer(self.prefix, to.prefix), longer(self.own, to.own), longer(self.whole, to.whole))

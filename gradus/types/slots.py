@@ -1,0 +1,134 @@
+"""Slots: the number of answers that decode at the same time, and the order in which waiting answers take the slots.
+
+Time is counted in decoding steps; in a step, every busy slot gets one token. A slot whose answer ends begins the next waiting answer in the next step.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gradus.types.errors import UserError, unknown
+from gradus.types.ranges import check_ranges
+
+Order = Literal["rounds", "given", "longest", "shortest", "assigned"]
+ORDERS: tuple[Order, ...] = ("rounds", "given", "longest", "shortest", "assigned")
+MOST_CASES = 200_000
+"""The largest number of cases of `assigned`."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The value of `Request.how` for answers that share slots. The samples have the same bytes with every `count`, `order` and `expected`.
+
+    The orders: `given`: as requested; `longest` and `shortest`: by the expected length; `assigned`: by the start times of the plan of `assigned`;
+    `rounds`: as requested, but the next `count` answers begin only when all answers before them have ended.
+    """
+
+    count: int = 8  # answers that decode at the same time
+    order: Order = "longest"
+    eps: float = 0.1  # of the plan of `assigned`
+    expected: float = 0.0  # expected new tokens of an answer to this request
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)", eps="(0, inf)", expected="[0, inf)")
+        if self.order not in ORDERS:
+            raise unknown("order", self.order, ORDERS)
+
+
+def order_of(expected: Sequence[float], slots: Slots) -> list[int]:
+    """Returns the numbers of the answers in the order in which they take slots. Equal answers stay in the given order."""
+    numbers = list(range(len(expected)))
+    if slots.order in ("given", "rounds"):
+        return numbers
+    if slots.order == "assigned":
+        begins = _begins(expected, assigned(expected, slots.count, slots.eps))
+        return sorted(numbers, key=lambda i: (begins[i], i))
+    sign = -1 if slots.order == "longest" else 1
+    return sorted(numbers, key=lambda i: (sign * expected[i], i))
+
+
+def ends(lengths: Sequence[int], count: int) -> list[int]:
+    """Returns the decoding step at which each answer ends. The answers take the slots in the given order. `lengths`: tokens of each answer."""
+    free = [0] * count
+    found = []
+    for length in lengths:
+        found.append(heapq.heappop(free) + length)
+        heapq.heappush(free, found[-1])
+    return found
+
+
+def ends_of_rounds(lengths: Sequence[int], count: int) -> list[int]:
+    """Returns the decoding step at which each answer ends if `count` answers begin together, and the next ones begin when all of these have ended."""
+    found: list[int] = []
+    for first in range(0, len(lengths), count):
+        begin = max(found, default=0)
+        found += [begin + length for length in lengths[first : first + count]]
+    return found
+
+
+def peak_tokens(lengths: Sequence[int], finished: Sequence[int], prompts: Sequence[int] = (), of: Sequence[int] = ()) -> int:
+    """Returns the largest number of tokens that the caches hold at the same time.
+
+    An answer of length n that ends at step e holds k tokens at the end of step e - n + k, and none after step e. A prompt is held once, while one of its
+    answers decodes. Args: lengths, finished: tokens and last step of each answer; prompts: tokens of each prompt; of: the prompt of each answer.
+    """
+    most = 0
+    for now in set(finished):
+        live = [i for i, (n, e) in enumerate(zip(lengths, finished, strict=True)) if e - n < now <= e]
+        shared = {of[i] for i in live} if len(of) else set()
+        most = max(most, sum(now - finished[i] + lengths[i] for i in live) + sum(prompts[p] for p in shared))
+    return most
+
+
+def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
+    """Returns a slot for each answer, so that the largest sum of a slot is at most (1 + eps) times the least possible one.
+
+    Lengths are rounded up to multiples of eps * max(lengths) / n, so a slot gains at most eps * max(lengths). For rounded lengths the result is exact: the
+    method keeps every reachable combination of the slots' sums, and drops those that are worse than the plan of the longest answer first.
+
+    Raises: UserError if there are more than `MOST_CASES` combinations. Their number grows exponentially with the number of slots.
+    """
+    if not lengths or max(lengths) == 0:
+        return [i % count for i in range(len(lengths))]
+    unit = eps * max(lengths) / len(lengths)
+    sizes = [-int(-length // unit) for length in lengths]
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    bound = max(ends([sizes[i] for i in order], count))
+    plans: dict[tuple[int, ...], tuple[int, ...]] = {(0,) * count: ()}  # sums of the slots, rising -> the place of each answer among the sums before it
+    for i in order:
+        found: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for sums, places in plans.items():
+            for place in range(count):
+                if sums[place] + sizes[i] <= bound and (place == 0 or sums[place] != sums[place - 1]):
+                    after = tuple(sorted([*sums[:place], sums[place] + sizes[i], *sums[place + 1 :]]))
+                    found.setdefault(after, (*places, place))
+        if len(found) > MOST_CASES:
+            raise UserError(
+                f"Slots: the plan of {len(lengths)} answers for {count} slots has more than {MOST_CASES:,} cases; set order to longest, whose largest sum is at "
+                f"most 4/3 times the least one, or raise eps (now {eps:g})"
+            )
+        plans = found
+    return _slots_of(plans[min(plans, key=max)], order, sizes, count)
+
+
+def _slots_of(places: Sequence[int], order: Sequence[int], sizes: Sequence[int], count: int) -> list[int]:
+    """Returns the slot of each answer. `places`: for the answers in this order, the place of their slot when the slots are sorted by their sums."""
+    sums, result = [(0, slot) for slot in range(count)], [0] * len(order)
+    for i, place in zip(order, places, strict=True):
+        total, slot = sums.pop(place)
+        result[i] = slot
+        sums = sorted([*sums, (total + sizes[i], slot)])
+    return result
+
+
+def _begins(lengths: Sequence[float], slots: Sequence[int]) -> list[float]:
+    """Returns the time at which each answer begins, if each slot decodes its longest answer first."""
+    times: dict[int, float] = {}
+    result = [0.0] * len(lengths)
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        result[i] = times.get(slots[i], 0.0)
+        times[slots[i]] = result[i] + lengths[i]
+    return result
