@@ -36,7 +36,7 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
     A process starts at its first question. At the end of the context all processes end.
     """
     system, task = run.recipe.system, run.task
-    if system is None:
+    if not isinstance(system, Ahead | Streaming):
         yield run
         return
     with ExitStack() as stack:
