@@ -14,6 +14,7 @@ from gradus.systems.leader import beginning, memory_of, shared
 from gradus.systems.link import Link
 from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
+from gradus.types.systems import Ahead, Streaming
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
