@@ -14,6 +14,7 @@ from gradus.systems.leader import beginning, memory_of, shared
 from gradus.systems.link import Link
 from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
+from gradus.types.systems import Ahead, Streaming
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -36,7 +37,7 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
     A process starts at its first question. At the end of the context all processes end.
     """
     system, task = run.recipe.system, run.task
-    if system is None:
+    if not isinstance(system, Ahead | Streaming):
         yield run
         return
     with ExitStack() as stack:
