@@ -101,7 +101,7 @@ def workers_of(configuration: Configuration, group: int, cluster: Cluster) -> in
 
 
 def work_of(options: argparse.Namespace) -> LogNormal | Recorded:
-    """Returns the source of the groups. Raises UserError for lengths beside the lengths of a run."""
+    """Returns the source of the groups. Raises UserError if the options set lengths in addition to those of a run."""
     if options.source is None:
         shape = {"mean": options.length, "spread": options.spread, "prompt": options.prompt, "longest": options.max_tokens, "delay": options.delay}
         return LogNormal(**{name: value for name, value in shape.items() if value is not None})

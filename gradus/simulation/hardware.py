@@ -87,7 +87,7 @@ def gpu_of(name: str) -> GPU:
 
 
 def replica_gpus(shape: Shape, gpu: GPU, efficiency: Efficiency = Efficiency()) -> int:
-    """Returns the least power of two of GPUs whose memory holds the weights in bfloat16 twice: the weights, and as much for caches."""
+    """Returns the least power of two of GPUs. Their memory has room for the weights in bfloat16, and for caches of the same size."""
     count = 1
     while 2 * 2 * shape.parameters > efficiency.used * count * gpu.memory:
         count *= 2
@@ -116,7 +116,7 @@ def costs_of(recipe: Recipe) -> Costs:
 
 
 def training_gpus(shape: Shape, gpu: GPU, costs: Costs = Costs(), efficiency: Efficiency = Efficiency()) -> int:
-    """Returns the least number of GPUs whose memory holds the training.
+    """Returns the least number of GPUs with enough memory for the training.
 
     A model that learns needs 18 bytes per parameter (weights, gradients, float32 copies and two moments), a frozen model 2. A fifth is added for activations.
     """

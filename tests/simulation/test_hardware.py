@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from gradus.recipe.registry import recipe
-from gradus.simulation.hardware import GPU, GPUS, Costs, Decoding, Efficiency, Shape, costs_of, estimated, gpu_of, replica_gpus, size_of, training_gpus
+from gradus.simulation.hardware import (
+    GPU,
+    GPUS,
+    Costs,
+    Decoding,
+    Efficiency,
+    Shape,
+    costs_of,
+    estimated,
+    gpu_of,
+    replica_gpus,
+    size_of,
+    training_gpus,
+)
 from gradus.types import UserError
 
 PLAIN = Efficiency(training=0.5, reading=0.5, decoding=0.5, step=0.0, used=1.0)
