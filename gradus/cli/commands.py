@@ -117,6 +117,14 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "Writes the page of a run (report.html in its folder), or one page with the curves of several runs on common axes, their results and the "
             "fields in which they differ.",
         ),
+        "top": Command(
+            "watch a run that another process trains",
+            (
+                ("top runs/mine", "until the run ends, or Ctrl-C"),
+                ("top runs/mine --once", "one time, for scripts"),
+            ),
+            "Shows a run that another process trains: the activity of each worker, its waits, the queue, tokens per second, memory and the time left.",
+        ),
         "race": Command(
             "find the best recipe for a task, within a budget",
             (

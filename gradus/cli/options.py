@@ -299,6 +299,14 @@ def report_options(parser: ArgumentParser) -> None:
     add("--out", metavar="FILE", help="the page, a file that ends in .html; default: runs/report-NAMES.html")
 
 
+def top_options(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="folder of the run")
+    add = parser.add_argument_group("View").add_argument
+    add("--once", action="store_true", help="print the state one time; this is the default if the output is not a terminal")
+    add("--every", type=float, default=1.0, metavar="S", help="seconds between two views; default: 1")
+    json_option(parser, "print the state as JSON, one time")
+
+
 def race_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipes", metavar="RECIPE", nargs="*", help="recipes to choose from, as for gradus compare; default: all that fit")
     _terms(parser)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from gradus.lab import checkpoints, rollouts
 from gradus.lab.atomic_files import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.lab.checkpoints import Checkpoint
 from gradus.lab.provenance import now
+from gradus.lab.records import append, records
 from gradus.lab.trust import MARK, check_trusted, mark_of, python_of
 from gradus.types import Frozen, Group, Trajectory, UserError, command
 
@@ -28,6 +28,7 @@ RECIPE, PROVENANCE, METRICS, TIMINGS, ROLLOUTS = "recipe.json", "provenance.json
 FACTS = "facts.jsonl"  # the file of decisions that depend on the clock or on memory
 QUARANTINE = "quarantine.jsonl"  # the file of trajectories without a reward
 SPIKES = "spikes.jsonl"  # the file of gradients that were far larger than the others
+WORK = "workers.jsonl"  # the file of the seconds, tokens, ages and queues of the workers in each step
 STAGES = "stages"  # the folder with a link to the model at the end of each stage
 SEAL = "sha256"  # field of recipe.json: the hash of its other fields
 ORIGIN = "origin"  # field of recipe.json: see `origin_of`
@@ -101,11 +102,15 @@ class RunFolder:
 
         Equal metrics give equal bytes. NaN and infinity are written as null.
         """
-        _append(self.path / METRICS, step, metrics)
+        append(self.path / METRICS, step, metrics)
 
     def append_timings(self, step: int, timings: Mapping[str, Any]) -> None:
         """Appends one line of durations in seconds."""
-        _append(self.path / TIMINGS, step, timings)
+        append(self.path / TIMINGS, step, timings)
+
+    def append_work(self, step: int, row: Mapping[str, Any]) -> None:
+        """Appends one line about the workers of a step (see `gradus.training.reporting`)."""
+        append(self.path / WORK, step, row)
 
     def append_rollouts(self, step: int, groups: Sequence[Group]) -> None:
         """Stores every rollout of a step."""
@@ -131,11 +136,11 @@ class RunFolder:
 
     def quarantine(self, most: int | None = None) -> list[dict[str, Any]]:
         """Returns the first `most` trajectories without a reward, in the order in which they were judged. Skips an unfinished last line."""
-        return [record for record, _ in islice(_records(self.path / QUARANTINE), most)]
+        return [record for record, _ in islice(records(self.path / QUARANTINE), most)]
 
     def append_spike(self, step: int, spike: Mapping[str, Any]) -> None:
         """Appends one line about a gradient that was far larger than other gradients."""
-        _append(self.path / SPIKES, step, spike)
+        append(self.path / SPIKES, step, spike)
 
     def append_fact(self, step: int, call: str, reason: str, restart: int = 0) -> None:
         """Stores a decision of a step that depends on the clock or on memory. If the step is repeated, it uses this decision.
@@ -153,7 +158,7 @@ class RunFolder:
 
     def facts(self, step: int, restart: int = 0) -> dict[str, str]:
         """Returns the reasons of a step's decisions by call. A decision counts only if the run had returned to a checkpoint `restart` times before the decision."""
-        here = (record for record, _ in _records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
+        here = (record for record, _ in records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
         try:
             return {record["call"]: str(record["reason"]) for record in here}
         except KeyError as error:
@@ -167,8 +172,8 @@ class RunFolder:
         with room(self.path, f"the data before step {step}"):
             told = rollouts.set_aside(self.path / ROLLOUTS, step)
             rollouts.cut_back(self.path / ROLLOUTS, step)
-            for name in (TIMINGS, METRICS, SPIKES, QUARANTINE, FACTS):
-                kept = [line for record, line in _records(self.path / name) if record["step"] < step or name == FACTS]
+            for name in (TIMINGS, WORK, METRICS, SPIKES, QUARANTINE, FACTS):
+                kept = [line for record, line in records(self.path / name) if record["step"] < step or name == FACTS]
                 if (self.path / name).exists():
                     write(self.path / name, b"".join(kept))
             for path in self.path.glob(PARTIAL + "*"):
@@ -307,10 +312,13 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns one object per step. Skips an unfinished last line. Raises: UserError if any other line is broken."""
-        return [record for record, _ in _records(self.path / METRICS)]
+        return [record for record, _ in records(self.path / METRICS)]
 
     def timings(self) -> list[dict[str, Any]]:
-        return [record for record, _ in _records(self.path / TIMINGS)]
+        return [record for record, _ in records(self.path / TIMINGS)]
+
+    def work(self) -> list[dict[str, Any]]:
+        return [record for record, _ in records(self.path / WORK)]
 
     def rollouts(self, steps: Sequence[int] | None = None) -> list[tuple[int, Group]]:
         """Yields (step, group) for the given steps (None: all steps)."""
@@ -353,34 +361,6 @@ def _sealed(recipe: Mapping[str, Any]) -> dict[str, Any]:
 def _seal(recipe: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in recipe.items() if name != SEAL}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _append(path: Path, step: int, values: Mapping[str, Any]) -> None:
-    record = {"step": step, **{name: _number(values[name]) for name in sorted(values) if name != "step"}}
-    with room(path.parent, path.name), open(path, "ab") as file:
-        file.write((json.dumps(record, allow_nan=False) + "\n").encode())
-
-
-def _number(value: Any) -> Any:
-    """Returns a plain value. An array with one number becomes this number."""
-    plain = value.item() if hasattr(value, "item") else value
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
-
-
-def _records(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
-    try:
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; move this file away to continue without it") from error
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):  # unfinished: only the last line can be
-            return
-        try:
-            record = json.loads(line)
-            record["step"] + 0
-        except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}, line {number} is not a record of a step; delete this line to continue") from error
-        yield record, line
 
 
 def _document(path: Path, otherwise: str = "") -> dict[str, Any]:

@@ -7,7 +7,7 @@ their slots. Draws, rounding and block sizes do not depend on the other sequence
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -56,6 +56,7 @@ def generate(
     rows: int = 256,
     graphs: bool = False,
     order: Sequence[int] | None = None,
+    pause: Callable[[], bool] = bool,
 ) -> list[Sampled]:
     """Samples all jobs, at most `rows` at a time, and returns the samples in the order of the jobs.
 
@@ -64,7 +65,7 @@ def generate(
     A sequence ends after an end token, or after the first token that completes a stop string in its new text. The sequence also ends after max_tokens new
     tokens, or when prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`).
     `graphs`: whether decoding steps are captured as CUDA graphs and replayed. `order`: the numbers of the jobs, in the order in which they take slots; None:
-    long prefixes first.
+    long prefixes first. `pause`: called between two tokens; if it returns True, all sequences are returned with their tokens so far.
 
     Raises: UserError for a prefix that is empty or so long that no new token fits.
     """
@@ -78,7 +79,7 @@ def generate(
         network, end_tokens=end_tokens, decode_text=decode_text, max_context=max_context, rows=one, graphs=graphs, longest=longest
     )
     numbers = batch.add(jobs) if order is None else batch.add(jobs, order)
-    while batch.busy:
+    while batch.busy and not pause():
         batch.step()
     return [batch.take(number) for number in numbers]
 
@@ -178,7 +179,7 @@ class Together:
         self.jobs[number] = None
         self.free.append(number)
         self.settings = None
-        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number])))
+        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number]), self.rooms[number]))
 
     def _leave(self, number: int) -> None:
         """Removes a sequence from the queue or from its slot."""

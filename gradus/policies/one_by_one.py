@@ -85,7 +85,7 @@ class OneByOne:
         self.waiting = deque(n for n in self.waiting if n != number)
         self.going = [n for n in self.going if n != number]
         n = found.count
-        return Sampled(found.tokens[:n].copy(), found.logprobs[:n].copy(), reason(found.job, n, found.stopped))
+        return Sampled(found.tokens[:n].copy(), found.logprobs[:n].copy(), reason(found.job, n, found.stopped, found.room))
 
     def _begin(self, job: Job) -> tuple[Tensor, Any]:
         if not job.shown:

@@ -13,6 +13,7 @@ from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.sub_agents import SubAgents, finding, handed, returned, sent
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
+from gradus.runtime.activity import ENVIRONMENT, doing
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
@@ -113,7 +114,7 @@ class Episodes:
         request = seat.request
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
         call = f"environment/{trajectory_name(seat.world.step, request, seat.index)}/start"
-        with seat.world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(seat.world, call)):
+        with doing(ENVIRONMENT), seat.world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(seat.world, call)):
             known = seat.world.fact(call)
             episode = await started(environment, request.problem, key, seat.world, self.timeout) if known is None else Failed.read(known)
         if isinstance(episode, Failed) and episode.kind is FailureKind.TIMEOUT and known is None:
@@ -160,7 +161,7 @@ class Episodes:
         call = f"environment/{name}/{turn}"
         if (known := world.fact(call)) is not None:
             return Failed.read(known)
-        with world.waiting("the environment", f"turn {turn} of problem {seat.request.problem.id}", abandoned(world, call)):
+        with doing(ENVIRONMENT), world.waiting("the environment", f"turn {turn} of problem {seat.request.problem.id}", abandoned(world, call)):
             answer = await stepped(episode, action, seats or ("policy", seat.request.player), self.timeout, method)
         if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
             world.decide(call, answer.told)

@@ -15,6 +15,7 @@ from gradus.rollouts.environment_calls import started, stepped
 from gradus.rollouts.episodes import Episodes, abandoned
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun
+from gradus.runtime.activity import ENVIRONMENT, doing
 from gradus.types import Ended, Failed, FailureKind, Frozen, Group, Key, Request, Trajectory, UserError
 from gradus.types.control import check_arrays
 from gradus.types.environments import Restorable
@@ -137,7 +138,7 @@ class Lanes:
     async def _begun(self, request: Request, index: int, name: str, world: World) -> Running | Failed:
         key = world.key.fold("lane", name, request.problem.id, *request.tags, request.sample + index)
         call = f"environment/{name}/start"
-        with world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(world, call)):
+        with doing(ENVIRONMENT), world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(world, call)):
             known = world.fact(call)
             episode = await started(world.task.environment, request.problem, key, world, self.timeout) if known is None else Failed.read(known)  # type: ignore[arg-type]
         if isinstance(episode, Failed):
@@ -149,7 +150,7 @@ class Lanes:
     async def _answered(self, episode: Episode, action: Any, call: str, request: Request, world: World) -> Turn | Failed:
         if (known := world.fact(call)) is not None:
             return Failed.read(known)
-        with world.waiting("the environment", f"problem {request.problem.id}", abandoned(world, call)):
+        with doing(ENVIRONMENT), world.waiting("the environment", f"problem {request.problem.id}", abandoned(world, call)):
             answer = await stepped(episode, action, ("policy", request.player), self.timeout)
         if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
             world.decide(call, answer.told)

@@ -27,7 +27,8 @@ from torch import Tensor
 
 from gradus.recipe.serialise import to_json
 from gradus.runtime.memory import SHARE, free_memory, limited, status
-from gradus.systems.channel import Channel, Closed, join, leave
+from gradus.systems.channel import Channel, join, leave
+from gradus.systems.link import Closed, check_answer
 from gradus.systems.messages import contexts_message, plain, sampled_from, samples_asked, wants_json
 from gradus.systems.stand_in import sizes_of
 from gradus.types import Context, Key, UserError
@@ -68,8 +69,7 @@ class Crew:
         with self._noticing(rank):
             document, arrays = self.channels[rank].receive()
         self.owed.remove(rank)
-        if "error" in document:
-            raise _error(document["kind"], document["error"], rank)
+        check_answer(document, f"process {rank}")
         return document, arrays
 
     @contextmanager
@@ -261,7 +261,19 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
     """Makes the other processes build the players, and replaces each player's policy by a `Led` policy."""
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > 1:
         torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
-    told = {
+    told = {**beginning(players, recipe, task, model, seed), "memory": memory_of(recipe.setting, device, crew.size)}
+    for rank in crew.channels:
+        crew.ask(rank, "begin", {**told, "device": device_of(device, rank, torch.cuda.device_count())})
+    for rank in crew.channels:
+        crew.answer(rank)
+    crew.players = players
+    for name, player in players.items():
+        player.policy = Led(player.policy, crew, name)
+
+
+def beginning(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path | None, seed: int) -> dict[str, Any]:
+    """Returns the fields of the message `begin` that are the same for all workers. From them a worker builds the same players."""
+    return {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
         "kind": task.policy,
         "world": sizes_of(task) if any(isinstance(p.spec.model, Fresh) for p in players.values()) else None,
@@ -273,15 +285,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         "recompute": recipe.setting.recompute,
         "graphs": recipe.setting.graphs,
         "threads": torch.get_num_threads(),
-        "memory": memory_of(recipe.setting, device, crew.size),
     }
-    for rank in crew.channels:
-        crew.ask(rank, "begin", {**told, "device": device_of(device, rank, torch.cuda.device_count())})
-    for rank in crew.channels:
-        crew.answer(rank)
-    crew.players = players
-    for name, player in players.items():
-        player.policy = Led(player.policy, crew, name)
 
 
 def memory_of(setting: Any, device: str, size: int) -> int | None:
@@ -355,12 +359,3 @@ def _ended(child: subprocess.Popen[bytes]) -> int | None:
         return child.wait(2)
     except subprocess.TimeoutExpired:
         return None
-
-
-def _error(kind: str, text: str, rank: int) -> Exception:
-    kinds: dict[str, Callable[[str], Exception]] = {
-        "user": UserError,
-        "MemoryError": MemoryError,
-        "OutOfMemoryError": torch.OutOfMemoryError,
-    }
-    return kinds[kind](text) if kind in kinds else RuntimeError(f"{kind} in process {rank}: {text}")

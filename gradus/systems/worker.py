@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
@@ -19,10 +19,11 @@ from torch import Tensor
 from gradus.recipe.core import Recipe, Setting
 from gradus.recipe.serialise import from_json
 from gradus.runtime.memory import limited
-from gradus.systems.channel import Channel, Closed, join, leave
+from gradus.systems.channel import Channel, join, leave
+from gradus.systems.link import Closed, answer
 from gradus.systems.messages import contexts_from, samples_message, samples_wanted, wants_from
 from gradus.systems.stand_in import StandIn
-from gradus.types import Frozen, Key, UserError
+from gradus.types import Frozen, Key
 from gradus.types.parts import Task
 from gradus.types.players import Player
 from gradus.updates.forward_backward import backward, evaluated
@@ -33,6 +34,8 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 
 class Worker:
     """Answers messages with the players' policies. The worker keeps the last rows, because a `carry` message may request their gradient."""
+
+    verbs = frozenset({"begin", "weights", "sample", "rows", "open", "carry"})
 
     def __init__(self) -> None:
         self.policies: dict[str, Any] = {}
@@ -62,6 +65,7 @@ class Worker:
         return {}, {}
 
     def weights(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        self.held = {}  # their gradient was not asked for
         mine = self.policies[document["player"]].network.state_dict()
         with torch.no_grad():
             for name, tensor in arrays.items():
@@ -69,6 +73,7 @@ class Worker:
         return {}, {}
 
     def sample(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        self.held = {}
         return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays)))
 
     def rows(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
@@ -107,24 +112,6 @@ def serve(leader: Channel) -> None:
             return
         leader.send(*answer(worker, document, arrays))
         leader.flush()
-
-
-def answer(worker: Worker, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-    """Returns the answer to one message. If there is an error, the answer contains the error, and the leading process handles it."""
-    do: Callable[..., Reply] = getattr(worker, document["do"])
-    if document["do"] != "carry":
-        worker.held = {}  # their gradient was not asked for
-    try:
-        return do(document, arrays)
-    except Exception as error:
-        return {"error": str(error), "kind": kind_of(error)}, {}
-
-
-def kind_of(error: Exception) -> str:
-    """Returns the kind of an error for the leading process: "user" for a UserError, else the name of its class."""
-    if isinstance(error, UserError):
-        return "user"
-    return type(error).__name__
 
 
 def main(where: str, rank: int, size: int) -> int:

@@ -69,6 +69,12 @@ class Pipeline:
         del waiting["steps"][str(world.step)]
         return self.requests.pop(world.step), arrived.groups
 
+    @property
+    def queue(self) -> dict[str, int]:
+        """Returns the numbers of rollouts that have begun and that are finished."""
+        finished = sum(task.done() for task in list(self.tasks.values()))
+        return {"running": len(self.tasks) - finished, "finished": finished}
+
     def close(self) -> None:
         """Cancels the rollouts that have begun."""
         for task in self.tasks.values():
@@ -93,6 +99,7 @@ class Pipeline:
         for name, player in self.players.items():
             if name in weights["updates"]:
                 put(player, weights["weights"][name], weights["updates"][name])
-        groups = await self.memory.call("rollout", recipe.rollout, "run", requests, world)
-        groups = [*groups, *await world.aside()]
+        with self.run.activity.on("rollout"):
+            groups = await self.memory.call("rollout", recipe.rollout, "run", requests, world)
+            groups = [*groups, *await world.aside()]
         return Arrived(groups, copy.deepcopy(self.memory.states), world)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from gradus.runtime.activity import FOR_GROUPS, UPDATING, carried, doing
 from gradus.training.ahead import Pipeline
 from gradus.training.nested_state import stateful
 from gradus.training.streaming import Stream
@@ -29,7 +30,10 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
             check(run, recipe.system)
             end(run)
             run.pipeline = Pipeline(run) if isinstance(recipe.system, Ahead) else Stream(run, recipe.system)
-        return await run.pipeline.arrivals(recipe, world)
+        with doing(FOR_GROUPS):
+            found: tuple[list[Request], list[Group]] = await run.pipeline.arrivals(recipe, world)
+        run.activity.aged(world.noted("staleness"))
+        return found
     requests = await world.more(recipe.setting.prompts)
     groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
     return requests, [*groups, *await world.aside()]
@@ -37,9 +41,10 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
 
 async def beside(run: Run, work: Callable[[], T]) -> T:
     """Does work that changes weights. If the recipe has a system, the rollouts of later steps continue at the same time."""
-    if run.pipeline is None:
-        return work()
-    return await asyncio.get_running_loop().run_in_executor(run.pipeline.threads["update"], work)
+    with doing(UPDATING):
+        if run.pipeline is None:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(run.pipeline.threads["update"], carried(work))
 
 
 def passed(run: Run, step: int) -> None:
@@ -62,11 +67,12 @@ def check(run: Run, system: Ahead | Streaming) -> None:
     learning = [named(part, "learn") for part in states if hasattr(part, "learn")]
     engines = [name for name, p in run.players.items() if p.spec.engine is not None]
     reasons = {
-        "the run has stages": run.stages is not None,
         f"{', '.join(learning)} changes its state after each step": bool(learning),
         f"{named(states[0]) if states else ''} has a state, which would depend on the order of the rollouts": bool(states) and isinstance(system, Streaming),
         f"the player {', '.join(engines)} samples with an engine outside this process": bool(engines),
     }
+    if isinstance(system, Streaming) and system.interrupt and run.hosts is not None:
+        raise UserError("worker processes cannot take new weights between two tokens; leave out --system.interrupt")
     for reason, holds in reasons.items():
         if holds:
             raise UserError(f"system {name} cannot sample earlier, because {reason}; leave out --system")

@@ -21,6 +21,7 @@ from gradus.players.rates import with_rate
 from gradus.recipe.compatibility import check_fit
 from gradus.recipe.core import Recipe
 from gradus.rewards.combine import check_reward
+from gradus.runtime.activity import TRAINER
 from gradus.runtime.memory import limited
 from gradus.study.given_answers import GivenAnswers
 from gradus.training.arrivals import end
@@ -28,6 +29,7 @@ from gradus.training.course import Leg, check_ends, course, staged
 from gradus.training.interrupts import Cut, unheard
 from gradus.training.loop import train
 from gradus.training.plan import load_task
+from gradus.training.reporting import reporting
 from gradus.training.run import OnStep, Run
 from gradus.training.stages import Course
 from gradus.types import Frozen, Key, Problem, UserError
@@ -150,7 +152,8 @@ def proceed(run: Run) -> Run:
         bound = limited(None if memory is None else bytes_of(memory), next(iter(devices), "cpu"))
         say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
         watched = run.watchdog.watching(say, run.recipe.setting.max_wait)
-        with watched, bound, _unsearched(), suppress(Cut), run.stop.listening() if run.folder is not None else nullcontext():
+        heard = run.stop.listening() if run.folder is not None else nullcontext()
+        with reporting(run), run.activity.on(TRAINER), watched, bound, _unsearched(), suppress(Cut), heard:
             asyncio.run(_trained(run))
     finally:
         if run.view is not None:

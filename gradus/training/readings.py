@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradus.training.kept_rows import KeptRows
 from gradus.types import Context, Group, Key, Trajectory, UserError, unknown
 from gradus.types.parts import Signals
 from gradus.types.returned import named
@@ -19,8 +20,8 @@ Score = Callable[[Sequence[Context], Want, str], Awaitable[list[np.ndarray]]]
 class Readings:
     """The signals of one step. A signal is read once per context. A signal with `fresh` is read again after each update of its player."""
 
-    def __init__(self, players: Mapping[str, Any], score: Score, key: Key) -> None:
-        self.players, self.score, self.key = players, score, key
+    def __init__(self, players: Mapping[str, Any], score: Score, key: Key, kept: KeptRows | None = None) -> None:
+        self.players, self.score, self.key, self.kept = players, score, key, kept
         self._read: dict[tuple[Signal, int | None], dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps it alive
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
@@ -49,15 +50,26 @@ class Readings:
         known = self._read.setdefault((signal, version), {})
         missing = {id(c): i for i, (t, c) in enumerate(parts) if not as_sampled(signal, t) and id(c) not in known}
         if missing:
-            mine = [parts[i][1] for i in missing.values()]
+            mine, theirs = [parts[i][1] for i in missing.values()], [parts[i][0] for i in missing.values()]
             given = {need: [found[need][i] for i in missing.values()] for need in signal.needs}
             seen = signal.seen_by(mine, given, self.key)
             try:
-                rows = await self._scored(signal, mine, seen)
+                rows = await self._read_or_kept(signal, theirs, mine, seen)
             except UserError as error:
                 raise UserError(f"{type(signal.want).__name__} cannot be read from player {signal.player}: {error}") from error
             known |= {id(c): (c, row) for c, row in zip(mine, rows, strict=True)}
         return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
+
+    async def _read_or_kept(
+        self, signal: Signal, trajectories: Sequence[Trajectory], contexts: Sequence[Context], seen: Sequence[Context]
+    ) -> list[np.ndarray]:
+        """Reads the rows of every context, except rows that the run has kept."""
+        if self.kept is None or not self.kept.keeps(signal):
+            return await self._scored(signal, contexts, seen)
+        check_seen(signal, contexts, seen)
+        return await self.kept.read(
+            signal, trajectories, seen, lambda left: self._scored(signal, [contexts[i] for i in left], [seen[i] for i in left])
+        )
 
     async def _scored(self, signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> list[np.ndarray]:
         """Reads the rows of every context that `seen_by` returned. If a signal is not `aligned`, contexts without an action are not read."""

@@ -15,13 +15,17 @@ from gradus.lab.checkpoints import steps
 from gradus.lab.folder import RunFolder
 from gradus.recipe.core import Recipe
 from gradus.recipe.old_paths import class_today
+from gradus.runtime.activity import EVALUATING, SAVING, Activity, doing, during
 from gradus.runtime.user_code import asked
 from gradus.study.stuck import stuck
 from gradus.study.summary import summarise
 from gradus.training.budget import Budget, spent_by
+from gradus.training.changing import constant
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
+from gradus.training.kept_rows import KeptRows
 from gradus.training.memory import Memory
+from gradus.training.reporting import row_of
 from gradus.training.turn import Turn, name_of, numbers, take_turn
 from gradus.training.watchdog import Watchdog
 from gradus.training.world import RunWorld
@@ -68,6 +72,7 @@ class Run:
     begun: dict[str, Any] | None = None  # a copy of the state at the boundary, because an evaluation or a discarded step may change it
     numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
     anew: Callable[[], dict[str, Any]] | None = None  # makes the players again as they were at the start
+    activity: Activity = field(default_factory=Activity)  # the workers of the run, and their seconds on each activity
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
     warned: bool = False  # whether the view has shown that the run learns nothing
     budget: Budget | None = None  # if given, this ends the run, not the number of steps
@@ -183,6 +188,7 @@ class Run:
     def world(self, recipe: Recipe, purpose: str, reward: Any = None, *, step: int | None = None, **instead: Any) -> RunWorld:
         """Returns the world of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual arguments."""
         step = self.step if step is None else step
+        own = purpose == "train" and "memory" not in instead
         usual = dict(
             step=step,
             purpose=purpose,
@@ -198,6 +204,7 @@ class Run:
             watchdog=self.watchdog,
             memory=self.memory,
             reward_place="reward" if reward is None else "study.reward",
+            kept=KeptRows(self.memory.states, constant(self), step) if own else None,
             **(self.folder.of_step(step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
         return RunWorld(**{**usual, **instead})
@@ -205,6 +212,7 @@ class Run:
     async def _choose(self, recipe: Recipe, count: int, world: RunWorld) -> list[Request]:
         return await self.memory.call("curriculum", recipe.curriculum, "choose", self.task.source, count, world)
 
+    @during(EVALUATING)
     async def evaluate(self) -> bool:
         """Evaluates on held-out problems, counts the tokens and saves the best weights. Returns whether the run, or its stage, should end here."""
         recipe, study = self.recipe, self.recipe.study
@@ -234,10 +242,12 @@ class Run:
         return enough or over or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
-        """Updates the players that are moving averages or lagged copies of other players. The run calls this method after every round of a step."""
+        """Updates the players that are moving averages, lagged or noisy copies of other players. The run calls this method after every round of a step."""
         from gradus.players.build import follow
+        from gradus.players.noise import renew
 
         follow(self.players, self.moved, self.history)
+        renew(self.players, self.key, self.step + 1 - self.began, self.planned.setting.steps)
         self.moved = {name: player.updates for name, player in self.players.items()}
 
     def record(
@@ -252,6 +262,7 @@ class Run:
             with self.watchdog.waiting("the disk", f"to write step {step}"):
                 self.folder.append_rollouts(step, groups)
                 self.folder.append_timings(step, timings)
+                self.folder.append_work(step, row_of(self))
                 self.folder.append_metrics(step, row)
         elif self.stages is not None:
             self.stages.keep(groups)
@@ -306,6 +317,7 @@ class Run:
             raise UserError("this run has no folder, so it stores no rollouts; give a folder with run=")
         return stored_trajectories(self.folder, steps)
 
+    @doing(SAVING)
     def save(self, *, planned: bool = False) -> Path:
         """Writes a checkpoint with the complete state and with the policy as a model folder that can be loaded. Returns its path.
 

@@ -12,16 +12,22 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gradus.rollouts.serialise import kept_request, request_of
+from gradus.runtime.activity import FOR_REQUESTS, doing
 from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
+from gradus.training.between_tokens import Changing, Diary
+from gradus.training.changing import changing
 from gradus.training.memory import Memory
 from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
-from gradus.types import Group, Request
+from gradus.types import Frozen, Group, Request
 
 if TYPE_CHECKING:
+    from gradus.players.learner import Learner
     from gradus.recipe.core import Recipe
     from gradus.training.run import Run
     from gradus.training.world import RunWorld
@@ -33,11 +39,18 @@ CALL = "train/stream"
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A finished group of a request, with its auxiliary groups, the version of its weights, and the world in which it was made."""
+    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world in which it was made."""
 
     version: int
     groups: list[Group]
     world: RunWorld
+    changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with other versions (`changing.Diary.stored`)
+    lost: tuple[Mapping[str, int], ...] = ()  # the tokens of earlier groups of the request, which were too old, by purpose
+
+    def decision(self, number: int) -> list[Any]:
+        """Returns all that the clock has decided for this group, as plain values: the number of its request, its version, and, if any, the rest."""
+        more = {name: value for name, value in (("changes", self.changes), ("lost", self.lost)) if value}
+        return [number, self.version, *([more] if more else [])]
 
 
 @dataclass(eq=False)
@@ -55,14 +68,34 @@ class Stream:
     def __init__(self, run: Run, system: Streaming) -> None:
         self.run, self.system, self.restarts = run, system, run.numbers["restarts"]
         self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
-        self.players = [copies(run, i) for i in range(system.workers)]
+        self.players = [self._copies(i) for i in range(system.workers)]
         self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
         self.tasks: list[asyncio.Task[None]] = []
         self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
+        self.lost: dict[int, list[Mapping[str, int]]] = {}  # request -> the tokens of its groups that were too old, by purpose
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe = run.recipe
+        self.dropped = 0  # groups that were too old
+
+    @property
+    def queue(self) -> dict[str, int]:
+        """Returns the numbers of requests that wait, run or are finished, and of groups that were dropped because of their age."""
+        running, done = len(self.running), len(self.done)
+        waiting = max(len(self.requests) - running - done, 0)
+        return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}
+
+    def _copies(self, worker: int) -> dict[str, Learner]:
+        """Returns the players of a worker. With `interrupt`, those whose weights change take new weights while they sample."""
+        made = copies(self.run, worker)
+        for name in changing(self.run) if self.system.interrupt else ():
+            made[name].policy = Changing(made[name], lambda: self.run.history[PLACE][-1], self._version)
+        return made
+
+    def _version(self, step: int) -> Mapping[str, Any]:
+        """Returns the published weights of a step."""
+        return next(version for version in self.run.history[PLACE] if version["step"] == step)
 
     async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
         """Returns the requests and the judged groups of a step, in the order of their requests. Admits later requests."""
@@ -74,13 +107,25 @@ class Stream:
         known = world.fact(CALL)
         chosen = await (self._obeyed(json.loads(known)) if known else self._finished(count, world))
         if known is None:
-            world.decide(CALL, json.dumps([[number, sampled.version] for number, sampled in chosen.items()]))
-        for number, sampled in chosen.items():
-            world.note("staleness", world.step - sampled.version)
-            world.take(sampled.world)
+            world.decide(CALL, json.dumps([sampled.decision(number) for number, sampled in chosen.items()]))
+        self._count(list(chosen.values()), world)
+        for number in chosen:
             del state["waiting"][str(number)]
         requests = [self.requests.pop(number)[1] for number in chosen]
         return requests, [group for sampled in chosen.values() for group in sampled.groups]
+
+    def _count(self, chosen: Sequence[Sampled], world: RunWorld) -> None:
+        """Adds the tokens and the notes of the chosen groups to those of the step, with the tokens of the groups that were too old."""
+        for sampled in chosen:
+            world.note("staleness", world.step - sampled.version)
+            world.take(sampled.world)
+            for purpose, tokens in (item for spent in sampled.lost for item in spent.items()):
+                world.spent[purpose] = world.spent.get(purpose, 0) + tokens
+            if any(each.lost for each in chosen):
+                world.note("stale", len(sampled.lost))
+            for context in (c for g in sampled.groups for t in g.trajectories for c in t.contexts if self.system.interrupt and c.actions):
+                if context.versions is not None:
+                    world.note("versions", len(np.unique(context.versions)))
 
     def close(self) -> None:
         """Cancels the groups that have begun."""
@@ -116,11 +161,11 @@ class Stream:
             self.tasks = [asyncio.ensure_future(self._work(i)) for i in range(self.system.workers)]
         while True:
             for number in stale_of({n: sampled.version for n, sampled in self.done.items()}, world.step, self.system.staleness):
-                del self.done[number]
-                world.note("stale", 1.0)
+                self.lost.setdefault(number, []).append(self.done.pop(number).world.spent)
+                self.dropped += 1
                 self.work.set()
             if (chosen := first_finished(self.done, count)) is not None:
-                return {number: self.done.pop(number) for number in chosen}
+                return {number: replace(self.done.pop(number), lost=tuple(self.lost.pop(number, ()))) for number in chosen}
             self.ready.clear()
             ready = asyncio.ensure_future(self.ready.wait())
             await asyncio.wait([ready, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -131,11 +176,15 @@ class Stream:
 
     async def _work(self, worker: int) -> None:
         """Samples one group after another, with the newest published weights."""
+        with self.run.activity.on(f"worker-{worker}"):
+            await self._groups(worker)
+
+    async def _groups(self, worker: int) -> None:
         while True:
             number = self._next()
             if number is None:
                 self.work.clear()
-                with suppress(TimeoutError):
+                with suppress(TimeoutError), doing(FOR_REQUESTS):
                     await asyncio.wait_for(self.work.wait(), self.system.deadline)
                 continue
             assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
@@ -152,28 +201,36 @@ class Stream:
         late = None if self.system.deadline is None else time.monotonic() - self.system.deadline
         return next_request(free, {number: (assigned.began, assigned.copies) for number, assigned in self.running.items()}, late)
 
-    async def _sampled(self, number: int, version: Mapping[str, Any], worker: int) -> Sampled:
-        """Samples and judges the group of a request with the weights of a version."""
+    async def _sampled(self, number: int, version: Mapping[str, Any], worker: int, changes: Mapping[str, Any] | None = None) -> Sampled:
+        """Samples and judges the group of a request with the weights of a version. `changes`: known changes of the weights within the group."""
         step, request = self.requests[number]
-        if self.loaded.get(worker) != version["step"]:
+        diary = Diary(changes, version["step"])
+        if self.system.interrupt:
+            for player in self.players[worker].values():
+                if isinstance(player.policy, Changing):
+                    player.policy.diary = diary
+        elif self.loaded.get(worker) != version["step"]:
             for name, updates in version["updates"].items():
                 put(self.players[worker][name], version["weights"][name], updates)
             self.loaded[worker] = version["step"]
         world = self._world(worker, step, f"{number}/")
         groups = await Memory().call("rollout", self.recipe.rollout, "run", [request], world)
-        return Sampled(version["step"], [*groups, *await world.aside()], world)
+        return Sampled(diary.oldest, [*groups, *await world.aside()], world, diary.stored())
 
-    async def _obeyed(self, decided: Sequence[Sequence[int]]) -> dict[int, Sampled]:
+    async def _obeyed(self, decided: Sequence[Sequence[Any]]) -> dict[int, Sampled]:
         """Samples the groups of a known fact with their versions."""
-        versions = {version["step"]: version for version in self.run.history[PLACE]}
+
+        async def again(worker: int, number: int, version: int, more: Mapping[str, Any] = Frozen()) -> Sampled:
+            sampled = await self._sampled(number, self._version(version), worker, more.get("changes", {}))
+            return replace(sampled, lost=tuple(more.get("lost", ())))
 
         async def share(worker: int) -> list[tuple[int, Sampled]]:
-            mine = decided[worker :: self.system.workers]
-            return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
+            with self.run.activity.on(f"worker-{worker}"):
+                return [(one[0], await again(worker, *one)) for one in decided[worker :: self.system.workers]]
 
         shares = await asyncio.gather(*(share(worker) for worker in range(self.system.workers)))
         found = dict(pair for pairs in shares for pair in pairs)
-        return {number: found[number] for number, _ in decided}
+        return {number: found[number] for number, *_ in decided}
 
     def _world(self, worker: int, step: int, label: str = "") -> RunWorld:
         own = {"players": self.players[worker], "memory": Memory(), "thread": self.threads[f"worker-{worker}"], "label": label}

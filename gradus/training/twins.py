@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gradus.players.learner import Learner
+from gradus.training.changing import changing
 from gradus.types import Request, UserError
-from gradus.types.players import Lagged, MovingAverage
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -42,15 +42,9 @@ def copies(run: Run, worker: int) -> dict[str, Learner]:
     return made if run.hosts is None else run.hosts.players(worker, made)
 
 
-def moving(run: Run) -> Iterator[str]:
-    """Yields the names of the players whose weights may change during the run. If the schedule declares events, every player may change."""
-    events = bool(getattr(run.recipe.schedule, "causes", ()))
-    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, (Lagged, MovingAverage)))
-
-
 def weights_of(run: Run) -> dict[str, Any]:
     """Returns copies of the weights that may change, and the numbers of updates, by player."""
-    chosen = list(moving(run))
+    chosen = list(changing(run))
     weights = {name: {n: w.detach().clone() for n, w in run.players[name].policy.network.named_parameters()} for name in chosen}
     return {"updates": {name: run.players[name].updates for name in chosen}, "weights": weights}
 

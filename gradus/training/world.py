@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from gradus.runtime.activity import JUDGING, SAMPLING, SCORING, carried, counted, doing, during
 from gradus.training.drawing import drawn
 from gradus.training.judged import first_choice, joined, judged
+from gradus.training.kept_rows import KeptRows
 from gradus.training.memory import Memory
 from gradus.training.readings import Readings, gradients
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
@@ -77,6 +79,7 @@ class RunWorld:
         reward_place: str = "reward",
         thread: Executor | None = None,
         label: str = "",
+        kept: KeptRows | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
@@ -91,7 +94,7 @@ class RunWorld:
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups from `also`
         self._shared: dict[Hashable, asyncio.Future[Any]] = {}  # results of `once`
-        self._readings = Readings(players, self.score, self.key)
+        self._readings = Readings(players, self.score, self.key, kept)
         self._thread = thread  # samples are drawn in this thread; None: in the thread of the event loop
         self._drawing: set[asyncio.Task[None]] = set()
         self._label = label  # part of the names of calls, for several worlds of one step
@@ -117,6 +120,10 @@ class RunWorld:
     def notes(self) -> dict[str, float]:
         """Returns, for each name, the mean of the numbers that `note` got."""
         return {name: float(np.mean(values)) for name, values in self._noted.items()}
+
+    def noted(self, name: str) -> list[float]:
+        """Returns the numbers that `note` got for a name."""
+        return self._noted.get(name, [])
 
     def call(self, name: str) -> str:
         """Returns a unique name for the next call of `name` in this step. If the step is repeated, its calls get the same names."""
@@ -163,7 +170,7 @@ class RunWorld:
         other = copy(self)
         other.key = self.key.fold("round", index)
         other._shared = {}
-        other._readings = Readings(other.players, other.score, other.key)
+        other._readings = Readings(other.players, other.score, other.key, self._readings.kept)
         return other
 
     async def more(self, count: int) -> list[Request]:
@@ -242,7 +249,7 @@ class RunWorld:
 
     async def _give_later(self, player: str, asked: _Asked, act: Callable[[], list[Context]], thread: Executor) -> None:
         """Draws the samples in the thread, and gives each sample to the code that waits for it."""
-        done = await asyncio.wait([asyncio.get_running_loop().run_in_executor(thread, act)])
+        done = await asyncio.wait([asyncio.get_running_loop().run_in_executor(thread, carried(act))])
         self._give(player, asked, next(iter(done[0])).result)
 
     def _give(self, player: str, asked: _Asked, act: Callable[[], list[Context]]) -> None:
@@ -259,6 +266,7 @@ class RunWorld:
             if not future.done():
                 future.set_result(context)
 
+    @doing(SAMPLING)
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
         """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. The size of these batches becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
@@ -273,6 +281,7 @@ class RunWorld:
 
     def count(self, purpose: str, player: str, tokens: int) -> None:
         """Counts tokens by their purpose. Outside training, all tokens have the purpose of the world, such as "evaluate"."""
+        counted(purpose, tokens)
         name = purpose if self.purpose == "train" else self.purpose
         for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
             self.spent[key] = self.spent.get(key, 0) + tokens
@@ -293,6 +302,7 @@ class RunWorld:
         request = Request(problem, count, player, context, at, sampling, ("fork", at, *tags), trained=trained)
         return (await self.sample([request]))[0]
 
+    @during(SCORING)
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
         """Reads the rows of `want` for every action of each context, without gradient, as float32 or float64. The tokens are counted under `purpose`."""
         import torch
@@ -318,6 +328,7 @@ class RunWorld:
         """Reads every signal for every trajectory; see `training.readings`."""
         return await self._readings.signals(groups, needs)
 
+    @during(SCORING)
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
         """Returns the norm of each context's gradient, or the gradient's projection if `project` is given; see `training.readings`.
 
@@ -326,6 +337,7 @@ class RunWorld:
         self.count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
         return gradients(self.players[player], contexts, project, self.seed.fold("gradients"))
 
+    @during(JUDGING)
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """Returns the groups with rewards, components, and rewards of single actions, which the recipe's reward computes."""
         signals = await self.signals(groups, getattr(self.reward, "needs", ()))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from gradus.types.errors import UserError
+from gradus.types.errors import UserError, unknown
 from gradus.types.ranges import check_ranges
+
+PLACES = ("threads", "processes")
+"""The places in which workers sample: in threads of the training process, or each in its own process."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,13 @@ class Ahead:
     """
 
     steps: int = 1  # 1: the rollout of the next step runs while this step updates
+    workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
-        check_ranges(self, steps="[1, inf)")
+        check_ranges(self, steps="[1, inf)", environments="[1, inf)", verifiers="[1, inf)")
+        check_place(self)
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,10 @@ class Streaming:
     P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
     the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
 
+    With `interrupt`, a worker does not wait for the end of its group. It stops between two tokens, takes the new weights, reads its unfinished answers anew,
+    and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its oldest token, so the
+    limit holds for each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
+
     With `staleness` 0 the result is equal, byte for byte, to that of a run without a system. Otherwise the order in which groups finish depends on the clock.
     The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has the same result.
     """
@@ -40,12 +52,24 @@ class Streaming:
     staleness: int = 1  # the largest age of a group's weights, in steps
     workers: int = 2  # groups that are sampled at the same time
     publish_every: int = 1  # steps between two publications of weights
+    interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
+    workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
         check_ranges(self, staleness="[0, inf)", workers="[1, inf)", publish_every="[1, inf)", deadline="(0, inf)")
+        check_ranges(self, environments="[1, inf)", verifiers="[1, inf)")
+        check_place(self)
         if self.publish_every > self.staleness + 1:
             raise UserError(
                 f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "
                 f"publish_every to {self.staleness + 1} or less"
             )
+
+
+def check_place(system: Ahead | Streaming) -> None:
+    """Raises UserError if the workers are in an unknown place."""
+    if system.workers_in not in PLACES:
+        raise unknown("place", system.workers_in, PLACES, f"In workers_in of {type(system).__name__}")

@@ -116,4 +116,17 @@ claims = (
         problems=100,
         samples=2,
     ),
+    Claim(
+        says="With the same rounding, the largest norm of the gradient is at most 0.8 times that with a weight that is capped at 5 and never 0.",
+        source="arXiv:2510.18855, IcePop against truncated importance sampling; the size of the effect, the cap, the task and the rounding are ours",
+        against="ring_1t --objective.policy.weight TruncatedImportance --objective.policy.weight.cap 5",
+        measure="grad_norm:max",
+        at_most=0.8,
+        task="arithmetic",
+        options={"level": "2"},
+        fields=_NOISY,
+        budget="steps=15",
+        problems=100,
+        samples=2,
+    ),
 )

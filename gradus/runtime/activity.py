@@ -1,0 +1,221 @@
+"""The present activity of each worker of a run, and the seconds that the worker has spent on each activity.
+
+A worker is a line of work of the run: the trainer, or a worker that samples for a system (`Streaming`, `Ahead`). At any moment a worker has exactly one
+activity: the one that began last and has not ended, or else `OTHER`. A worker without work waits for requests. So the seconds of all activities of a worker
+add up to its whole time.
+
+`with activity.on("trainer")` names the worker for the code inside. `with doing(SAMPLING)` marks an activity of that worker. Outside of a worker,
+`doing` has no effect, so any code can call it. A context variable holds the worker. Tasks of an event loop inherit it. For a thread, see `carried`.
+
+The seconds are those of the clock, not of the processor. A GPU works on after a call has returned, so work of one activity may count for the next one. With
+`settled`, each activity has its own work.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SAMPLING, ENVIRONMENT, JUDGING, SCORING, UPDATING = "sampling", "environment", "judging", "log-probs", "updating"
+EVALUATING, SAVING, OTHER = "evaluating", "saving", "other"
+FOR_GROUPS, FOR_REQUESTS = "waits for groups", "waits for requests"
+ACTIVITIES = (SAMPLING, ENVIRONMENT, JUDGING, SCORING, UPDATING, EVALUATING, SAVING, OTHER, FOR_GROUPS, FOR_REQUESTS)
+"""The activities in the order in which they are shown."""
+WHOLE = (JUDGING, EVALUATING)
+"""Activities that contain others: the samples of a judge are judging, and the samples and judgements of an evaluation are evaluating."""
+TRAINER = "trainer"
+"""The worker that updates the weights. In a run without a system, it does all work."""
+
+
+@dataclass(eq=False)
+class Worker:
+    """The activities of a worker. `open`: those that have begun and not ended, in the order in which they began. `since`: the time of the last change."""
+
+    since: float
+    began: float  # time at which the present activity began
+    open: list[list[str]] = field(default_factory=list)  # each is a list with one name, so that equal names differ by identity
+    uses: int = 0  # contexts of `Activity.on` in which it works
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def now(self) -> str:
+        return self.open[-1][0] if self.open else OTHER if self.uses else FOR_REQUESTS
+
+    def settle(self, now: float) -> None:
+        """Adds the time since the last change to the present activity."""
+        if now > self.since:
+            self.seconds[self.now] = self.seconds.get(self.now, 0.0) + now - self.since
+            self.since = now
+
+
+class Activity:
+    """The workers of a run, the tokens of each activity, and the ages of the groups that were trained on. Threads can use it at the same time.
+
+    `parts`: whether the parts of an activity, such as the reading of prompts, have their own names (see `part`). `settled`: called before each change of
+    activity; a measurement on a GPU waits here until the GPU has finished.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.workers: dict[str, Worker] = {}
+        self.tokens: Counter[str] = Counter()
+        self.ages: Counter[int] = Counter()
+        self.parts = False
+        self.settled: Callable[[], None] | None = None
+        self._told: dict[str, Any] = {"seconds": {}, "tokens": Counter(), "ages": Counter()}  # the numbers that `taken` has returned
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def on(self, worker: str) -> Iterator[None]:
+        """A context manager whose code is the work of `worker`. Between two such contexts, the worker waits for requests."""
+        self._use(worker, 1)
+        token = _HERE.set(Here(self, worker))
+        try:
+            yield
+        finally:
+            _HERE.reset(token)
+            self._use(worker, -1)
+
+    def _use(self, worker: str, change: int) -> None:
+        with self._lock:
+            now = self.clock()
+            mine = self.workers.setdefault(worker, Worker(now, now))
+            mine.settle(now)
+            mine.uses += change
+            mine.began = now
+
+    def begin(self, worker: str, what: str) -> list[str]:
+        """Begins an activity. Returns the entry that `end` needs."""
+        entry = [what]
+        if self.settled is not None:
+            self.settled()
+        with self._lock:
+            mine, now = self.workers[worker], self.clock()
+            mine.settle(now)
+            mine.open.append(entry)
+            mine.began = now
+        return entry
+
+    def end(self, worker: str, entry: list[str]) -> None:
+        """Ends an activity. Others that began later and still run stay open."""
+        if self.settled is not None:
+            self.settled()
+        with self._lock:
+            mine, now = self.workers[worker], self.clock()
+            mine.settle(now)
+            if mine.open and mine.open[-1] is entry:
+                mine.began = now
+            mine.open = [one for one in mine.open if one is not entry]
+
+    def aged(self, ages: Iterable[float]) -> None:
+        """Counts the groups of a step by age: the number of steps between the weights that sampled them and the weights that they train."""
+        with self._lock:
+            self.ages.update(round(age) for age in ages)
+
+    def seconds(self) -> dict[str, dict[str, float]]:
+        """Returns the seconds so far, by worker and activity. The present activities count up to now."""
+        with self._lock:
+            now = self.clock()
+            for worker in self.workers.values():
+                worker.settle(now)
+            return {name: dict(worker.seconds) for name, worker in self.workers.items()}
+
+    def taken(self) -> dict[str, Any]:
+        """Returns the seconds by worker and activity, the tokens by activity, and the groups by age, all since the last call."""
+        before, seconds = self._told, self.seconds()
+        self._told = {"seconds": seconds, "tokens": Counter(self.tokens), "ages": Counter(self.ages)}
+        spent = {w: _less(found, before["seconds"].get(w, {})) for w, found in seconds.items()}
+        return {"seconds": spent, "tokens": _less(self.tokens, before["tokens"]), "ages": _less(self.ages, before["ages"])}
+
+    def present(self) -> dict[str, tuple[str, float]]:
+        """Returns the present activity of every worker, and the seconds since it began."""
+        with self._lock:
+            now = self.clock()
+            return {name: (worker.now, now - worker.began) for name, worker in self.workers.items()}
+
+
+def _less(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Returns the growth of each number, without those that stayed equal."""
+    return {name: value - before.get(name, 0) for name, value in now.items() if value != before.get(name, 0)}
+
+
+@dataclass(frozen=True)
+class Here:
+    """The worker whose code runs. `role`: the innermost activity that it has begun; '' before the first."""
+
+    activity: Activity
+    worker: str
+    role: str = ""
+
+
+_HERE: ContextVar[Here | None] = ContextVar("gradus_activity", default=None)
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """A context manager around an activity of the present worker. Has no effect outside of a worker, and inside one of the activities `WHOLE`."""
+    here = _HERE.get()
+    if here is None or here.role in WHOLE:
+        yield
+        return
+    entry = here.activity.begin(here.worker, what)
+    token = _HERE.set(Here(here.activity, here.worker, what))
+    try:
+        yield
+    finally:
+        _HERE.reset(token)
+        here.activity.end(here.worker, entry)
+
+
+def during(what: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+    """Returns a decorator of an async function whose calls are this activity (see `doing`)."""
+
+    def decorated(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        @wraps(work)
+        async def timed(*args: P.args, **more: P.kwargs) -> T:
+            with doing(what):
+                return await work(*args, **more)
+
+        return timed
+
+    return decorated
+
+
+@contextmanager
+def part(name: str) -> Iterator[None]:
+    """A context manager around a part of the present activity, such as "sampling/prefill". Has no effect unless the activity measures parts."""
+    here = _HERE.get()
+    if here is None or not here.activity.parts or not here.role:
+        yield
+        return
+    entry = here.activity.begin(here.worker, f"{here.role}/{name}")
+    try:
+        yield
+    finally:
+        here.activity.end(here.worker, entry)
+
+
+def counted(purpose: str, tokens: int) -> None:
+    """Adds tokens to the activity that they belong to. `purpose`: as `RunWorld.count` names it."""
+    here = _HERE.get()
+    if here is None:
+        return
+    role = here.role if here.role in WHOLE else {"rollout": SAMPLING, "probe": SAMPLING, "train": UPDATING}.get(purpose, SCORING)
+    here.activity.tokens[role] += tokens
+
+
+def carried(work: Callable[..., T]) -> Callable[..., T]:
+    """Returns `work` with the present worker, for another thread. Without it, a thread belongs to no worker."""
+    run: Any = contextvars.copy_context().run
+    return partial(run, work)

@@ -1,0 +1,76 @@
+"""Log-probabilities of players whose weights never change, for answers that a run reads more than once: given answers, and answers that are replayed.
+
+The rows are a state of the run, so a run that continues from a checkpoint has the same rows. If the same context is read again, the model is not called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Context, Trajectory
+from gradus.types.signals import LogProbs, Signal
+
+PLACE = "rows"
+"""The place of the rows in the memory of the run."""
+
+MOST = 16_000_000
+"""The largest number of kept log-probabilities (64 MB). The rows of the oldest steps are removed first."""
+
+Read = Callable[[Sequence[int]], Awaitable[list[np.ndarray]]]
+"""Reads the rows of the contexts with these indices."""
+
+
+class KeptRows:
+    """The rows by context. `states`: the states of the run, which contain the rows; `players`: the names of the players whose weights never change."""
+
+    def __init__(self, states: dict[str, Any], players: Collection[str], step: int, most: int = MOST) -> None:
+        self.states, self.players, self.step, self.most = states, frozenset(players), step, most
+
+    def keeps(self, signal: Signal) -> bool:
+        """Whether the rows of a signal can be kept."""
+        return isinstance(signal, LogProbs) and not signal.fresh and signal.player in self.players
+
+    async def read(self, signal: Signal, trajectories: Sequence[Trajectory], contexts: Sequence[Context], read: Read) -> list[np.ndarray]:
+        """Returns the rows of every context. Reads only the missing rows, and keeps the rows of answers that the run may read again."""
+        names = [name_of(signal, context) for context in contexts]
+        known = self._known()
+        left = [i for i, name in enumerate(names) if name not in known]
+        rows = dict(zip(left, await read(left) if left else [], strict=True))
+        self._keep({names[i]: row for i, row in rows.items() if self._again(trajectories[i])})
+        return [rows[i] if i in rows else known[name] for i, name in enumerate(names)]
+
+    def _again(self, trajectory: Trajectory) -> bool:
+        """Whether an answer is given, or was sampled in an earlier step."""
+        return trajectory.source != "policy" or trajectory.id.partition("/")[0] != str(self.step)
+
+    def _known(self) -> Mapping[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {}
+        for step in self.states[PLACE]["state"]["steps"] if PLACE in self.states else ():
+            found |= zip(step["names"], np.split(step["rows"], np.cumsum(step["counts"])[:-1]), strict=True)
+        return found
+
+    def _keep(self, rows: Mapping[str, np.ndarray]) -> None:
+        if not rows:
+            return
+        state = self.states.setdefault(PLACE, {"part": "KeptRows", "state": {"steps": []}})["state"]
+        counts = [len(row) for row in rows.values()]
+        steps = [*state["steps"], {"names": list(rows), "counts": counts, "rows": np.concatenate(list(rows.values()))}]
+        while steps and sum(len(step["rows"]) for step in steps) > self.most:
+            steps = steps[1:]
+        state["steps"] = steps
+
+
+def name_of(signal: Signal, context: Context) -> str:
+    """Returns a digest of everything on which the log-probabilities depend: the player, the tokens and their media, the actions
+    and their streams, and the temperature.
+    """
+    told = hashlib.blake2b(context.beginning(len(context.sequence)), digest_size=16)
+    told.update(context.action_positions.tobytes())
+    for stream, rows in sorted(context.streams.items()):
+        told.update(f"{stream}/{rows.dtype}/{rows.shape}".encode() + rows.tobytes())
+    told.update(f"{signal.player}/{context.temperature!r}".encode())
+    return told.hexdigest()
