@@ -54,6 +54,8 @@ class Model:
     dropped: int = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.system, Streaming) and self.system.interrupt:
+            raise UserError("a simulation has no weights that change between two tokens; leave interrupt out")
         self.clock = _environment()
         self.pool = [Replica(self.clock, self.rates) for _ in range(self.replicas)]
 

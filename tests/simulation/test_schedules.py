@@ -90,3 +90,8 @@ def test_without_simpy_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "simpy", None)
     with pytest.raises(UserError, match=r'pip install "gradus\[simulate\]"'):
         trace(None)
+
+
+def test_changes_between_tokens_are_refused():
+    with pytest.raises(UserError, match="leave interrupt out"):
+        trace(Streaming(interrupt=True))
