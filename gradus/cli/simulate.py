@@ -117,7 +117,7 @@ def basis(options: argparse.Namespace, cluster: Cluster, mean: float, group: int
     c, shape = cluster.costs, cluster.shape
     models = f"{c.learning} learning and {c.frozen} frozen model{'s' * (c.frozen != 1)}"
     return (
-        f"{options.gpus} {options.gpu} GPUs, {shape.parameters / 1e9:g} billion parameters ({models} of this size), {cluster.replica} GPUs per replica, "
+        f"{options.gpus} {options.gpu} GPUs, {shape.parameters / 1e9:g} billion parameters ({models} of this size), {cluster.replica} GPU{'s' * (cluster.replica > 1)} per replica, "
         f"at least {cluster.training} to train; groups of {group} answers with {mean:,.0f} tokens on average"
         + (f" (lengths of {options.source})" if options.source else "")
         + ". "
@@ -134,7 +134,7 @@ def told(found: Sequence[Prediction], basis: str, *, every: bool) -> str:
     ranked = sorted(found, key=lambda p: -p.tokens)
     chosen, reason = recommended(found)
     rows = ranked if every else [p for i, p in enumerate(ranked) if i < SHOWN or p is chosen or p.configuration.shared]
-    head = ("system", "sample+train", "prompts", "step s", "tokens/s", "idle sample", "idle train", "age", "dropped")
+    head = ("system", "GPUs", "prompts", "step s", "tokens/s", "idle", "age", "dropped")
     cells = [cells_of(p) for p in rows]
     left = len(found) - len(rows)
     more = [f"{left} slower configurations are not shown; --all shows them"] if left else []
@@ -150,7 +150,7 @@ def cells_of(p: Prediction) -> tuple[str, ...]:
     split = "shared" if c.shared else f"{c.sampling}+{c.training}"
     return (
         *(c.name, split, f"{c.prompts}", f"{p.step:,.1f}", f"{p.tokens:,.0f}"),
-        *(f"{p.sampling_idle:.0%}", f"{p.training_idle:.0%}", f"{p.age:.2f}", f"{p.dropped:.1%}"),
+        *(f"{p.sampling_idle:.0%}" if c.shared else f"{p.sampling_idle:.0%}+{p.training_idle:.0%}", f"{p.age:.2f}", f"{p.dropped:.1%}"),
     )
 
 

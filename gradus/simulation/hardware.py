@@ -87,7 +87,7 @@ def gpu_of(name: str) -> GPU:
 
 
 def replica_gpus(shape: Shape, gpu: GPU, efficiency: Efficiency = Efficiency()) -> int:
-    """Returns the least power of two of GPUs. Their memory has room for the weights in bfloat16, and for caches of the same size."""
+    """Returns the least power of two of GPUs. Their memory is large enough for the weights in bfloat16, and for caches of the same size."""
     count = 1
     while 2 * 2 * shape.parameters > efficiency.used * count * gpu.memory:
         count *= 2
