@@ -14,6 +14,8 @@ from gradus.systems.leader import beginning, memory_of, shared
 from gradus.systems.link import Link
 from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
+from gradus.types.guards import bytes_of
+from gradus.types.systems import Cluster
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -40,7 +42,12 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
         yield run
         return
     with ExitStack() as stack:
-        opened = ProcessLink
+        opened: Opener = ProcessLink
+        if isinstance(system, Cluster):
+            from gradus.systems.ray_link import Connected
+
+            opened = connected = Connected(system)
+            stack.callback(connected.close)
         if system.workers_in == "processes":
             run.hosts = Hosts(rollout_hosts(run, model, device, opened))
             stack.callback(run.hosts.close)
@@ -61,11 +68,15 @@ def task_pool(count: int, name: str, opened: Opener, say: Callable[[str], None],
 
 def rollout_hosts(run: Run, model: str | Path | None, device: str, opened: Opener) -> list[Host]:
     """Returns one host per rollout worker of the run's system."""
-    count = getattr(run.recipe.system, "workers", 1)
-    told = {**beginning(run.players, run.recipe, run.task, model, run.seed), "memory": memory_of(run.recipe.setting, device, count + 1)}
+    system = run.recipe.system
+    count = getattr(system, "workers", 1)
+    cluster = isinstance(system, Cluster)
+    memory = (run.recipe.setting.memory and bytes_of(run.recipe.setting.memory)) if cluster else memory_of(run.recipe.setting, device, count + 1)
+    told = {**beginning(run.players, run.recipe, run.task, model, run.seed), "memory": memory}
 
     def first(worker: int) -> list[tuple[str, dict[str, Any]]]:
-        return [("begin", {**told, "device": device_of_worker(device, worker)})]
+        own = ("cuda" if system.worker_gpus else "cpu") if isinstance(system, Cluster) else device_of_worker(device, worker)
+        return [("begin", {**told, "device": own})]
 
     say = say_of(run)
     return [Host(f"rollout worker {i}", partial(opened, "players"), partial(first, i), say) for i in range(count)]
