@@ -40,7 +40,7 @@ class Endpoint:
 
 
 class RayLink:
-    """A link to one actor. `options`: what Ray reserves for the actor. `patience`: the seconds to wait for a place.
+    """A link to one actor. `options`: the resources that Ray reserves for the actor. `patience`: the seconds to wait for a place.
 
     Raises UserError if Ray has no place for the actor in this time.
     """
@@ -133,7 +133,7 @@ class Connected:
         return RayLink(role, self.options(role), self.system.patience)
 
     def options(self, role: str) -> dict[str, Any]:
-        """Returns what Ray reserves for a process of this role. The processes spread over the machines."""
+        """Returns the resources that Ray reserves for a process of this role. The processes spread over the machines."""
         system = self.system
         if role == "players":
             found, resource = {"num_cpus": system.worker_cpus, "num_gpus": system.worker_gpus}, system.worker_resource

@@ -73,7 +73,7 @@ class Streaming:
 class Cluster(Streaming):
     """`Streaming` whose workers run on the machines of a Ray cluster.
 
-    Ray places the processes, and starts another one if a process or its machine is lost. The weights are trained in the process that started the run. The
+    Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the run. The
     processes get the same messages as those on one machine, so the result is the same if the machines round alike.
     """
 
