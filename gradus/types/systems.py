@@ -41,9 +41,9 @@ class Streaming:
     P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
     the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
 
-    With `interrupt`, a worker does not wait for the end of its group. It stops between two tokens, takes the new weights, reads its unfinished answers anew,
+    With `interrupt`, a worker does not wait for the end of its group. It stops between two tokens, takes the new weights, reads its unfinished answers again,
     and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its oldest token, so the
-    limit holds for each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
+    limit applies to each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
 
     With `staleness` 0 the result is equal, byte for byte, to that of a run without a system. Otherwise the order in which groups finish depends on the clock.
     The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has the same result.
