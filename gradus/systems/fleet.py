@@ -14,8 +14,9 @@ from gradus.systems.leader import beginning, memory_of, shared
 from gradus.systems.link import Link
 from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
+from gradus.types import UserError
 from gradus.types.guards import bytes_of
-from gradus.types.systems import Cluster
+from gradus.types.systems import Ahead, Cluster, Streaming
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -38,7 +39,9 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
     A process starts at its first question. At the end of the context all processes end.
     """
     system, task = run.recipe.system, run.task
-    if system is None:
+    if run.stages is not None and any(wants_processes(leg.recipe.system) for leg in run.stages.legs):
+        raise UserError("a run with stages samples in threads; leave out the processes of --system, or train each stage as a separate run")
+    if not isinstance(system, Ahead | Streaming) or not wants_processes(system):
         yield run
         return
     with ExitStack() as stack:
@@ -59,6 +62,11 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
             yield run
         finally:
             run.hosts, run.task = None, task
+
+
+def wants_processes(system: Any) -> bool:
+    """Whether a system needs workers in other processes."""
+    return isinstance(system, Ahead | Streaming) and (system.workers_in, system.environments, system.verifiers) != ("threads", None, None)
 
 
 def task_pool(count: int, name: str, opened: Opener, say: Callable[[str], None], first: Mapping[str, Any]) -> Pool:

@@ -91,7 +91,36 @@ class Cluster(Streaming):
         check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
 
 
+@dataclass(frozen=True)
+class Sharded:
+    """Divides the weights of every player among the processes of the run, and with them gradients and optimiser moments (FSDP2 of PyTorch).
+
+    `--processes` sets the number of processes n. Each process keeps one n-th of every tensor, and gathers one layer at a time while it computes. To sample,
+    every process gathers all weights of a player. The processes share samples and micro-batches, and add up their gradients. Sums of floats have another order
+    than in one process, so results agree up to rounding errors. Checkpoints are those of a run in one process, and any number of processes can continue them.
+
+    With one process, the run is that without a system.
+    Reference: Zhao et al., PyTorch FSDP, arXiv:2304.11277; Rajbhandari et al., ZeRO, arXiv:1910.02054.
+    """
+
+
+@dataclass(frozen=True)
+class SequenceParallel:
+    """Divides the tokens of every micro-batch among the processes of the run. Long sequences then need less memory per process.
+
+    `--processes` sets the number of processes n. Each process has the whole weights, and computes an n-th of the packed rows of a micro-batch. For the
+    attention, the processes exchange rows for heads (all-to-all), so each process attends with an n-th of the heads over all rows. The log-probability of a
+    token belongs to the process that has the row before the token. Samples are shared as without this system.
+
+    With one process, the run is that without a system.
+    Reference: Jacobs et al., DeepSpeed Ulysses, arXiv:2309.14509.
+    """
+
+
 def check_place(system: Ahead | Streaming) -> None:
     """Raises UserError if the workers are in an unknown place."""
     if system.workers_in not in PLACES:
         raise unknown("place", system.workers_in, PLACES, f"In workers_in of {type(system).__name__}")
+
+
+System = Ahead | Streaming | Cluster | Sharded | SequenceParallel

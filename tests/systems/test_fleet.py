@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from gradus.api import train
 from gradus.comparison.replay import replay
 from gradus.recipe.registry import recipe
 from gradus.systems import fleet
-from gradus.systems.fleet import device_of_worker
+from gradus.systems.fleet import device_of_worker, hosted
 from gradus.types import UserError
 from gradus.types.systems import Ahead, Streaming
 from tests.systems.killed import Doomed
@@ -134,3 +135,6 @@ def test_systems_that_do_not_fit_are_refused():
         Ahead(environments=0)
     with pytest.raises(UserError, match="environments is set, but task arithmetic has no environment"):
         train(recipe("grpo").but(system=Streaming(environments=1)), steps=1, **SMALL)
+    run = SimpleNamespace(recipe=recipe("grpo"), task=None, stages=SimpleNamespace(legs=[SimpleNamespace(recipe=recipe("grpo").but(system=Ahead(verifiers=1)))]))
+    with pytest.raises(UserError, match="a run with stages samples in threads"), hosted(run, None, "cpu"):
+        pass
