@@ -20,7 +20,7 @@ RECIPES = {
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
     "precision": ("float32", "bfloat16", "float64"),
-    "log": ("tensorboard", "trackio", "wandb"),
+    "log": ("tensorboard", "trackio", "wandb", "prometheus", "opentelemetry"),
     "form": ("model", "card", "sft", "preference", "rollouts"),
 }
 """Copies of values from modules that load too slowly for a Tab; a test compares both."""

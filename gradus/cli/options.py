@@ -26,7 +26,8 @@ def train_options(parser: ArgumentParser) -> None:
     add("--budget", metavar="UNIT=N", help="end of the run, in place of --steps: tokens=2e6, rollouts=5000, seconds=600; default: none")
     until_option(parser)
     add("--run", metavar="DIR", help="folder of the run; default: a new one under runs/")
-    add("--log", metavar="W,W", help="also log to tensorboard, trackio, wandb; default: none")
+    add("--log", metavar="W,W", help="also log to tensorboard, trackio, wandb, prometheus, opentelemetry; default: none")
+    metrics_port_option(parser)
     add = parser.add_argument_group("Further options").add_argument
     add("--ground", metavar="G", help="a proving ground (gradus grounds) gives task, start model, reward, fields and budget; default: none")
     processes_option(parser)
@@ -53,6 +54,11 @@ def until_option(parser: ArgumentParser) -> None:
     _group(parser, "End and output").add_argument("--until", metavar="TIME", help=about)
 
 
+def metrics_port_option(parser: ArgumentParser) -> None:
+    about = "show the metrics to Prometheus on this port of this machine, 0: any free port; the same as --log prometheus:N; default: no port"
+    _group(parser, "End and output").add_argument("--metrics_port", metavar="N", help=about)
+
+
 def json_option(parser: ArgumentParser, about: str = "print JSON") -> None:
     _group(parser, "Further options").add_argument("--json", action="store_true", help=about)
 
@@ -76,6 +82,7 @@ def resume_options(parser: ArgumentParser) -> None:
     add("--steps", type=int, metavar="N", help="total number of steps; default: as planned")
     until_option(parser)
     add("--log", metavar="W,W", help="trackers that also get the metrics from now on; none: no tracker; default: as planned")
+    metrics_port_option(parser)
     processes_option(parser)
     add = _group(parser, "Further options").add_argument
     add("--device", help="cpu, cuda, cuda:1; on another kind of device, numbers are rounded differently; default: as planned")
