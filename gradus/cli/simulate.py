@@ -117,7 +117,8 @@ def basis(options: argparse.Namespace, cluster: Cluster, mean: float, group: int
     c, shape = cluster.costs, cluster.shape
     models = f"{c.learning} learning and {c.frozen} frozen model{'s' * (c.frozen != 1)}"
     return (
-        f"{options.gpus} {options.gpu} GPUs, {shape.parameters / 1e9:g} billion parameters ({models} of this size), {cluster.replica} GPU{'s' * (cluster.replica > 1)} per replica, "
+        f"{options.gpus} {options.gpu} GPUs, {shape.parameters / 1e9:g} billion parameters ({models} of this size), "
+        f"{cluster.replica} GPU{'s' * (cluster.replica > 1)} per replica, "
         f"at least {cluster.training} to train; groups of {group} answers with {mean:,.0f} tokens on average"
         + (f" (lengths of {options.source})" if options.source else "")
         + ". "
