@@ -78,6 +78,28 @@ class Streaming:
 
 
 @dataclass(frozen=True)
+class Cluster(Streaming):
+    """`Streaming` whose workers run on the machines of a Ray cluster.
+
+    Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the run. The
+    processes get the same messages as those on one machine, so the result is the same if the machines round alike.
+    """
+
+    workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is an actor of Ray; "threads": only the pools are
+    address: str | None = None  # the running Ray cluster: "auto" on one of its machines, or HOST:PORT; None: Ray starts on this machine alone
+    worker_cpus: float = 1.0  # CPU cores that Ray reserves for a rollout worker
+    worker_gpus: float = 0.0  # GPUs that Ray reserves for a rollout worker; 0: it samples on the CPU
+    worker_resource: str | None = None  # a resource of which a rollout worker takes 1, to place it on machines that offer this resource; None: on any
+    pool_cpus: float = 1.0  # CPU cores that Ray reserves for a process of the environments and verifiers
+    pool_resource: str | None = None  # as `worker_resource`, for a process of the environments and verifiers
+    patience: float = 600.0  # seconds to wait until Ray has a place for a process
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
+
+
+@dataclass(frozen=True)
 class Sharded:
     """Divides the weights of every player among the processes of the run, and with them gradients and optimiser moments (FSDP2 of PyTorch).
 
@@ -109,4 +131,4 @@ def check_place(system: Ahead | Streaming) -> None:
         raise unknown("place", system.workers_in, PLACES, f"In workers_in of {type(system).__name__}")
 
 
-System = Ahead | Streaming | Sharded | SequenceParallel
+System = Ahead | Streaming | Cluster | Sharded | SequenceParallel
