@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. If the recipe has a system, the rollout may have begun earlier."""
-    if recipe.system is not None:
+    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. The rollout may
+    have begun earlier, if the recipe has the system Ahead or Streaming."""
+    if isinstance(recipe.system, Ahead | Streaming):
         if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
             check(run, recipe.system)
             end(run)
