@@ -70,7 +70,7 @@ def records(given: list[list[list[Token]]]) -> tuple[list[Group], dict[Any, Any]
         for i, tokens in enumerate(episodes):
             turn, step = (np.array([getattr(t, name) for t in tokens], np.int32) for name in ("turn", "step"))
             rewards = tuple((at, "environment", t.reward) for at, t in enumerate(tokens) if t.reward)
-            streams = Frozen(turn=turn, step=step, state=turn.astype(np.int64))
+            streams = Frozen[np.ndarray](turn=turn, step=step, state=turn.astype(np.int64))
             context = Context(np.zeros(len(tokens), np.int32), np.ones(len(tokens), bool), rewards=rewards, streams=streams)
             name = f"{g}/{i}"
             made.append(Trajectory(name, Problem("p", "toy"), (context,), reward=math.fsum(t.reward for t in tokens), ended=Ended.ENVIRONMENT))
@@ -114,9 +114,10 @@ def test_gae_of_chunks(rule: ChunkGAE, seed: int) -> None:
                 advantages[at], returns[at] = ((a - mean) / unit if rule.whitened else a), a + first
         one = next(found)
         assert one.advantages.tolist() == pytest.approx(advantages)
+        assert one.returns is not None
         assert one.returns.tolist() == pytest.approx(returns)
         inside = [float(any(at in part for part in parts)) for at in range(len(tokens))]
-        assert (one.weights is None and all(inside)) or one.weights.tolist() == inside
+        assert ([1.0] * len(tokens) if one.weights is None else one.weights.tolist()) == inside
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -131,7 +132,9 @@ def test_masks_after_success(rule: UntilSuccess, seed: int) -> None:
         for part in units(tokens, rule.level):
             kept |= set() if over else set(part)
             over = over or math.fsum(tokens[at].reward for at in part) >= 1
-        weights = next(found).weights.tolist()
+        credited = next(found)
+        assert credited.weights is not None
+        weights = credited.weights.tolist()
         assert weights == [float(at in kept) for at in range(len(tokens))]
         cut += weights.count(0.0)
     assert cut > 0
