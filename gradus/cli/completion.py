@@ -13,7 +13,7 @@ from gradus.cli.options import SHELLS
 from gradus.cli.parser import COMMANDS, Parser, build_parser
 
 RECIPES = {
-    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain")),
+    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain", "simulate")),
     *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes"), ("race", "recipes")),
 }
 """(command, argument) pairs whose value is the key of a recipe."""

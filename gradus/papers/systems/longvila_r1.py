@@ -4,8 +4,8 @@
     A_i = (r_i - mean(r)) / (std(r)), quad r_i = 0.9 a_i + 0.1 f_i
 
 The loss is that of grpo, with G = 8 answers per group. $a_i$ is 1 for the right answer. $f_i$ is 1 for an answer of the form
-`<think>...</think><answer>...</answer>`. What is new is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism). It
-has two stages, and neither of them changes the loss.
+`<think>...</think><answer>...</answer>`. The new part is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism).
+It has two stages, and neither of them changes the loss.
 
 Rollout: the frames of a video are encoded once. All answers to the question use the encoded frames, which are kept by the digest of their pixels; so
 do the passes without gradient, such as those of the reference. The frames are encoded again if a weight of the vision tower or of the projector has
