@@ -107,6 +107,15 @@ def doctor_options(parser: ArgumentParser) -> None:
     parser.epilog = "With --recipe, any further --FIELD VALUE sets a field, as for gradus train. The exit code is 1 if the run does not fit into memory."
 
 
+def profile_options(parser: ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; default: grpo")
+    plan_options(parser)
+    steps = next(action for action in parser._actions if action.dest == "steps")
+    steps.help = "measured steps, after one more step as warm-up; default: 3"
+    json_option(parser)
+    parser.epilog = OF_RECIPE
+
+
 def check_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; default: grpo")
     plan_options(parser)
