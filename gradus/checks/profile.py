@@ -19,8 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gradus.checks.profile_advice import advice
-from gradus.runtime.activity import EVALUATING, SAMPLING, SAVING, SCORING, TRAINER, UPDATING, Work, worked
+from gradus.lab.folder import RunFolder
+from gradus.runtime.activity import ACTIVITIES, EVALUATING, SAMPLING, SAVING, SCORING, TRAINER, UPDATING, Work, worked
 from gradus.runtime.peaks import product_peak, read_peak
+from gradus.training.course import staged
+from gradus.training.launch import go, prepare
+from gradus.training.plan import task_of
 from gradus.types import UserError
 
 if TYPE_CHECKING:
@@ -84,10 +88,6 @@ class Profile:
 
 def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = product_peak, reads: Callable[..., float] = read_peak) -> Profile:
     """Trains `WARM_UP` + `steps` steps of a plan and returns the profile. Raises UserError for a plan with stages, and if the plan cannot be trained."""
-    from gradus.api import start
-    from gradus.training.course import staged
-    from gradus.training.launch import go
-
     recipe = planned.recipe
     if staged(recipe):
         raise UserError("gradus profile measures one recipe, but this recipe has stages; give the recipe of one stage")
@@ -97,7 +97,8 @@ def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = produc
     alone = recipe.but(study=None, system=None, setting__steps=WARM_UP + steps, setting__save_every=0)
     seen: list[tuple[dict[str, float], dict[str, Work]]] = []
     with tempfile.TemporaryDirectory(prefix="gradus-profile-") as folder:
-        run = start(replace(planned, recipe=alone, log=()), Path(folder) / "run")
+        run = prepare(alone, task_of(planned), planned.model, seed=planned.seed, device=planned.device)
+        run.folder = RunFolder.create(Path(folder) / "run", replace(planned, recipe=alone, log=()).stored(), {})
         sizes = sizes_of(run.players["policy"].policy.network)
         times: list[tuple[float, float]] = []  # of the clock, and of the processor
 
@@ -247,8 +248,6 @@ class Machine:
 
 def rows_of(spent: Mapping[str, float], work: Mapping[str, Work], steps: int, machine: Machine) -> Iterator[Row]:
     """Yields the row of each activity, and below it the rows of its parts and of the rest. `spent`: seconds per step."""
-    from gradus.runtime.activity import ACTIVITIES
-
     for name in ACTIVITIES:
         parts = {part: seconds for part, seconds in spent.items() if part.startswith(f"{name}/") and seconds > 0}
         rest = spent.get(name, 0.0)
