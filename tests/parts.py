@@ -87,6 +87,7 @@ APART = {
     "gradus.papers.agents.arpo": {"SharedPrefix"},
     "gradus.objectives.ratios": {"JointRatio", "SpanRatio"},
     "gradus.credit.chunks": {"ChunkGAE", "UntilSuccess"},
+    "gradus.credit.step_samples": {"HighEntropySteps", "StepRelative"},
     "gradus.objectives.scores": {"TurnMeans"},
     "gradus.credit.step_values": {"CriticAdvantage", "StepChances", "TreeChanges", "ValueChanges"},
     "gradus.papers.credit.attnrl": {"NodeAdvantage"},

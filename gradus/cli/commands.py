@@ -219,6 +219,15 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             (("doctor", "this machine"), ("doctor --recipe grpo --model path/to/model", "the memory that a run would need")),
             "Shows the hardware and packages of this machine, with warnings, or predicts the memory of a run.",
         ),
+        "simulate": Command(
+            "predict the speed of a run on a cluster, before you rent it",
+            (
+                ("simulate grpo --gpus 1024 --model 70B --length 4000", "all splits of the GPUs, with estimated rates"),
+                ("simulate grpo --gpus 64 --from runs/mine --decode 16=1900,128=9000", "lengths of a run, and measured rates"),
+            ),
+            "Predicts the speed of a training run on many GPUs by simulating its clock: without a system, with Ahead and with Streaming, for several splits of "
+            "the GPUs and several batches. Recommends one configuration. Rates that are not given are estimates from data sheets.",
+        ),
         "completion": Command(
             "print the completion script of a shell",
             (('eval "$(gradus completion bash)"', "complete names in this shell; for every shell, put it into ~/.bashrc"),),

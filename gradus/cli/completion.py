@@ -13,7 +13,7 @@ from gradus.cli.options import SHELLS
 from gradus.cli.parser import COMMANDS, Parser, build_parser
 
 RECIPES = {
-    *((name, "recipe") for name in ("train", "check", "profile", "show", "cite", "explain")),
+    *((name, "recipe") for name in ("train", "check", "profile", "simulate", "show", "cite", "explain")),
     *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes"), ("race", "recipes")),
 }
 """(command, argument) pairs whose value is the key of a recipe."""

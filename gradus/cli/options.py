@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from gradus.cli.simulate_options import simulate_options as simulate_options
+
 SHELLS = ("bash", "zsh", "fish")
 TASK = "a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1"
 JUDGE = "FILE.py:FUNCTION, Verified or a run; may be repeated, as [NAME=]R[*WEIGHT]; default: the recipe's reward"

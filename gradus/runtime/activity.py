@@ -173,6 +173,12 @@ class Here:
 _HERE: ContextVar[Here | None] = ContextVar("gradus_activity", default=None)
 
 
+def worker_here() -> str | None:
+    """Returns the name of the worker whose code runs, such as "worker-0"; None outside of a worker."""
+    here = _HERE.get()
+    return None if here is None else here.worker
+
+
 @contextmanager
 def doing(what: str) -> Iterator[None]:
     """A context manager around an activity of the present worker. Has no effect outside of a worker, and inside one of the activities `WHOLE`."""

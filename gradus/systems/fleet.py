@@ -14,6 +14,9 @@ from gradus.systems.leader import beginning, memory_of, shared
 from gradus.systems.link import Link
 from gradus.systems.pools import Pool, pooled_environment, pooled_verifiers
 from gradus.systems.process_link import ProcessLink
+from gradus.types import UserError
+from gradus.types.guards import bytes_of
+from gradus.types.systems import Ahead, Cluster, Streaming
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -36,11 +39,18 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
     A process starts at its first question. At the end of the context all processes end.
     """
     system, task = run.recipe.system, run.task
-    if system is None:
+    if run.stages is not None and any(wants_processes(leg.recipe.system) for leg in run.stages.legs):
+        raise UserError("a run with stages samples in threads; leave out the processes of --system, or train each stage as a separate run")
+    if not isinstance(system, Ahead | Streaming) or not wants_processes(system):
         yield run
         return
     with ExitStack() as stack:
-        opened = ProcessLink
+        opened: Opener = ProcessLink
+        if isinstance(system, Cluster):
+            from gradus.systems.ray_link import Connected
+
+            opened = connected = Connected(system)
+            stack.callback(connected.close)
         if system.workers_in == "processes":
             run.hosts = Hosts(rollout_hosts(run, model, device, opened))
             stack.callback(run.hosts.close)
@@ -54,6 +64,11 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
             run.hosts, run.task = None, task
 
 
+def wants_processes(system: Any) -> bool:
+    """Whether a system needs workers in other processes."""
+    return isinstance(system, Ahead | Streaming) and (system.workers_in, system.environments, system.verifiers) != ("threads", None, None)
+
+
 def task_pool(count: int, name: str, opened: Opener, say: Callable[[str], None], first: Mapping[str, Any]) -> Pool:
     """Returns a pool of `count` processes that get the message `first`."""
     return Pool([Host(f"{name} process {i}", partial(opened, "tasks"), lambda: [("begin", first)], say) for i in range(count)])
@@ -61,11 +76,15 @@ def task_pool(count: int, name: str, opened: Opener, say: Callable[[str], None],
 
 def rollout_hosts(run: Run, model: str | Path | None, device: str, opened: Opener) -> list[Host]:
     """Returns one host per rollout worker of the run's system."""
-    count = getattr(run.recipe.system, "workers", 1)
-    told = {**beginning(run.players, run.recipe, run.task, model, run.seed), "memory": memory_of(run.recipe.setting, device, count + 1)}
+    system = run.recipe.system
+    count = getattr(system, "workers", 1)
+    cluster = isinstance(system, Cluster)
+    memory = (run.recipe.setting.memory and bytes_of(run.recipe.setting.memory)) if cluster else memory_of(run.recipe.setting, device, count + 1)
+    told = {**beginning(run.players, run.recipe, run.task, model, run.seed), "memory": memory}
 
     def first(worker: int) -> list[tuple[str, dict[str, Any]]]:
-        return [("begin", {**told, "device": device_of_worker(device, worker)})]
+        own = ("cuda" if system.worker_gpus else "cpu") if isinstance(system, Cluster) else device_of_worker(device, worker)
+        return [("begin", {**told, "device": own})]
 
     say = say_of(run)
     return [Host(f"rollout worker {i}", partial(opened, "players"), partial(first, i), say) for i in range(count)]

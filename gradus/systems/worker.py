@@ -19,6 +19,7 @@ from torch import Tensor
 from gradus.recipe.core import Recipe, Setting
 from gradus.recipe.serialise import from_json
 from gradus.runtime.memory import limited
+from gradus.systems import sequence, sharded
 from gradus.systems.channel import Channel, join, leave
 from gradus.systems.link import Closed, answer
 from gradus.systems.messages import contexts_from, samples_message, samples_wanted, wants_from
@@ -35,12 +36,13 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 class Worker:
     """Answers messages with the players' policies. The worker keeps the last rows, because a `carry` message may request their gradient."""
 
-    verbs = frozenset({"begin", "weights", "sample", "rows", "open", "carry"})
+    verbs = frozenset({"begin", "weights", "sample", "rows", "open", "carry", "part"})
 
     def __init__(self) -> None:
         self.policies: dict[str, Any] = {}
         self.held: dict[Any, Tensor] = {}
         self.bounds = ExitStack()
+        self.parts: sharded.Parts | sequence.Shares | None = None  # this process's part of the weights or of the passes, if a system divides them
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         """Builds the players. Their first weights come from their folders. The message `weights` replaces these weights."""
@@ -52,6 +54,8 @@ class Worker:
         }
         setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
         learns = players["policy"].objective
+        told = document.get("learners", {})
+        players = {name: sharded.learning(p, told[name]) if name in told else p for name, p in players.items()}
         recipe = Recipe("shared", players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
         world: Any = None if document["world"] is None else StandIn.of(document["world"])  # the leading process has the problems
         task = Task(document["task"], world, world, environment=world, policy=document["kind"], level=document["level"])
@@ -62,7 +66,16 @@ class Worker:
         torch.set_num_threads(document["threads"])
         torch.use_deterministic_algorithms(document["device"] == "cpu")
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        if document.get("system") == "Sharded":
+            self.parts = sharded.Parts(built, document["device"], document["size"])
+        elif document.get("system") == "SequenceParallel":
+            self.parts = sequence.Shares(self.policies, sequence.team_of(document["device"], document["size"]))
         return {}, {}
+
+    def part(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        """Answers a message to a player whose weights or passes are divided."""
+        assert self.parts is not None
+        return self.parts.answer(document, arrays)
 
     def weights(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         self.held = {}  # their gradient was not asked for

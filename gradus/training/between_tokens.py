@@ -1,6 +1,6 @@
 """Players whose weights change while they write an answer (`Streaming.interrupt`).
 
-If newer weights are published, the player stops between two tokens, takes the newer weights, reads its unfinished answers anew, and continues them. So the
+If newer weights are published, the player stops between two tokens, takes the newer weights, reads its unfinished answers again, and continues them. So the
 tokens of an answer may come from several versions of the weights. Each token keeps its log-probability and the number of updates of its weights. The draws
 of an answer depend only on its key and on the positions of its tokens. So an interruption without a change of weights changes no draw.
 

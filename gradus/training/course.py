@@ -17,6 +17,7 @@ from gradus.types.moments import Fallen, Level, Plateau, Steps
 from gradus.types.parts import Task
 from gradus.types.players import Head, Player
 from gradus.types.returned import named
+from gradus.types.systems import Ahead, Streaming
 
 MADE = "made:"
 _RUN_WIDE = ("setting", "study", "schedule", "players", "policy", "requires")
@@ -226,8 +227,8 @@ def with_rates(recipe: Recipe, legs: tuple[Leg, ...]) -> Recipe:
 
 
 def refuse_processes(recipe: Recipe, processes: int) -> None:
-    """Raises UserError if a run with stages or with a system has several processes."""
-    if recipe.system is not None and processes != 1:
+    """Raises UserError if a run with stages, or with a system for one process, has several processes."""
+    if isinstance(recipe.system, Ahead | Streaming) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with system {type(recipe.system).__name__} trains in one process; leave out one of the two")
     if staged(recipe) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with stages trains in one process; leave --processes out, or train each stage as a separate run")

@@ -19,10 +19,11 @@ import numpy as np
 
 from gradus.rollouts.serialise import kept_request, request_of
 from gradus.runtime.activity import FOR_REQUESTS, doing
-from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
+from gradus.training.admission import admitted_until, dealt, due, first_finished, newest_finished, next_request, stale_of, too_old
 from gradus.training.between_tokens import Changing, Diary
 from gradus.training.changing import changing
 from gradus.training.memory import Memory
+from gradus.training.pace import Pace
 from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Frozen, Group, Request
 
@@ -76,7 +77,7 @@ class Stream:
         self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
         self.lost: dict[int, list[Mapping[str, int]]] = {}  # request -> the tokens of its groups that were too old, by purpose
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
-        self.recipe = run.recipe
+        self.recipe, self.pace = run.recipe, Pace(system.workers)
         self.dropped = 0  # groups that were too old
 
     @property
@@ -164,7 +165,7 @@ class Stream:
                 self.lost.setdefault(number, []).append(self.done.pop(number).world.spent)
                 self.dropped += 1
                 self.work.set()
-            if (chosen := first_finished(self.done, count)) is not None:
+            if (chosen := self._chosen(count)) is not None:
                 return {number: replace(self.done.pop(number), lost=tuple(self.lost.pop(number, ()))) for number in chosen}
             self.ready.clear()
             ready = asyncio.ensure_future(self.ready.wait())
@@ -174,6 +175,12 @@ class Stream:
                 if task.done():
                     task.result()  # raises the error of a worker
 
+    def _chosen(self, count: int) -> list[int] | None:
+        """Returns the finished requests that a step trains on; None if fewer than `count` are finished."""
+        if self.system.trains_on == "newest":
+            return newest_finished({number: sampled.version for number, sampled in self.done.items()}, count)
+        return first_finished(self.done, count)
+
     async def _work(self, worker: int) -> None:
         """Samples one group after another, with the newest published weights."""
         with self.run.activity.on(f"worker-{worker}"):
@@ -181,25 +188,39 @@ class Stream:
 
     async def _groups(self, worker: int) -> None:
         while True:
-            number = self._next()
+            number = self._next(worker)
             if number is None:
                 self.work.clear()
                 with suppress(TimeoutError), doing(FOR_REQUESTS):
-                    await asyncio.wait_for(self.work.wait(), self.system.deadline)
+                    await asyncio.wait_for(self.work.wait(), self._patience(worker))
                 continue
+            self.pace.begin(worker, time.monotonic())
             assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
             assigned.copies += 1
             sampled = await self._sampled(number, assigned.version, worker)
+            self.pace.end(worker, sum(t.actions for group in sampled.groups for t in group.trajectories), time.monotonic())
+            if self.system.dispatch == "speed":
+                self.work.set()  # the times at which workers are free have changed
             if self.running.get(number) is assigned:  # else another worker was faster
                 del self.running[number]
                 self.done[number] = sampled
                 self.ready.set()
 
-    def _next(self) -> int | None:
-        """Returns the next request to sample (`admission.next_request`). A request is late after the deadline."""
-        free = [number for number in self.requests if number not in self.running and number not in self.done]
+    def _next(self, worker: int) -> int | None:
+        """Returns the next request that a worker samples (`admission.next_request`). A request is late after the deadline."""
+        free = sorted(number for number in self.requests if number not in self.running and number not in self.done)
+        if self.system.dispatch == "speed":
+            workers = dealt(len(free), self.pace.free_in(time.monotonic()), self.pace.expected())
+            free = [number for number, its in zip(free, workers, strict=True) if its == worker]
         late = None if self.system.deadline is None else time.monotonic() - self.system.deadline
         return next_request(free, {number: (assigned.began, assigned.copies) for number, assigned in self.running.items()}, late)
+
+    def _patience(self, worker: int) -> float | None:
+        """Returns the seconds after which an idle worker looks again for a request, although nothing has changed; None: never."""
+        if self.system.dispatch == "idle":
+            return self.system.deadline
+        own = max(self.pace.expected()[worker], 0.05)
+        return own if self.system.deadline is None else min(own, self.system.deadline)
 
     async def _sampled(self, number: int, version: Mapping[str, Any], worker: int, changes: Mapping[str, Any] | None = None) -> Sampled:
         """Samples and judges the group of a request with the weights of a version. `changes`: known changes of the weights within the group."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from gradus.api import train
 from gradus.comparison.replay import replay
 from gradus.recipe.registry import recipe
 from gradus.systems import fleet
-from gradus.systems.fleet import device_of_worker
+from gradus.systems.fleet import device_of_worker, hosted
 from gradus.types import UserError
 from gradus.types.systems import Ahead, Streaming
 from tests.systems.killed import Doomed
@@ -29,7 +30,7 @@ LAKE = {k: v for k, v in {**SMALL, "task": "frozen_lake", "setting__prompts": 2,
 SUMS = {k: v for k, v in SMALL.items() if k != "reward"}
 
 
-def doomed(monkeypatch, kills, seed, every=6):
+def doomed(monkeypatch, kills, seed, every):
     made = Doomed(kills, seed, every)
     monkeypatch.setattr(fleet, "ProcessLink", made)
     return made
@@ -75,7 +76,7 @@ def test_a_run_with_twenty_kills_loses_no_sample_and_counts_none_twice(monkeypat
     assert len(made.roles) == 20
     assert set(made.roles) == {"players", "tasks"}
     facts = [json.loads(line) for line in (tmp_path / "run/facts.jsonl").read_text().splitlines()]
-    used = [number for fact in facts if "stream" in fact["call"] for number, _ in json.loads(fact["reason"])]
+    used = [number for fact in facts if "stream" in fact["call"] for number, *_ in json.loads(fact["reason"])]
     assert len(used) == len(set(used)) == 10 * LAKE["setting__prompts"]
     assert len(run.metrics) == 10
     made.left = 0
@@ -84,9 +85,9 @@ def test_a_run_with_twenty_kills_loses_no_sample_and_counts_none_twice(monkeypat
 
 @pytest.mark.nightly
 def test_twenty_killed_verifiers_change_no_byte(monkeypatch):
-    plain = train(recipe("grpo").but(system=Ahead()), steps=6, **SUMS)
-    made = doomed(monkeypatch, 20, seed=5, every=3)
-    assert same(train(recipe("grpo").but(system=Ahead(workers_in="processes", verifiers=2)), steps=6, **SUMS), plain)
+    plain = train(recipe("grpo").but(system=Ahead()), steps=12, **SUMS)
+    made = doomed(monkeypatch, 20, seed=5, every=8)
+    assert same(train(recipe("grpo").but(system=Ahead(workers_in="processes", verifiers=2)), steps=12, **SUMS), plain)
     assert len(made.roles) == 20
 
 
@@ -134,3 +135,6 @@ def test_systems_that_do_not_fit_are_refused():
         Ahead(environments=0)
     with pytest.raises(UserError, match="environments is set, but task arithmetic has no environment"):
         train(recipe("grpo").but(system=Streaming(environments=1)), steps=1, **SMALL)
+    run = SimpleNamespace(recipe=recipe("grpo"), task=None, stages=SimpleNamespace(legs=[SimpleNamespace(recipe=recipe("grpo").but(system=Ahead(verifiers=1)))]))
+    with pytest.raises(UserError, match="a run with stages samples in threads"), hosted(run, None, "cpu"):
+        pass

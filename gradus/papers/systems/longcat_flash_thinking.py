@@ -18,13 +18,15 @@ disagrees with the sum. A short run on all domains follows. The stage `Fuse` doe
 Use if: lengths vary much and idle samplers are expensive; `Fuse` if domains disturb each other in one run.
 Avoid if: sampling takes a small part of a step (see grpo, dr_grpo), or the weights should reach begun answers (see pipeline_rl).
 Reference: Meituan LongCat Team, LongCat-Flash-Thinking Technical Report, arXiv:2509.18883: the objective, DORA, domain-parallel training and fusion.
-$T_max$ = 65536 is the limit of the paper's longest stage.
-Departures: The paper gives no numbers for the bounds, the staleness and the fusion. The bounds 0.28, 0.2 and 5, s = 2, the share of dropped entries
-(a half), the sum of the experts' weights (1.5) and the mean norm as the common norm are ours. The published formula has its last maximum for every
-A; for A > 0 this would set r to at least 5, so it holds for A < 0 here. In the paper, r compares two versions in the training engine, and a weight
-min(mu_train / mu_infer, C) corrects for the sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are
-rewarded when the last one is finished, because a reward may compare them. Devices do not change their role. The experts of the claims train without a
-system, so that no clock decides. Mid-training, the choice of questions for tools, the proofs in Lean and the reward models are not here.
+$T_max$ = 65536 is the limit of the paper's longest stage, and s = 2 is that of its example.
+Departures: The paper's text was not available; public summaries give the objective, the system and the steps of the fusion, without numbers for the
+bounds and the fusion. The bounds 0.28, 0.2 and 5, the share of dropped entries (a half), the sum of the experts' weights (1.5) and the mean norm as
+the common norm are ours. The published formula has its last maximum for every A; for A > 0 this would set r to at least 5, so it holds for A < 0
+here. In the paper, r compares two versions in the training engine, and a weight min(mu_train / mu_infer, C) corrects for the sampling engine. Here
+one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last one is finished, because a reward may
+compare them. Devices do not change their role. The experts of the claims train without a system, so that no clock decides. The paper also drops
+groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts. Mid-training, the choice of
+questions for tools, the proofs in Lean and the reward models are not here.
 """
 
 from gradus.objectives.aggregation import ConstantLength

@@ -24,7 +24,7 @@ Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unifi
 numbers are those of the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95, action-level
 rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head.
 Departures: The policy is a small network without language, which starts with random weights; the paper starts from a fine-tuned vision-language-action
-model. It gives all tokens of a chunk in one pass, as OpenVLA-OFT does, from 8 bins per number (256 there). The critic is a network of its own; in the
+model. It gives all tokens of a chunk in one pass, as OpenVLA-OFT does, from 8 bins per number (256 there). The critic is a separate network; in the
 paper it is a head on the policy's trunk. The value error is squared (a Huber loss with bound 10 in the released code). The released code keeps the loss
 constant above ratio 3 if A < 0. Devices are threads of one process. For pictures: `--task.show image --players.policy.model.kind cnn
 --players.critic.model.kind cnn`.
