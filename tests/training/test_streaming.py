@@ -18,6 +18,7 @@ from gradus.comparison.replay import replay
 from gradus.policies.lm import LanguageModel
 from gradus.recipe.registry import recipe
 from gradus.rollouts.in_flight import InFlight
+from gradus.training import twins
 from gradus.training.between_tokens import Changing
 from gradus.types import UserError
 from gradus.types.parts import Judgement
@@ -225,6 +226,15 @@ def test_memory_that_runs_out_in_a_worker_changes_no_byte_of_a_replay(tmp_path, 
     train(recipe("grpo").but(system=Streaming(staleness=1, interrupt=True)), steps=3, run=tmp_path / "run", **LONGER)
     assert '"reason": "2"' in (tmp_path / "run/facts.jsonl").read_text()
     assert replay(tmp_path / "run", tmp_path / "again").differs is None
+
+
+def test_copies_that_do_not_fit_into_memory_are_told(monkeypatch):
+    def full(player):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 12 bytes")
+
+    monkeypatch.setattr(twins, "twin", full)
+    with pytest.raises(UserError, match=r"memory ran out for the copies of the players .* fewer --system\.workers"):
+        train(recipe("grpo").but(system=Streaming()), steps=1, **SMALL)
 
 
 @dataclass(frozen=True)
