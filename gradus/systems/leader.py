@@ -271,6 +271,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         "seed": seed,
         "precision": recipe.setting.precision,
         "recompute": recipe.setting.recompute,
+        "backward_chunks": recipe.setting.backward_chunks,
         "graphs": recipe.setting.graphs,
         "threads": torch.get_num_threads(),
         "memory": memory_of(recipe.setting, device, crew.size),

@@ -47,7 +47,7 @@ class Worker:
             name: Player(model=from_json(spec["model"]), objective=Frozen() if spec["learns"] else None)
             for name, spec in document["players"].items()
         }
-        setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
+        setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"], backward_chunks=document["backward_chunks"])
         learns = players["policy"].objective
         recipe = Recipe("shared", players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
         world: Any = None if document["world"] is None else StandIn.of(document["world"])  # the leading process has the problems
