@@ -61,7 +61,7 @@ def answers(seed: int, prompt: int, count: int, length: int, vocabulary: int) ->
 def side(what: str, way: str, seed: int, tokens: int, grads: str) -> None:
     torch.set_num_threads(1)
     if way == "copied":
-        pack.families = lambda contexts: [Family(0, (i,)) for i in range(len(contexts))]  # type: ignore[attr-defined]
+        pack.families = lambda contexts: [Family(0, (i,)) for i in range(len(contexts))]
     size = SIZES[what]
     made = network(seed, **size)
     model = LanguageModel(made, None, (), recompute=int(way) if way.isdigit() else 0)
