@@ -20,7 +20,7 @@ Reference: Liu et al., Prefix Grouper: Efficient GRPO Training through Shared-Pr
 gradients are equal). Code: https://github.com/johncaged/PrefixGrouper.
 Departures: Several blocks lie in one packed batch without padding (on a CPU in float32; elsewhere, parts of similar length are padded together for attention).
 A token that no action and no later row needs is left out. Prompts are compared by their tokens and pictures, so contexts of different groups share a prompt
-too. Larger micro-batches are ours; the paper's group lies in one row of the batch, whatever its length.
+too. Larger micro-batches are ours; in the paper a group of any length is one row of the batch.
 """
 
 from gradus.papers.bases.grpo import grpo

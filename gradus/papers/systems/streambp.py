@@ -18,9 +18,9 @@ Use if: long sequences do not fit into memory, or a longer micro-batch should fi
 Avoid if: memory is not scarce (the layers are computed twice), or the model does not run in the built-in decoder.
 Reference: Luo et al., StreamBP: Memory-Efficient Exact Backpropagation for Long Sequence Training of LLMs, arXiv:2506.03077, abstract (sequences 2.8 to 5.5
 times as long as with checkpointing, in a comparable or shorter time), section 3.2 (head, attention and MLP). Code: https://github.com/Ledzy/StreamBP.
-Departures: The paper's keys and values have a backward pass of their own after the last chunk; here it is part of each chunk, when their gradient is complete.
+Departures: In the paper a separate backward pass through the keys and values follows the last chunk; here it is part of each chunk, when their gradient is complete.
 Chunks are cut from the packed rows of a micro-batch, so a shared prompt is in one chunk only, and its keys collect the gradients of all answers. The forward
-pass computes the attention of all rows at once. The base is GRPO; the paper has no method of its own for rewards. The number 8 is that of the catalogue's
+pass computes the attention of all rows at once. The base is GRPO; the paper does not change any loss. The number 8 is that of the catalogue's
 measurements. A profile sets all fields of the setting, so `--profile small` needs `--backward_chunks 8` too. Reduction over several processes is that of
 `--processes`, once per micro-batch.
 """
