@@ -2,7 +2,7 @@
 
     python -m benchmarks.update_parts streambp-memory            # prints the figures of one claim
     python -m benchmarks.update_parts streambp-memory --write    # and stores them beside the claim
-    python -m benchmarks.update_parts lengths                    # the chunks of other lengths and numbers, one seed
+    python -m benchmarks.update_parts chunks                     # other numbers of chunks, one seed
 
 Claims: streambp-memory, streambp-time, prefix_grouper-memory, prefix_grouper-time. Each seed draws a model's weights and the tokens; each way runs in a process
 of its own on one thread. Gradients exist before, and a pass over a short sequence comes first, so the memory is the peak increase by the passes alone. The
@@ -106,10 +106,9 @@ def main() -> None:
     if options.side:
         way, seed, tokens, grads = options.side
         return side(options.what, way, int(seed), int(tokens), grads)
-    if options.what == "lengths":
-        for tokens, ways in ((2048, ("2", "4", "8", "16", "0", "1")), (8192, ("8", "32", "1"))):
-            for way, found in both("streambp", 0, tokens, ways).items():
-                print(tokens, way, json.dumps(found), flush=True)
+    if options.what == "chunks":
+        for way, found in both("streambp", 0, 2048, ("2", "4", "16", "0", "1")).items():
+            print(way, json.dumps(found), flush=True)
         return None
     key, measure = options.what.rsplit("-", 1)
     measure = {"time": "seconds"}.get(measure, measure)

@@ -84,12 +84,13 @@ def test_float32_is_within_rounding_of_one_context_at_a_time(chunks):
 
 
 def test_bfloat16_sums_gradients_in_float32():
-    contexts = [one(60)]
+    contexts = [one(300)]
     network = decoder(torch.float32)
     exact = gradient(network, packed_logprobs(network, contexts))
     half = decoder(torch.bfloat16)
-    apart = [float((gradient(half, packed_logprobs(half, contexts, chunks)).float() - exact).norm() / exact.norm()) for chunks in (0, 60)]
-    assert apart[1] < 1.3 * apart[0] < 0.5
+    half.load_state_dict(network.state_dict())
+    apart = [float((gradient(half, packed_logprobs(half, contexts, chunks)).float() - exact).norm() / exact.norm()) for chunks in (0, 300)]
+    assert apart[1] < 1.1 * apart[0] < 0.05  # with sums in bfloat16 it would be 1.27
 
 
 def test_losses_of_earlier_tokens_keep_their_gradient_if_later_tokens_have_weight_0():
