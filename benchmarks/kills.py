@@ -4,16 +4,19 @@
 
 Recipes of every kind take turns: answers judged as they come, answers in flight, data sets that are made and read again, a source with
 refills, a critic, many turns, a reward model that is trained too, lagged weights, learned text, averaged weights, stages, a masked language
-model, a model that reads pictures, a controller with a replay, two seats, branches of episodes, and, if isolation works, programs. All
-deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint with weights, optimisers and
-the state of the parts. No rollout may be missing or stored twice.
+model, a model that reads pictures, a controller with a replay, two seats, branches of episodes, rollouts in advance, workers that stream, and, if
+isolation works, programs. All deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint
+with weights, optimisers and the state of the parts. No rollout may be missing or stored twice. The result of workers that stream depends on the
+clock, so such a run is compared with its own replay.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -36,6 +39,7 @@ class Kind:
     recipe: str
     task: str = "arithmetic"
     more: tuple[str, ...] = ()  # options of its own
+    clock: bool = False  # whether the clock decides the result
 
 
 KINDS: Mapping[str, Kind] = {
@@ -58,6 +62,8 @@ KINDS: Mapping[str, Kind] = {
         Kind("a controller, replayed turns", "sac", "pendulum", ("--selection.warmup", "20", "--selection.batch", "32", "--rollout.length", "8")),
         Kind("seats", "at_grpo", "sokoban", ("--task.team", "true", "--rollout.play.max_turns", "4")),
         Kind("branches", "arpo", "frozen_lake"),
+        Kind("rollouts in advance", "dr_grpo", more=("--system", "Ahead", "--system.steps", "2")),
+        Kind("workers that stream", "areal", more=("--system.staleness", "2"), clock=True),
         *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
     )
 }
@@ -86,6 +92,18 @@ def miscounted(run: Path) -> list[str]:
     return [*(f"rollout {name}, {times} times" for name, times in ids.items() if times > 1), *holes]
 
 
+def unrepeated(forked: Forked, run: Path, log: Path) -> list[str]:
+    """What is wrong with a run that depends on the clock: the differences to its replay, and requests that two steps have trained on."""
+    from gradus.lab.folder import RunFolder
+    from gradus.training.streaming import CALL
+
+    code = forked.start(["replay", str(run)], log).wait()
+    folder = RunFolder.open(run)
+    numbers = Counter(one[0] for step in range(folder.done()) for one in json.loads(folder.facts(step).get(CALL, "[]")))
+    twice = [f"request {number}, {times} times" for number, times in numbers.items() if times > 1]
+    return [*([] if code == 0 else [f"the replay: {log.read_text()[-500:]}"]), *twice, *([] if numbers else ["no request"])]
+
+
 @dataclass
 class Found:
     """The results of the kills of one kind."""
@@ -110,11 +128,12 @@ def finish(forked: Forked, run: Path, words: Sequence[str], log: Path) -> tuple[
 
 
 def strike(
-    forked: Forked, home: Path, kind: Kind, *, steps: int, kills: int, rng: random.Random, size: Sequence[str] = SMALL, stride: float = 6.0
-) -> Found:
+    forked: Forked, home: Path, kind: Kind, *, steps: int, kills: int, rng: random.Random, size: Sequence[str] = SMALL, stride: float = 6.0,
+    signals: Sequence[int] = (signal.SIGKILL,),
+) -> Found:  # fmt: skip
     """Kills runs of a kind, resumes each until it is finished, and compares it with an uninterrupted run, until there were `kills` kills.
 
-    A kill comes at a random moment between the start of a process and the end of its first `stride` steps.
+    A kill comes at a random moment between the start of a process and the end of its first `stride` steps. `signals`: one of them, at random, is sent.
     """
     found, whole, log = Found(), home / f"{kind.recipe}-whole", home / "log"
     first, seconds = finish(forked, whole, train(whole, kind, steps, size), log)
@@ -131,15 +150,16 @@ def strike(
             process = forked.start(words, log)
             code = process.wait(rng.uniform(0.0, longest) if found.struck < kills else 600.0)
             if code is None:
-                process.kill()
+                process.kill(rng.choice(signals))
                 process.wait()
                 found.struck += 1
                 found.before += not (run / "recipe.json").exists()
             elif code != 0:
                 raise RuntimeError(f"gradus {' '.join(words)} ended with {code}: {log.read_text()[-2000:]}")
             done = code == 0
-        ours = fingerprint(run)
+        ours = expected if kind.clock else fingerprint(run)
         different += sorted(f"{run.name}: {path}" for path in {*expected, *ours} if expected.get(path) != ours.get(path))
+        different += [f"{run.name}: {what}" for what in (unrepeated(forked, run, log) if kind.clock else ())]
         different += [f"{run.name}: {what}" for what in miscounted(run)]
     found.different = tuple(different)
     return found

@@ -102,7 +102,7 @@ def launch(
     `pause`: an amount in the unit of the run's budget. When the run has spent this amount, it is saved and returned. If `resume` continues the run, the pause
     does not change the result.
     """
-    from gradus.systems.leader import shared
+    from gradus.systems.fleet import working
 
     made = task or task_of(planned)
     check_problems(made)
@@ -117,7 +117,7 @@ def launch(
         if isinstance(planned.task, InMemory) and run.folder is not None:
             say_of(run)(f"the data in memory is stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
         run.sinks = sinks_of(planned, run)
-        with shared(run, planned.model, planned.device, planned.processes):
+        with working(run, planned.model, planned.device, planned.processes):
             return go(run)
     except Exception:
         if run.folder is not None and not run.metrics and run.saved is None:
@@ -235,7 +235,7 @@ def resume(
     `launch`; changes: new values of fields that may change (`gradus.training.resume.MAY_CHANGE`), such as `setting__memory="6GB"`. Raises: UserError if the
     folder has no run, or if a field may not change.
     """
-    from gradus.systems.leader import shared
+    from gradus.systems.fleet import working
 
     stop = until if isinstance(until, Stop) else Stop(until)
     opened = RunFolder.open(folder)
@@ -257,7 +257,7 @@ def resume(
         opened.note_resumed(run.step, sys.argv, notes)
         run.folder = opened
         run.sinks = sinks_of(planned, run, told)
-        with shared(run, planned.model, planned.device, processes):
+        with working(run, planned.model, planned.device, processes):
             return proceed(run)
 
 

@@ -33,7 +33,7 @@ METHODS = {"plus", "four", "Clopper-Pearson", "Student"}
 SENTENCE = "It is not clear which recipe has the better accuracy: no difference to the highest, lowest, is beyond chance."
 LONGER = {*SENTENCE.split(" "), "failed", "sampled", "and", "ended"}
 """Words that a shortened run may not show: the sentence about several seeds, counts of failed answers, the end of the last stage."""
-READING = ("papers", "show", "diff", "explain", "cite", "claims", "grounds", "tasks")
+READING = ("papers", "show", "diff", "explain", "cite", "claims", "grounds", "tasks", "simulate")
 """The commands that take no time: they read recipes and tasks."""
 
 

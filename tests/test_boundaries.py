@@ -26,7 +26,7 @@ FLOORS = (
     {"tasks", "recipe"},
     {"players", "search", "study", "serving"},
     {"papers", "training"},
-    {"systems", "testing"},
+    {"systems", "testing", "simulation"},
     {"checks"},
     {"api.py"},
     {"comparison"},
@@ -51,6 +51,7 @@ MAY = {
     "tasks": {"types", "runtime", "environments", "sandbox"},
     "search": {"types", "rollouts", "tasks"},
     "serving": {"types", "policies"},
+    "simulation": {"types", "lab", "recipe", "training"},
     "papers": {
         "types", "curricula", "rollouts", "rewards", "environments", "selection", "credit", "objectives", "updates", "schedules", "search", "study",
         "recipe",

@@ -26,9 +26,11 @@ from scripts.pages import ROOT, blocks, run_page
 
 PAGES = pages()
 WITH_COMMANDS = [p for p in PAGES if any(b.commands or b.kind == "python" for b in blocks(p))]
+LONG = ("packages", "test", "compare", "stages", "policies", "masked", "method", "race", "pictures", "processes", "reward")  # pages of docs/how
+DAILY_AND_NIGHTLY = [pytest.param(p, marks=pytest.mark.nightly) if p in {f"docs/how/{name}.md" for name in LONG} else p for p in WITH_COMMANDS]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS)
+@pytest.mark.parametrize("page", DAILY_AND_NIGHTLY)
 def test_what_is_told_works_and_prints_the_output_below(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "docs/how/code.md" and (reason := missing()) is not None:
         pytest.skip(reason)

@@ -20,7 +20,7 @@ ROWS = [
 ] * 6
 
 
-@pytest.fixture(scope="module", params=["qwen2", "llama"])
+@pytest.fixture(scope="module", params=[pytest.param("qwen2", marks=pytest.mark.nightly), "llama"])
 def model(request, tmp_path_factory) -> Path:
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

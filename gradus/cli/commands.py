@@ -117,6 +117,14 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "Writes the page of a run (report.html in its folder), or one page with the curves of several runs on common axes, their results and the "
             "fields in which they differ.",
         ),
+        "top": Command(
+            "watch a run that another process trains",
+            (
+                ("top runs/mine", "until the run ends, or Ctrl-C"),
+                ("top runs/mine --once", "one time, for scripts"),
+            ),
+            "Shows a run that another process trains: the activity of each worker, its waits, the queue, tokens per second, memory and the time left.",
+        ),
         "race": Command(
             "find the best recipe for a task, within a budget",
             (
@@ -196,10 +204,29 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "Machine": {
+        "profile": Command(
+            "measure the parts of a step against the machine's floor",
+            (
+                ("profile grpo", "the built-in model"),
+                ("profile dapo --model path/to/model --task problems.jsonl --steps 5", "your own model and data, five steps"),
+            ),
+            "Trains a few steps in a temporary folder, and shows the time of each part of a step: prompts, decoding, judging, log-probabilities, forward and "
+            "backward passes, optimiser, checkpoints. Compares the parts with the speed that this machine reaches in short measurements, and names the "
+            "largest gaps.",
+        ),
         "doctor": Command(
             "show hardware and packages, with warnings",
             (("doctor", "this machine"), ("doctor --recipe grpo --model path/to/model", "the memory that a run would need")),
             "Shows the hardware and packages of this machine, with warnings, or predicts the memory of a run.",
+        ),
+        "simulate": Command(
+            "predict the speed of a run on a cluster, before you rent it",
+            (
+                ("simulate grpo --gpus 1024 --model 70B --length 4000", "all splits of the GPUs, with estimated rates"),
+                ("simulate grpo --gpus 64 --from runs/mine --decode 16=1900,128=9000", "lengths of a run, and measured rates"),
+            ),
+            "Predicts the speed of a training run on many GPUs by simulating its clock: without a system, with Ahead and with Streaming, for several splits of "
+            "the GPUs and several batches. Recommends one configuration. Rates that are not given are estimates from data sheets.",
         ),
         "completion": Command(
             "print the completion script of a shell",
@@ -237,5 +264,5 @@ PARTS = """To replace a part, give the name of a class, or file.py:Class: --obje
 --players.policy.engine.url http://127.0.0.1:8000) or VLLM (in this process). --task.FIELD VALUE sets an option of the task."""
 """How a part of a recipe is replaced."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen", "compare", "race", "advise")
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen", "compare", "race", "advise", "profile")
 """The commands that take fields of a recipe or options of a task, too."""

@@ -32,6 +32,7 @@ PURPOSE: Mapping[str, str] = {
     "textarena": "tasks textarena:GAME",
     "verifiers": "tasks verifiers:NAME",
     "uvicorn": "gradus serve",
+    "simpy": "gradus simulate",
     "math-verify": "a second opinion on mathematical answers",
     "playwright": "the test of the report in a browser",
     "tensorboard": "metrics on TensorBoard",

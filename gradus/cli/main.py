@@ -140,7 +140,7 @@ def train(options: argparse.Namespace) -> int:
     if options.run is not None:
         refuse_taken(Path(options.run))
     on_ground(options)
-    planned = replace(planned_of(options, log=options.log), processes=options.processes)
+    planned = replace(planned_of(options), processes=options.processes)
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
     title = title_of(planned.recipe.key, str(planned.task))
     return carry_out(lambda: launch(planned, folder, view=Live(title, verified=isinstance(planned.recipe.reward, Verified)), stop=stop), folder)
@@ -152,6 +152,7 @@ def resume(options: argparse.Namespace) -> int:
     stop = Stop(options.until)
 
     from gradus import api
+    from gradus.cli.parser import trackers_of
     from gradus.lab.folder import RunFolder
     from gradus.lab.live import Live, title_of
     from gradus.lab.provenance import changed, versions
@@ -165,11 +166,10 @@ def resume(options: argparse.Namespace) -> int:
     done = opened.done()
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but the run {options.folder} has {done} finished steps already; give {done} or more")
-    title = title_of(planned.recipe.key, str(planned.task))
-    view = Live(title, verified=isinstance(planned.recipe.reward, Verified))
+    view = Live(title_of(planned.recipe.key, str(planned.task)), verified=isinstance(planned.recipe.reward, Verified))
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
-    given = {name: getattr(options, name) for name in ("log", "processes", "device", "trust")}
+    given = {"log": trackers_of(options, planned.log), **{name: getattr(options, name) for name in ("processes", "device", "trust")}}
     given |= read_fields(planned.recipe, options.fields, options.beside)
     if options.steps is None and not staged(planned.recipe) and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: {command('resume', options.folder, '--steps', 2 * done)}")

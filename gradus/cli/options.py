@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from gradus.cli.simulate_options import simulate_options as simulate_options
+
 SHELLS = ("bash", "zsh", "fish")
 TASK = "a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1"
 JUDGE = "FILE.py:FUNCTION, Verified or a run; may be repeated, as [NAME=]R[*WEIGHT]; default: the recipe's reward"
@@ -24,7 +26,8 @@ def train_options(parser: ArgumentParser) -> None:
     add("--budget", metavar="UNIT=N", help="end of the run, in place of --steps: tokens=2e6, rollouts=5000, seconds=600; default: none")
     until_option(parser)
     add("--run", metavar="DIR", help="folder of the run; default: a new one under runs/")
-    add("--log", metavar="W,W", help="also log to tensorboard, trackio, wandb; default: none")
+    add("--log", metavar="W,W", help="tensorboard, trackio, wandb, prometheus, opentelemetry; default: none")
+    metrics_port_option(parser)
     add = parser.add_argument_group("Further options").add_argument
     add("--ground", metavar="G", help="a proving ground (gradus grounds) gives task, start model, reward, fields and budget; default: none")
     processes_option(parser)
@@ -47,8 +50,13 @@ def trust_option(parser: ArgumentParser) -> None:
 
 
 def until_option(parser: ArgumentParser) -> None:
-    about = "time limit (90s, 30m, 8h, 1h30m): the run is saved, and the exit code is 3; default: none"
+    about = "limit (90s, 8h): saves the run, exit code 3; default: none"
     _group(parser, "End and output").add_argument("--until", metavar="TIME", help=about)
+
+
+def metrics_port_option(parser: ArgumentParser) -> None:
+    about = "log to prometheus on this port; default: none"
+    _group(parser, "End and output").add_argument("--metrics_port", metavar="N", help=about)
 
 
 def json_option(parser: ArgumentParser, about: str = "print JSON") -> None:
@@ -74,6 +82,7 @@ def resume_options(parser: ArgumentParser) -> None:
     add("--steps", type=int, metavar="N", help="total number of steps; default: as planned")
     until_option(parser)
     add("--log", metavar="W,W", help="trackers that also get the metrics from now on; none: no tracker; default: as planned")
+    metrics_port_option(parser)
     processes_option(parser)
     add = _group(parser, "Further options").add_argument
     add("--device", help="cpu, cuda, cuda:1; on another kind of device, numbers are rounded differently; default: as planned")
@@ -98,6 +107,15 @@ def doctor_options(parser: ArgumentParser) -> None:
     plan_options(parser)
     json_option(parser)
     parser.epilog = "With --recipe, any further --FIELD VALUE sets a field, as for gradus train. The exit code is 1 if the run does not fit into memory."
+
+
+def profile_options(parser: ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; default: grpo")
+    plan_options(parser)
+    steps = next(action for action in parser._actions if action.dest == "steps")
+    steps.help = "measured steps, after one more step as warm-up; default: 3"
+    json_option(parser)
+    parser.epilog = OF_RECIPE
 
 
 def check_options(parser: ArgumentParser) -> None:
@@ -295,6 +313,14 @@ def report_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("A page of several runs").add_argument
     add("--by", metavar="AXIS", default="steps", help="the horizontal axis: steps, tokens (sampled) or seconds (in steps); default: steps")
     add("--out", metavar="FILE", help="the page, a file that ends in .html; default: runs/report-NAMES.html")
+
+
+def top_options(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="RUN", help="folder of the run")
+    add = parser.add_argument_group("View").add_argument
+    add("--once", action="store_true", help="print the state one time; this is the default if the output is not a terminal")
+    add("--every", type=float, default=1.0, metavar="S", help="seconds between two views; default: 1")
+    json_option(parser, "print the state as JSON, one time")
 
 
 def race_options(parser: ArgumentParser) -> None:

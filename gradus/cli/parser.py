@@ -149,7 +149,15 @@ def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]]
     return given, {path.removeprefix("task."): text for path, text in fields if path.startswith("task.")}
 
 
-def planned_of(options: argparse.Namespace, log: str | None = None) -> Any:
+def trackers_of(options: argparse.Namespace, planned: Sequence[str] = ()) -> str | None:
+    """The trackers of train or resume, with the port for Prometheus; None: as planned, and for other commands. `planned`: the trackers of the resumed run."""
+    if getattr(options, "metrics_port", None) is None:
+        return getattr(options, "log", None)
+    before = ",".join(name for name in planned if name.partition(":")[0] != "prometheus") if options.log is None else options.log
+    return ",".join(name for name in (before, f"prometheus:{options.metrics_port}") if name not in ("", "none"))
+
+
+def planned_of(options: argparse.Namespace) -> Any:
     """The plan made from the options of train, check or doctor."""
     from dataclasses import replace
 
@@ -171,7 +179,7 @@ def planned_of(options: argparse.Namespace, log: str | None = None) -> Any:
         seed=options.seed,
         device=options.device,
         task_options=task_options,
-        log=log,
+        log=trackers_of(options),
         budget=getattr(options, "budget", None),
     )
     return replace(planned, recipe=override_all(planned.recipe, given, options.beside))

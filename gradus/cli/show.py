@@ -123,7 +123,7 @@ def _stages(recipe: Any) -> list[str]:
     """A line per stage: the recipe, the end, the start, the inputs and the outputs of the stage. The next lines show the changes of the stage's recipe."""
     from gradus.recipe import registry
     from gradus.recipe.tree import node
-    from gradus.schedules.stages import Merge
+    from gradus.schedules.stages import Fuse, Merge
     from gradus.types.moments import Steps
 
     rows = []
@@ -132,6 +132,10 @@ def _stages(recipe: Any) -> list[str]:
         start = INDENT + paint(name, "name") + " " * (wide - len(name) - 2)
         if isinstance(stage, Merge):
             rows.append(paragraph(f"merge of {' + '.join(f'{weight:g} {one}' for one, weight in stage.weights.items())}", " " * wide, start))
+            continue
+        if isinstance(stage, Fuse):
+            fusion = f"fusion of {', '.join(stage.experts)} onto {stage.start}; scale {stage.scale:g}, drops {stage.drop:.0%}"
+            rows.append(paragraph(fusion, " " * wide, start))
             continue
         own, until = stage.recipe or recipe, stage.until
         end = f"{until.count} steps" if isinstance(until, Steps) else f"{type(until).__name__} of {until.metric}, at most {until.most} steps"

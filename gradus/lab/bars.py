@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from gradus.lab.axes import HEIGHT, LEFT, RIGHT, WIDTH, Frame, levels, padded, steps_below, ticks, titles
-from gradus.lab.curves import COLOURS, Series, band, colour, figure, frame_of, path, told, values
+from gradus.lab.curves import COLOURS, Series, band, colour, figure, frame_of, path, place_of, told, values
 
 ROW = 40  # height of an interval and its name
 
@@ -85,16 +85,16 @@ def stacked(title: str, parts: Sequence[Series], *, axis: str = "step", unit: st
         return ""
     steps = [step for step, _ in parts[0].points]
     frame, below, inside = Frame(steps[0], steps[-1] if len(steps) > 1 else steps[0] + 1, 0.0, 1.0), [0.0] * len(steps), []
-    for place, part in enumerate(parts):
+    for i, part in enumerate(parts):
         if [step for step, _ in part.points] != steps:
             raise ValueError(f"the steps of {part.name} differ from those of {parts[0].name}; give every part the same steps")
         above = [low + share for low, (_, share) in zip(below, part.points)]
         edges = list(zip(steps, below, above))
         if len(edges) == 1:
             edges.append((steps[0] + 1, *edges[0][1:]))
-        inside.append(band(edges, f'data-full="" {colour(place)}', frame))
+        inside.append(band(edges, f'data-full="" {colour(place_of(part, i))}', frame))
         below = above
-    legend = "".join(f'<li {colour(i)}>{html.escape(one.name)} <b>{one.points[-1][1]:.0%}</b></li>' for i, one in enumerate(parts))
+    legend = "".join(f'<li {colour(place_of(one, i))}>{html.escape(one.name)} <b>{one.points[-1][1]:.0%}</b></li>' for i, one in enumerate(parts))
     label = f"{title} by {axis}, last: {', '.join(f'{one.name} {one.points[-1][1]:.0%}' for one in parts)}"
     drawn = "".join(inside) + levels(frame, percent=True) + steps_below(frame) + titles(axis, unit)
     return figure(title, label, drawn, legend, values=values(parts, frame, axis).replace('"axis"', '"stacked":true,"axis"', 1))

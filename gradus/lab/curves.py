@@ -95,12 +95,13 @@ def chart(title: str, series: Sequence[Series], *, axis: str = "step", unit: str
     if not series:
         return ""
     frame = frame_of(series)
-    legend = "".join(_entry(s, _place(s, i)) for i, s in enumerate(series))
+    legend = "".join(_entry(s, place_of(s, i)) for i, s in enumerate(series))
     label = f"{title} by {axis}, last: {', '.join(f'{s.name} {told(s.points[-1][1])}' for s in series)}"
     return figure(title, label, drawing(series, frame, axis, unit), legend, values=values(series, frame, axis))
 
 
-def _place(series: Series, i: int) -> int:
+def place_of(series: Series, i: int) -> int:
+    """Returns the number of the colour of series number `i`."""
     return i if series.place is None else series.place
 
 
@@ -114,7 +115,8 @@ def frame_of(series: Sequence[Series]) -> Frame:
 
 def drawing(series: Sequence[Series], frame: Frame, axis: str, unit: str) -> str:
     """Returns the grid, axes and lines of a chart as SVG elements."""
-    return levels(frame) + steps_below(frame) + titles(axis, unit) + "".join(f'<g class="series">{_line(s, _place(s, i), frame)}</g>' for i, s in enumerate(series))
+    lines = (f'<g class="series">{_line(s, place_of(s, i), frame)}</g>' for i, s in enumerate(series))
+    return levels(frame) + steps_below(frame) + titles(axis, unit) + "".join(lines)
 
 
 def values(series: Sequence[Series], frame: Frame, axis: str) -> str:

@@ -19,6 +19,7 @@ from gradus.lab.page_text import clean, table, tree
 from gradus.lab.repeat import commands
 from gradus.lab.reward_shares import distributions
 from gradus.lab.samples import answers
+from gradus.lab.workers_page import workers
 
 NAME = "report.html"
 _TEMPLATE = Path(__file__).with_name("report.html")
@@ -43,6 +44,7 @@ def write_report(run: RunFolder | Path | str) -> Path:
         tiles=overview.tiles(metrics, folder.timings(), _planned(method)),
         curves=curves(metrics, folder.timings()),
         distributions="" if of_given(metrics) else distributions(folder.path / ROLLOUTS),
+        workers=workers(folder.work()),
         failures=overview.failures(failed[:_FAILURES], len(failed) > _FAILURES),
         answers=answers(folder.path, folder.path / ROLLOUTS, metrics),
         recipe=table(tree(recipe)),

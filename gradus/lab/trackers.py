@@ -1,4 +1,6 @@
-"""Sends the metrics of a run to trackers after every step: TensorBoard, trackio, Weights & Biases. Only the requested packages are imported.
+"""Sends the metrics of a run to trackers after every step: TensorBoard, trackio, Weights & Biases, Prometheus, OpenTelemetry.
+
+Only the requested packages are imported.
 
 Every number of metrics.jsonl goes to each tracker. If a tracker raises an error during the run, a message reports it once, and the run
 continues without this tracker.
@@ -22,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
+from gradus.lab.exporters import Exporter, OpenTelemetry, Prometheus, port_of
 from gradus.types import UserError, unknown
 
 PROJECT = "gradus"
@@ -121,8 +124,19 @@ class Wandb:
         self._run.finish()
 
 
-KINDS: Mapping[str, Callable[[ModuleType, Curve], Sink]] = {"tensorboard": TensorBoard, "trackio": Trackio, "wandb": Wandb}
-"""The class of each tracker, by the name of its package."""
+KINDS: Mapping[str, Callable[..., Sink]] = {
+    "tensorboard": TensorBoard,
+    "trackio": Trackio,
+    "wandb": Wandb,
+    "prometheus": Prometheus,
+    "opentelemetry": OpenTelemetry,
+}
+"""The class of each tracker by name. A name may end in an option of the tracker, as in prometheus:9464."""
+PACKAGES: Mapping[str, tuple[str, str]] = {
+    "prometheus": ("prometheus_client", "prometheus-client"),
+    "opentelemetry": ("opentelemetry.exporter.otlp.proto.http.metric_exporter", "opentelemetry-exporter-otlp-proto-http"),
+}
+"""The package of a tracker, and its name for pip, if they are not the name of the tracker."""
 
 
 def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -135,18 +149,24 @@ def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
         raise UserError(f'--log is "{given}", which names no tracker; give one or more of {", ".join(KINDS)}, or the word none')
     names = tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in ("", "none")))
     for name in names:
-        if name not in KINDS:
-            raise unknown("tracker", name, KINDS, "Give --log a list of them, as in --log tensorboard,wandb")
-        _package(name)
+        kind, colon, option = name.partition(":")
+        if kind not in KINDS:
+            raise unknown("tracker", kind, KINDS, "Give --log a list of them, as in --log tensorboard,wandb")
+        if colon:
+            if kind != "prometheus":
+                raise UserError(f'--log has "{name}", but {kind} takes no option; write {kind}')
+            port_of(option)
+        _package(kind)
     return names
 
 
-def _package(name: str) -> ModuleType:
+def _package(kind: str) -> ModuleType:
+    module, known = PACKAGES.get(kind, (kind, None))
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(module)
     except ImportError as error:
-        missing = getattr(error, "name", None) or name
-        raise UserError(f"--log {name} needs the package {missing}, which is not installed; install it with: pip install {missing}") from None
+        missing = known or getattr(error, "name", None) or module
+        raise UserError(f"--log {kind} needs the package {missing}, which is not installed; install it with: pip install {missing}") from None
 
 
 class Sinks:
@@ -165,6 +185,12 @@ class Sinks:
             if shown:
                 self._kept(name, lambda sink=sink, shown=shown: sink.log(step, shown))  # type: ignore[misc]
         self._told.update(dict.fromkeys(new, step))
+
+    def follow(self, live: Callable[[], Mapping[str, Any]]) -> None:
+        """Gives `live`, which returns the present state of the run (see `gradus.lab.status`), to each sink that shows this state."""
+        for name, sink in list(self._sinks.items()):
+            if isinstance(sink, Exporter):
+                self._kept(name, lambda sink=sink: sink.follow(live))  # type: ignore[misc]
 
     def back(self, step: int) -> None:
         """Rewinds the sinks to `step`, because the run repeats `step` and the later steps with other data."""
@@ -199,7 +225,10 @@ def open_sinks(names: Sequence[str], curve: Curve, say: Callable[[str], None], b
     opened: dict[str, Sink] = {}
     for name in names_of(names):
         try:
-            opened[name] = KINDS[name](_package(name), curve)
+            kind, colon, option = name.partition(":")
+            sink = opened[name] = KINDS[kind](_package(kind), curve, *([port_of(option)] if colon else []))
+            if isinstance(sink, Exporter):
+                say(sink.told)
         except UserError:
             Sinks(opened, {}, say).close()
             raise

@@ -141,9 +141,8 @@ class Joint:
             raise UserError(
                 f"Joint needs the same denominator for all sources, but the denominator of {name} differs between sources; set TokenMean or SequenceMean"
             )
-        if getattr(self.average, "counted", "all") != "all":
-            raise UserError('Joint needs an average that counts all actions of all sources; set counted="all" in the average of Joint')
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         whole = Counts(*(sum(getattr(c, f.name) for c in batch.counts.values()) for f in fields(Counts)))
-        return self.average.coefficients(replace(batch, counts={source: whole}), source)
+        same = tuple(t if t.source == source else t.but(source=source) for t in batch.trajectories)
+        return self.average.coefficients(replace(batch, counts={source: whole}, trajectories=same), source)

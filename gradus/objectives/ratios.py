@@ -93,6 +93,28 @@ class SpanRatio:
 
 
 @dataclass(frozen=True)
+class JointRatio:
+    """log w = sum over the tokens of one action of log r_t: the ratio of the action's joint probability, the same number for all its tokens.
+
+    `of` "turn": all tokens of a turn (for a chunk of actions: of the chunk). "step": the tokens of each action of a chunk, which have the same number in the
+    stream `step`. If all turns have equally many tokens, a mean over tokens of the loss is a mean over turns. The gradient of this mean with respect to the
+    log-probability of each token is the gradient that a loss with one row per turn has.
+    """
+
+    of: Literal["turn", "step"] = "turn"
+    against: Against = "old"
+    separable: ClassVar[bool] = True  # a turn lies within one context, and a micro-batch contains whole contexts
+    asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
+
+    def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
+        token = TokenRatio(self.against).log_ratio(logprobs, old, batch)
+        columns = [batch.context, batch.stream("turn").long(), *([batch.stream("step").long()] if self.of == "step" else [])]
+        ids = torch.unique(torch.stack(columns, 1), dim=0, return_inverse=True)[1]
+        count = int(ids.max()) + 1 if len(ids) else 0
+        return segment_sum(token, ids, count).index_select(0, ids)
+
+
+@dataclass(frozen=True)
 class Probability:
     """log r_t = log pi(a_t), as if the behaviour policy had probability 1 for the action. Use this ratio for text without behaviour log-probabilities."""
 

@@ -73,7 +73,10 @@ class Clip:
 
 @dataclass(frozen=True)
 class DualClip:
-    """PPO's clip with an upper bound on the loss if A < 0: -max(min(r A, clip(r) A), ceiling * A). Ye et al., arXiv:1912.09729, eq. 5."""
+    """PPO's clip with an upper bound on the loss if A < 0: -max(min(r A, clip(r) A), ceiling * A). Ye et al., arXiv:1912.09729, eq. 5.
+
+    So there are three bounds: 1 + high for A > 0; 1 - low and `ceiling` for A < 0. A ratio that is exactly `ceiling` keeps its gradient.
+    """
 
     low: float = 0.2
     high: float = 0.2
@@ -86,8 +89,9 @@ class DualClip:
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         losses, metrics = Clip(self.low, self.high).losses(log_ratio, advantages, batch)
-        bounded = torch.where(advantages < 0, torch.minimum(losses, -self.ceiling * advantages), losses)
-        return bounded, {**metrics, "ceiling_share": tally(bounded.detach() < losses.detach())}
+        bounds = -self.ceiling * advantages
+        beyond = (advantages < 0) & (losses.detach() > bounds)
+        return torch.where(beyond, bounds, losses), {**metrics, "ceiling_share": tally(beyond)}
 
 
 def capped_surrogate(log_ratio: Tensor, advantages: Tensor, *, floor: float, cap: float) -> Tensor:

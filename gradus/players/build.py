@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gradus.players.learner import Learner
+from gradus.players.noise import norms
 from gradus.policies import registry
 from gradus.policies.tiny import beyond
 from gradus.recipe.core import Recipe, specs_of
@@ -23,7 +24,7 @@ from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.parts import Closing, Task, Turn
-from gradus.types.players import Adapter, Copy, Fresh, Gated, Head, Lagged, MovingAverage, Steering
+from gradus.types.players import Adapter, Copy, Fresh, Gated, Head, Lagged, MovingAverage, Noisy, Steering
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -63,16 +64,9 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
         if isinstance(relation, Steering):
             return able(base, relation, name).with_steering(relation.layers, relation.gate)
+        if isinstance(relation, Noisy):
+            refuse_no_norms(base, relation, name)
         return base.beside() if isinstance(relation, (Lagged, MovingAverage)) and hasattr(base, "beside") else base.clone()
-
-    def able(base: Any, relation: Any, name: str) -> Any:
-        method = "with_value_head" if isinstance(relation, Head) else "with_adapter"
-        if method not in dir(base):
-            raise UserError(
-                f"players.{name}.model is {type(relation).__name__}, which its base model does not support (the base model offers only "
-                f"{', '.join(sorted(base.can))}); take another base model, such as a language model, or another recipe"
-            )
-        return base
 
     players = {}
     for name, spec in specs.items():
@@ -88,6 +82,26 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
+
+
+def able(base: Any, relation: Any, name: str) -> Any:
+    """Returns the policy. Raises UserError if it does not support a head or an adapter."""
+    method = "with_value_head" if isinstance(relation, Head) else "with_adapter"
+    if method not in dir(base):
+        raise UserError(
+            f"players.{name}.model is {type(relation).__name__}, which its base model does not support (the base model offers only "
+            f"{', '.join(sorted(base.can))}); take another base model, such as a language model, or another recipe"
+        )
+    return base
+
+
+def refuse_no_norms(base: Any, relation: Noisy, name: str) -> None:
+    """Raises UserError if the network of a policy has no RMSNorm."""
+    if not norms(base.network):
+        raise UserError(
+            f"players.{name}.model is Noisy, which adds noise to the weights of RMSNorms, but the model of {relation.of} has no RMSNorm; take another "
+            "model, such as a language model of the built-in decoder"
+        )
 
 
 def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
@@ -163,7 +177,8 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
         raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave setting.graphs out, or name a CUDA device with --device cuda")
     if model in (None, "tiny") and (note := beyond(task.name, task.level)) is not None:
         _tell(note)
-    return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs, setting.backward_chunks), task.showing)
+    how = registry.Loading(dtype, device, setting.recompute, setting.graphs, setting.backward_chunks)
+    return registry.load(model, task.policy, task.name, how, task.showing)
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from gradus.objectives.terms import Weight
 from gradus.players.rates import BUILT_IN
 from gradus.players.subset import factors, restrict
 from gradus.recipe.core import Setting
+from gradus.runtime.activity import part
 from gradus.runtime.memory import Record, fitting
 from gradus.runtime.user_code import asked
 from gradus.types import Context, UserError
@@ -24,6 +26,29 @@ from gradus.updates.diagnosis import Diagnosis
 from gradus.updates.optimizers import AdamW, rate
 
 T = TypeVar("T")
+
+
+class Others(Protocol):
+    """The other processes of a player whose weights are divided: every process has a part of each weight, of its gradient and of its moments.
+
+    Every method also does the work of this process.
+    """
+
+    def zero_grad(self) -> None: ...
+
+    def norm(self) -> Tensor: ...
+
+    def not_finite(self, *, gradients: bool = False) -> tuple[str, ...]: ...
+
+    def advance(self, norm: Tensor, clip: float | None) -> None: ...
+
+    def forget(self) -> None: ...
+
+    def tensors(self) -> dict[str, Tensor]: ...
+
+    def load(self, tensors: Mapping[str, Tensor], updates: int) -> None: ...
+
+    def take(self, other: Learner, share: float) -> None: ...
 
 
 class Learner:
@@ -45,15 +70,22 @@ class Learner:
         self.spoilt: tuple[str, ...] = ()  # parameters whose last gradient was not finite
         self.bad: list[Diagnosis] = []  # updates skipped since the list was last read
         self.spikes: list[dict[str, Any]] = []  # gradient spikes since the list was last read
+        self.others: Others | None = None  # the other processes, if each process has a part of every weight (`gradus.systems.sharded`)
         self.parameters: list[torch.nn.Parameter] = []
         self.masters: list[torch.nn.Parameter] = []
         if self.learns:
             restrict(name, policy.network, spec)
-            learning = {n: p for n, p in policy.network.named_parameters() if p.requires_grad}
-            self.parameters, self.factors = list(learning.values()), factors(name, learning, spec.rates)
-            narrow = any(p.dtype in (torch.bfloat16, torch.float16) for p in self.parameters)
-            self.masters = [torch.nn.Parameter(p.detach().float().clone()) for p in self.parameters] if narrow else self.parameters
-            self.optimizer = self._built(optimizer)
+        self.bind()
+
+    def bind(self) -> None:
+        """Finds the trained parameters of the network, and makes their float32 copies and a new optimizer."""
+        if not self.learns:
+            return
+        learning = {n: p for n, p in self.policy.network.named_parameters() if p.requires_grad}
+        self.parameters, self.factors = list(learning.values()), factors(self.name, learning, self.spec.rates)
+        narrow = any(p.dtype in (torch.bfloat16, torch.float16) for p in self.parameters)
+        self.masters = [torch.nn.Parameter(p.detach().float().clone()) for p in self.parameters] if narrow else self.parameters
+        self.optimizer = self._built(self.rule)
 
     def _built(self, rule: Any) -> torch.optim.Optimizer:
         """Makes the optimizer with a rule. Parameters with the same factor on the learning rate form one group."""
@@ -81,6 +113,8 @@ class Learner:
     def zero_grad(self) -> None:
         for p in self.parameters:
             p.grad = None
+        if self.others is not None:
+            self.others.zero_grad()
 
     def fitting(self, contexts: Sequence[Context], work: Callable[[int], T], purpose: str = "score") -> T:
         """Clears the gradients, then calls work(tokens per micro-batch). If memory runs out, does both again with fewer tokens. See `runtime.memory`.
@@ -150,25 +184,19 @@ class Learner:
         self.spikes.append({"player": self.name, "norm": norm, "median": median(before), "limit": guard.spike * median(before)})
         return True
 
+    @part("optimiser")
     def move(self, step: int) -> dict[str, float]:
         """Takes an optimiser step with the network's gradients, and returns the metrics of the step.
 
         The step is skipped (`skipped` is 1) if the norm of the gradients is not finite or is a spike.
         """
-        if self.masters is not self.parameters:
-            for master, p in zip(self.masters, self.parameters, strict=True):
-                master.grad = None if p.grad is None else p.grad.float()
-        norm = torch.nn.utils.get_total_norm([p.grad for p in self.masters if p.grad is not None])
+        norm = self.norm() if self.others is None else self.others.norm()
         if not torch.isfinite(norm):
-            learning = [name for name, p in self.policy.network.named_parameters() if p.requires_grad]
-            grads = zip(learning, self.masters, strict=True)
-            self.spoilt = tuple(n for n, p in grads if p.grad is not None and not bool(torch.isfinite(p.grad).all()))
+            self.spoilt = self.not_finite(gradients=True) if self.others is None else self.others.not_finite(gradients=True)
             return self.skip(float(norm))
         guarded = {} if self.setting.guard.spike is None else {"spiked": float(self._spiked(float(norm)))}
         if guarded.get("spiked"):
             return {**self.skip(float(norm)), **guarded}
-        if self.rule.clip is not None:
-            torch.nn.utils.clip_grads_with_norm_(self.masters, self.rule.clip, norm)
         lr = rate(
             step,
             peak=next(rate for rate in (self.rule.lr, self.setting.learning_rate, BUILT_IN) if rate is not None),
@@ -179,19 +207,47 @@ class Learner:
         )
         for group, factor in zip(self.optimizer.param_groups, self.group_factors, strict=True):
             group["lr"] = lr * factor
+        if self.others is None:
+            self.advance(norm, self.rule.clip)
+        else:
+            self.others.advance(norm, self.rule.clip)
+        self.zero_grad()
+        self.updates += 1
+        return {"grad_norm": float(norm), "learning_rate": lr, "skipped": 0.0, **guarded}
+
+    def norm(self) -> Tensor:
+        """Returns the norm of the gradients that this process has."""
+        if self.masters is not self.parameters:
+            for master, p in zip(self.masters, self.parameters, strict=True):
+                master.grad = None if p.grad is None else p.grad.float()
+        return torch.nn.utils.get_total_norm([held(p.grad) for p in self.masters if p.grad is not None])
+
+    def not_finite(self, *, gradients: bool = False) -> tuple[str, ...]:
+        """Returns the names of the trained weights that are not finite in this process, or of those whose gradients are not finite."""
+        learning = [(name, p) for name, p in self.policy.network.named_parameters() if p.requires_grad]
+        seen = [(name, m.grad if gradients else p) for (name, p), m in zip(learning, self.masters, strict=True)]
+        return tuple(name for name, t in seen if t is not None and not bool(torch.isfinite(held(t)).all()))
+
+    def advance(self, norm: Tensor, clip: float | None) -> None:
+        """Clips the gradients and takes an optimiser step, with the learning rates of the optimiser's groups.
+
+        `norm`: norm of all gradients of the player. `clip`: the largest norm after the clipping; None: no clipping.
+        """
+        if clip is not None:
+            given = [SimpleNamespace(grad=held(p.grad)) for p in self.masters if p.grad is not None]
+            torch.nn.utils.clip_grads_with_norm_(cast("list[Tensor]", given), clip, norm)
         self.optimizer.step()
         torch.autograd.graph.increment_version(self.masters)  # a fused step does not count its writes; encoded pictures are kept by that count
         if self.masters is not self.parameters:
             with torch.no_grad():
                 for master, p in zip(self.masters, self.parameters, strict=True):
                     p.copy_(master)
-        self.zero_grad()
-        self.updates += 1
-        return {"grad_norm": float(norm), "learning_rate": lr, "skipped": 0.0, **guarded}
 
     def forget(self) -> None:
         """Deletes the optimiser's state: its moments and its count of steps."""
         self.optimizer.state.clear()
+        if self.others is not None:
+            self.others.forget()
 
     def take(self, other: Learner, share: float = 1.0) -> None:
         """Sets the player's weights to (1 - share) * (its weights) + share * (the weights of `other`).
@@ -204,6 +260,8 @@ class Learner:
                 f"the schedule gives {self.name} the weights of {other.name}, but their networks differ (an adapter, a head, another model); "
                 f"make one player a copy of the other player: --players.{self.name if self.name != 'policy' else other.name}.model Copy"
             )
+        if self.others is not None:
+            self.others.take(other, share)
         with torch.no_grad():
             for name, weight in mine.items():
                 own, found = (w.to(weight.device, torch.promote_types(weight.dtype, torch.float32)) for w in (weight, theirs[name]))
@@ -220,6 +278,8 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint by name: weights, optimiser moments and float32 masters."""
+        if self.others is not None:
+            return self.others.tensors()
         out = {f"weights.{n}": t for n, t in self.policy.network.state_dict().items()}
         if self.learns:
             for index, p in enumerate(self.masters):
@@ -231,6 +291,9 @@ class Learner:
 
     def load(self, tensors: Mapping[str, Tensor], updates: int) -> None:
         """Sets the weights, moments and masters from the tensors of a checkpoint (see `tensors`)."""
+        if self.others is not None:
+            self.others.load(tensors, updates)
+            return
         self.updates = updates
         self.policy.network.load_state_dict({n.removeprefix("weights."): t for n, t in tensors.items() if n.startswith("weights.")})
         if not self.learns:
@@ -245,6 +308,11 @@ class Learner:
             if self.masters is not self.parameters:
                 with torch.no_grad():
                     p.copy_(tensors[f"masters.{index}"])
+
+
+def held(tensor: Tensor) -> Tensor:
+    """Returns the part of a divided tensor (`torch.distributed.tensor.DTensor`) that this process has, or an undivided tensor itself."""
+    return cast("Tensor", tensor.to_local()) if hasattr(tensor, "to_local") else tensor
 
 
 def _built(rule: Any, parameters: Sequence[torch.nn.Parameter], groups: Sequence[Any]) -> torch.optim.Optimizer:

@@ -2,7 +2,7 @@
 
 The context of a controller is a conversation. An observation is one token with one row of every array. This token is always 0 and is not chosen. An action is
 one chosen token. For a `Choice` the token is the index of the choice. For a `Box` the token is 0, and the numbers are in the streams `action` (in the
-environment's units) and `raw` (before the squashing).
+environment's units) and `raw` (before the squashing). If the numbers of a `Box` have bins, every number is one chosen token (see `controller_bins`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from gradus.policies.blocks import even
+from gradus.policies.controller_bins import chunk_context, drawn_bins, middles, nearest_bins
 from gradus.policies.controller_network import BARRED, ControllerConfig, ControllerNetwork, Shown
 from gradus.policies.controller_reading import (
     EDGE,
@@ -87,7 +88,7 @@ class Controller:
     @property
     def can(self) -> frozenset[str]:
         """Returns the names of the values that `evaluate` can compute from the network's outputs."""
-        continuous = isinstance(self.config.acts, Box)
+        continuous = isinstance(self.config.acts, Box) and not self.config.fresh.bins
         if self.config.fresh.kind == "pointer":
             return frozenset({"logprobs", "entropy"})
         return {
@@ -138,6 +139,8 @@ class Controller:
             return Context(np.array([index], np.int32), np.ones(1, bool), ended=Ended.STOP)
         if not isinstance(action, np.ndarray) or action.size != self.config.actions:
             raise UserError(f"an action of this task is an array of {self.config.actions} numbers, but the given action is {action!r:.60}; give such an array")
+        if self.config.fresh.bins:
+            return chunk_context(nearest_bins(action, self.config), self.config)
         given = action.astype(np.float32).reshape(1, -1)
         middle, half = (t.cpu().numpy() for t in middle_and_half(self.config, self._like))
         raw = np.arctanh(np.clip((given - middle) / half, -EDGE, EDGE)).astype(np.float32)
@@ -147,6 +150,8 @@ class Controller:
         """Returns the last action after token `since`: an index, or numbers [d] or [chunk, d]."""
         if isinstance(self.config.acts, Choice):
             return int(context.sequence[since:][-1])
+        if self.config.fresh.bins:
+            return self._shaped(middles(context.sequence[since:][-self.config.tokens :], self.config))[0]
         return context.streams["action"][-1]
 
     def _shaped(self, flat: np.ndarray) -> np.ndarray:
@@ -177,6 +182,10 @@ class Controller:
     def _acted(self, ask: Any, outputs: Tensor) -> Context:
         temperature = ask.sampling.temperature
         key = ask.key.fold("action")
+        if self.config.fresh.bins:
+            chunk, found = drawn_bins(outputs, self.config, temperature, key)
+            versions = np.full(len(chunk), ask.version, np.int32)
+            return replace(chunk_context(chunk, self.config), logprobs=found, versions=versions, temperature=temperature, parent=(ask.parent, ask.at))
         streams: Frozen[np.ndarray] = Frozen()
         if isinstance(self.config.acts, Choice):
             logprobs = (outputs.double() / (temperature or 1.0)).log_softmax(-1)

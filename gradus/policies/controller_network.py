@@ -46,6 +46,8 @@ class ControllerConfig:
         if self.fresh.kind == "cnn" and (len(self.shown) != 1 or len(self.shown[0].shape) != 3):
             given = ", ".join(f"{s.name} {list(s.shape)}" for s in self.shown)
             raise UserError(f"a cnn reads one array [height, width, channels], but the environment shows {given}; set --players.policy.model.kind mlp")
+        if self.fresh.bins and not isinstance(self.acts, Box):
+            raise UserError(f"bins divide the numbers of a Box, but this environment accepts {described(self.acts)}; set bins to 0")
         if self.fresh.kind == "pointer":
             check_pointed({s.name: s.shape for s in self.shown}, self.acts)
 
@@ -59,12 +61,22 @@ class ControllerConfig:
         return len(self.acts.names) if isinstance(self.acts, Choice) else self.acts.size * self.acts.chunk
 
     @property
+    def tokens(self) -> int:
+        """Returns the number of chosen tokens of one action: one per number if the numbers have bins, else 1."""
+        return self.actions if self.fresh.bins else 1
+
+    @property
+    def chunk(self) -> int:
+        """Returns how many steps one action contains."""
+        return self.acts.chunk if isinstance(self.acts, Box) else 1
+
+    @property
     def outputs(self) -> int:
         """Returns the number of outputs of each head per row."""
         discrete = isinstance(self.acts, Choice)
-        return {"actions": self.actions if discrete else 2 * self.actions, "q": self.actions if discrete else 1, "value": 1, "number": 1}[
-            self.fresh.outputs
-        ]
+        actions = self.actions * (1 if discrete else self.fresh.bins or 2)
+        values = self.chunk if self.fresh.each_step else 1
+        return {"actions": actions, "q": self.actions if discrete else 1, "value": values, "number": 1}[self.fresh.outputs]
 
 
 class Layer(nn.Module):

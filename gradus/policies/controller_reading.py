@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gradus.policies.controller_bins import check_slots, slots
 from gradus.policies.controller_network import LOG_STD, ControllerConfig, ControllerNetwork
 from gradus.types import Context, Key, UserError
 from gradus.types.contexts import Seen
@@ -36,7 +37,7 @@ class OpenedController:
 
     def logprobs(self) -> Tensor:
         """Returns the log-probability of every action, nats. [A]"""
-        if isinstance(self.config.acts, Choice):
+        if isinstance(self.config.acts, Choice) or self.config.fresh.bins:
             return self._scaled_logits.log_softmax(-1).gather(1, self._choices[:, None])[:, 0]
         mean, std = self._gaussian
         return squashed_logprob(self._raw, mean, std, self._half)
@@ -44,16 +45,16 @@ class OpenedController:
     def entropy(self) -> Tensor:
         """Returns the entropy at every action, nats. [A]
 
-        For a Box, the result is the entropy of the Gaussian before the squashing, because this entropy has a closed form.
+        For a Box without bins, the result is the entropy of the Gaussian before the squashing, because this entropy has a closed form.
         """
-        if isinstance(self.config.acts, Choice):
+        if isinstance(self.config.acts, Choice) or self.config.fresh.bins:
             logprobs = self._scaled_logits.log_softmax(-1)
             return -(logprobs.exp() * logprobs).sum(-1)
         return (self._gaussian[1].log() + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)
 
     def hidden(self, layer: int = -1) -> Tensor:
         """Returns the last hidden layer at every action. [A, width]"""
-        return self.network.dense.hidden(self._encoded)[0]
+        return self._of_tokens(self.network.dense.hidden(self._encoded)[0])
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
         raise self._has_no("states of tokens")
@@ -68,8 +69,12 @@ class OpenedController:
         return UserError(f"a controller has no {thing}; take a recipe that reads log-probabilities, entropy, values or Q")
 
     def head(self, name: str) -> Tensor:
-        """Returns the value of the state before every action. [A]"""
-        return self.network(self._encoded)[0, :, 0]
+        """Returns the value of the state before every action. [A]
+
+        With `each_step`, a token of step k of a chunk gets the value of this step.
+        """
+        values = self.network(self._encoded)[0]
+        return self._of_tokens(values, of_step=self.config.fresh.each_step)[:, 0]
 
     def q(self) -> Tensor:
         """Returns each head's value of every action. [A, heads]"""
@@ -152,7 +157,7 @@ class OpenedController:
 
     def _numbers(self, place: int) -> Tensor:
         """Returns the last row of one named array before every action, flat. [A, size]"""
-        rows = _joined([rows_before(seen_named(c, self.config, place), c.action_positions) for c in self.contexts if c.actions])
+        rows = _joined([rows_before(seen_named(c, self.config, place), self._asked(c)) for c in self.contexts if c.actions])
         return as_inputs(self.config, place, rows, self.like)
 
     def _remembered(self) -> Tensor:
@@ -161,7 +166,7 @@ class OpenedController:
         for c in self.contexts:
             columns = [seen_named(c, self.config, i) for i in range(len(self.config.shown))]
             sequences.append(torch.cat([as_inputs(self.config, i, s.rows, self.like) for i, s in enumerate(columns)], -1))
-            places.append(np.searchsorted(columns[0].at, c.action_positions) - 1)
+            places.append(np.searchsorted(columns[0].at, self._asked(c)) - 1)
         padded = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
         out = self.network.encoded(padded)
         return torch.cat([out[i, torch.from_numpy(at)] for i, at in enumerate(places)])
@@ -169,7 +174,32 @@ class OpenedController:
     @cached_property
     def _scaled_logits(self) -> Tensor:
         logits = self.network(self._encoded)[0]
+        if self.config.fresh.bins:
+            logits = self._of_tokens(logits, of_number=True)
         return logits / self._temperature
+
+    def _asked(self, context: Context) -> np.ndarray:
+        """Returns the positions of the actions for which the network is computed: the first token of every action."""
+        positions = context.action_positions
+        return positions if self._slots is None else positions[slots(positions) == 0]
+
+    @cached_property
+    def _slots(self) -> np.ndarray | None:
+        """Returns the index of every token within its action, int64 [A]; None if every action is one token."""
+        found = [slots(c.action_positions) for c in self.contexts if c.actions]
+        joined = _joined(found) if found else np.zeros(0, np.int64)
+        return joined if joined.any() or self.config.tokens > 1 or self.config.fresh.each_step else None
+
+    def _of_tokens(self, rows: Tensor, *, of_number: bool = False, of_step: bool = False) -> Tensor:
+        """Gives every token [A] its part of the row [N, outputs] of its action: the whole row, or the part of its number or of its step in the chunk."""
+        if self._slots is None:
+            return rows
+        each = self.config.actions if of_number else self.config.chunk if of_step else 1
+        if of_number or of_step:
+            check_slots(self._slots, self.config)
+        inside = self._slots if of_number else self._slots // (self.config.actions // self.config.chunk) if of_step else np.zeros_like(self._slots)
+        index = (np.cumsum(self._slots == 0) - 1) * each + inside
+        return F.embedding(torch.from_numpy(index).to(rows.device), rows.reshape(len(rows) * each, -1))
 
     @cached_property
     def _gaussian(self) -> tuple[Tensor, Tensor]:

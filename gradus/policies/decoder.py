@@ -6,8 +6,8 @@ Only the attention itself is left to the caller (packed with shared prefixes, or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
@@ -115,6 +115,10 @@ class Layer(nn.Module):
         self.post_norms = c.post_norms
         self.rule, self.rope = c.rule(index), c.rope_of(index)
         self.steer: nn.Module | None = None  # applied to the layer's output (`steering`)
+
+    def forward(self, work: Callable[..., Tensor], *given: Any) -> Tensor:
+        """Returns work(self, *given). Hooks of the module see the call, and a model whose layers are divided among processes needs them."""
+        return work(self, *given)
 
     def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:
         """Maps x [..., hidden] to q [..., heads, head_dim], and k and v [..., kv_heads, head_dim].

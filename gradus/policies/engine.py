@@ -7,7 +7,7 @@ their slots. Draws, rounding and block sizes do not depend on the other sequence
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled,
 from gradus.policies.lengths import Lengths
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
+from gradus.runtime.activity import part
 from gradus.runtime.memory import free_memory
 from gradus.types import uniforms
 
@@ -56,6 +57,7 @@ def generate(
     rows: int = 256,
     graphs: bool = False,
     order: Sequence[int] | None = None,
+    pause: Callable[[], bool] = bool,
 ) -> list[Sampled]:
     """Samples all jobs, at most `rows` at a time, and returns the samples in the order of the jobs.
 
@@ -64,7 +66,7 @@ def generate(
     A sequence ends after an end token, or after the first token that completes a stop string in its new text. The sequence also ends after max_tokens new
     tokens, or when prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`).
     `graphs`: whether decoding steps are captured as CUDA graphs and replayed. `order`: the numbers of the jobs, in the order in which they take slots; None:
-    long prefixes first.
+    long prefixes first. `pause`: called between two tokens; if it returns True, all sequences are returned with their tokens so far.
 
     Raises: UserError for a prefix that is empty or so long that no new token fits.
     """
@@ -78,7 +80,7 @@ def generate(
         network, end_tokens=end_tokens, decode_text=decode_text, max_context=max_context, rows=one, graphs=graphs, longest=longest
     )
     numbers = batch.add(jobs) if order is None else batch.add(jobs, order)
-    while batch.busy:
+    while batch.busy and not pause():
         batch.step()
     return [batch.take(number) for number in numbers]
 
@@ -178,7 +180,7 @@ class Together:
         self.jobs[number] = None
         self.free.append(number)
         self.settings = None
-        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number])))
+        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number]), self.rooms[number]))
 
     def _leave(self, number: int) -> None:
         """Removes a sequence from the queue or from its slot."""
@@ -297,7 +299,8 @@ class Together:
         tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0, without effect
         tokens[: self.used] = self.tokens[held, self.counts[held] - 1]
         positions[: self.used] = self.starts[held] + self.counts[held] - 1
-        logits = self.cache.step(tokens, positions, self.used)
+        with part("decode", self.used, self.used):
+            logits = self.cache.step(tokens, positions, self.used)
         drawn = self._draw(held.copy(), logits[: self.used])
         self.holes = np.flatnonzero(drawn.over).tolist()
         return drawn
@@ -366,7 +369,8 @@ class Together:
                 batch.setdefault(self.prefixes[other], self.jobs[other])
             jobs = [job for job in batch.values() if job is not None]
             given = [job.inputs for job in jobs] if any(job.inputs is not None for job in jobs) else ()
-            self.read |= dict(zip(batch, self.cache.read([job.prefix for job in jobs], given), strict=True))
+            with part("prefill", sum(len(job.prefix) for job in jobs), len(jobs)):
+                self.read |= dict(zip(batch, self.cache.read([job.prefix for job in jobs], given), strict=True))
         prompt = self.read[wanted]
         if not self.waiting:
             self.read.clear()

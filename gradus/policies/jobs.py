@@ -154,9 +154,9 @@ def room(job: Job, max_context: int) -> int:
     return min(job.sampling.limit, max_context - len(job.prefix))
 
 
-def reason(job: Job, count: int, stopped: bool) -> Ended:
-    """Returns the reason why a sequence with `count` new tokens ended."""
-    full = Ended.LENGTH if count == job.sampling.limit else Ended.CONTEXT
+def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
+    """Returns the reason why a sequence with `count` new tokens, of at most `room`, ended. An unfinished sequence was cut at its length."""
+    full = Ended.CONTEXT if count == room < job.sampling.limit else Ended.LENGTH
     return Ended.STOP if stopped else full
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -155,10 +155,11 @@ class LanguageModel:
         """Returns the abilities of the model.
 
         An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head adds
-        its abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`.
+        its abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and `pause` (between two tokens).
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"slots"} if self.gate is None else set()) | self._heads())
+        plain, own = {"slots", "pause"} if self.gate is None else set(), {"pack", "lora"} if isinstance(self.trunk, Decoder) else set()
+        return frozenset(offers | own | plain | self._heads())
 
     def _heads(self) -> set[str]:
         """Returns the abilities of the model's heads: `head:NAME`, `row:NAME` for a head over the vocabulary, and `value` for a head `value`."""
@@ -224,8 +225,8 @@ class LanguageModel:
 
     # rollout
 
-    def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """Samples one context per request, in order. The parent of a sampled context is the context that it continues.
+    def act(self, asked: Sequence[Asked], pause: Callable[[], bool] = bool) -> list[Context]:
+        """Samples one context per request, in order. The parent of a sampled context is the context that it continues. `pause`: see `engine.generate`.
 
         The `how` of a request may be `Slots`. Raises UserError for any other `how`; `lockstep.act_by_rule` draws by token rules.
         """
@@ -239,8 +240,8 @@ class LanguageModel:
             return act_with_gate(self, asked)
         from gradus.policies.engine import generate
 
-        ends, text = self.end_tokens, self._tokenizer().text
-        draw = partial(generate, self.trunk, end_tokens=ends, decode_text=text, max_context=self.context_length, graphs=self.graphs)
+        ends, text, most = self.end_tokens, self._tokenizer().text, self.context_length
+        draw = partial(generate, self.trunk, end_tokens=ends, decode_text=text, max_context=most, graphs=self.graphs, pause=pause)
         sampled = in_slots([self._job(a) for a in asked], hows, draw)
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 

@@ -190,8 +190,8 @@ def _together(
         found = {name: network.step(new, going, None if given is None else given[0]) for name, network in networks.items()}
     streams = [np.stack(rows) if rows else None for rows in inputs]
     return [
-        Sampled(t[:n].copy(), p[:n].copy(), reason(job, int(n), bool(s)), row)
-        for t, p, n, job, s, row in zip(tokens, logprobs, counts, jobs, stopped, streams, strict=True)
+        Sampled(t[:n].copy(), p[:n].copy(), reason(job, int(n), bool(s), int(m)), row)
+        for t, p, n, job, s, m, row in zip(tokens, logprobs, counts, jobs, stopped, rooms, streams, strict=True)
     ]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -224,10 +225,17 @@ def _run(
     layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None, recompute: int, order: Order | None
 ) -> Tensor:
     if order is not None:
-        return streamed(layer, x, rotations, order, read is not None, lambda: _attended(layer, x, rotations, packed))
-    if recompute and torch.is_grad_enabled():
-        return checkpoint(_layer, layer, x, rotations, packed, read, use_reentrant=False, preserve_rng_state=False)
-    return _layer(layer, x, rotations, packed, read)
+        return cast("Tensor", layer(_chunked, x, rotations, packed, read, order))
+    again = recompute and torch.is_grad_enabled()
+    return cast("Tensor", layer(_recomputed if again else _layer, x, rotations, packed, read))
+
+
+def _recomputed(layer: Layer, x: Tensor, *given: Any) -> Tensor:
+    return cast("Tensor", checkpoint(_layer, layer, x, *given, use_reentrant=False, preserve_rng_state=False))
+
+
+def _chunked(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None, order: Order) -> Tensor:
+    return streamed(layer, x, rotations, order, read is not None, lambda: _attended(layer, x, rotations, packed))
 
 
 def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None) -> Tensor:

@@ -1,4 +1,5 @@
-"""Frozen weights in 8 or 4 bits, by bitsandbytes. Such weights are the base of an adapter, and need a quarter or an eighth of the memory of float32.
+"""Frozen weights in 8 or 4 bits: by bitsandbytes, or in NVFP4. Such weights are the base of an adapter, and need a quarter or an eighth of the memory of
+float32.
 
 Reference: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, arXiv:2305.14314, section 3 (4 bits: NormalFloat in blocks of 64; the
 scales stay float32, without a second quantisation); 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861, section 2 (8 bits).
@@ -13,31 +14,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradus.policies import nvfp4
 from gradus.types import UserError
 
-Bits = Literal[8, 4]
+Bits = Literal[8, 4, "nvfp4"]
 
 BLOCK = 64  # weights that share a scale
 DTYPES = (torch.float32, torch.bfloat16)
 
 
 class Quantised(nn.Module):
-    """A matrix [rows, columns] as codes of `bits` bits, row after row, with one float32 scale for every 64 weights.
+    """A matrix [rows, columns] as codes of `bits` bits, row after row, with one float32 scale for every 64 weights. If `bits` is "nvfp4", its format is that
+    of `gradus.policies.nvfp4`.
 
-    Raises: UserError if bitsandbytes is missing, or if the weights are not float32 or bfloat16.
+    Raises: UserError if bitsandbytes is missing (not for NVFP4), or if the weights are not float32 or bfloat16.
     """
 
     codes: Tensor
     scales: Tensor
+    scale: Tensor  # only for NVFP4
 
     def __init__(self, weight: Tensor, bits: Bits) -> None:
         super().__init__()
         if weight.dtype not in DTYPES:
-            dtype = str(weight.dtype).removeprefix("torch.")
+            dtype, form = str(weight.dtype).removeprefix("torch."), "NVFP4" if bits == "nvfp4" else f"weights of {bits} bits"
             raise UserError(
-                f"players.policy.model.bits is {bits} and setting.precision is {dtype}; for weights of {bits} bits, set the precision to float32 or bfloat16"
+                f"players.policy.model.bits is {bits} and setting.precision is {dtype}; for {form}, set the precision to float32 or bfloat16"
             )
         self.bits, self.shape, self.dtype = bits, weight.shape, weight.dtype
+        if bits == "nvfp4":
+            for name, tensor in zip(("codes", "scales", "scale"), nvfp4.encode(weight), strict=True):
+                self.register_buffer(name, tensor)
+            return
         functions = library()
         # One block per row, because the library's CPU kernel misplaces the blocks of a matrix whose rows end within a block.
         blocks = F.pad(weight.detach().reshape(-1), (0, -weight.numel() % BLOCK)).view(-1, BLOCK)
@@ -51,6 +59,8 @@ class Quantised(nn.Module):
     @property
     def dense(self) -> Tensor:
         """Returns the dequantised matrix, [rows, columns], in its original dtype."""
+        if self.bits == "nvfp4":
+            return nvfp4.decode(self.codes, self.scales, self.scale, self.shape[1]).to(self.dtype)
         functions = library()
         if self.bits == 4:
             state = functions.QuantState(self.scales, shape=(len(self.scales), BLOCK), dtype=self.dtype, blocksize=BLOCK, quant_type="nf4")

@@ -7,8 +7,9 @@ tower or the projector changes.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,16 @@ class Encoded:
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return Encoded, ()
 
+    def clear(self) -> None:
+        """Removes the rows of all pictures."""
+        self.of, self.size = (), 0
+        self.rows.clear()
+
     def get(self, digest: str, weights: tuple[Any, ...]) -> Tensor | None:
         """Returns the rows of a picture under these weights; None if these rows are not kept."""
         if weights != self.of:
-            self.of, self.size = weights, 0
-            self.rows.clear()
+            self.clear()
+            self.of = weights
         if digest in self.rows:
             self.rows.move_to_end(digest)
         return self.rows.get(digest)
@@ -108,27 +114,32 @@ class Sighted(Decoder):
         """Returns the text that represents a picture. `mark` is the text of the placeholder."""
         return stands_for(mark * self.sight.rows, *self.prepare.split(*picture.shape[:2]), framed=self.sight.projector.shuffle > 0)
 
-    def inputs(self, contexts: Sequence[Context]) -> list[Inputs | None]:
+    def inputs(self, contexts: Sequence[Context], wanted: Callable[[int, np.ndarray], bool] = lambda context, at: True) -> list[Inputs | None]:
         """Returns, for every context, the vectors that replace its placeholder tokens; None for a context without media.
 
-        A picture that occurs several times is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
+        `wanted`: whether a picture is needed, from the number of its context and the positions of its tokens. A picture that is not needed is left out. A
+        picture that occurs several times is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
         """
         found: dict[str, Tensor] = {}
-        return [self._inputs(context.sequence, context.shown, found) for context in contexts]
+        return [self._inputs(context.sequence, context.shown, found, partial(wanted, i)) for i, context in enumerate(contexts)]
 
     def inputs_of(self, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
         """Does the same as `inputs`, for one sequence."""
-        return self._inputs(tokens, shown, {})
+        return self._inputs(tokens, shown, {}, lambda at: True)
 
-    def _inputs(self, tokens: np.ndarray, shown: Sequence[Seen], found: dict[str, Tensor]) -> Inputs | None:
+    def _inputs(
+        self, tokens: np.ndarray, shown: Sequence[Seen], found: dict[str, Tensor], wanted: Callable[[np.ndarray], bool]
+    ) -> Inputs | None:
         pieces: list[tuple[int, np.ndarray, Tensor, str]] = []
         for seen in shown:
             if seen.kind != "image":
                 raise UserError(f"the context shows {seen.kind} ({seen.name}), but this model reads only text and pictures; take another task or model")
             for picture, at, length, digest in zip(seen.rows, seen.at.tolist(), seen.length.tolist(), seen.digests, strict=True):
+                where = at + np.flatnonzero(tokens[at : at + length] == self.sight.placeholder)
+                if not wanted(where):
+                    continue
                 if digest not in found:
                     found[digest] = self._encode(digest, picture)
-                where = at + np.flatnonzero(tokens[at : at + length] == self.sight.placeholder)
                 if len(where) != len(found[digest]):
                     raise UserError(
                         f"a picture has {len(found[digest])} vectors, but the context has {len(where)} placeholder tokens for this picture at token {at}; "

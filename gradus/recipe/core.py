@@ -17,7 +17,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.guards import Agreement, Guard, bytes_of
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
-from gradus.types.systems import Ahead, Streaming
+from gradus.types.systems import System
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Recipe:
     update: Any = None
     schedule: Any = None
     search: Any = None
-    system: Ahead | Streaming | None = None  # None: every rollout runs in its own step
+    system: System | None = None  # None: every rollout runs in its own step, and every process has the whole models
     study: Any = None
     setting: Setting = Setting()
     requires: frozenset[str] = frozenset()  # data that the problems must have: hints, solution, pairs, ...

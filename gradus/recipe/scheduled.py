@@ -15,7 +15,7 @@ from gradus.recipe.core import Recipe, changes, specs_of
 from gradus.schedules.paths import value_at
 from gradus.types import UserError, unknown
 from gradus.types.moments import AverageWeights, CopyWeights, Event, Freeze, Release, ResetOptimizer, StopHere
-from gradus.types.players import Lagged, MovingAverage, Player
+from gradus.types.players import FOLLOWING, Player
 from gradus.types.returned import named
 
 READ_EVERY_STEP = re.compile(
@@ -111,7 +111,7 @@ def _check_copy(who: str, event: CopyWeights | AverageWeights, specs: Mapping[st
     model, engine = specs[event.to].model, specs[event.to].engine
     if event.of == event.to:
         raise UserError(f"{who} causes {event!r}, but both players are the same; name two different players")
-    if isinstance(model, (Lagged, MovingAverage)):
+    if isinstance(model, FOLLOWING):
         raise UserError(
             f"{who} causes {event!r}, but {type(model).__name__} already makes the weights of {event.to} from {model.of}; "
             f'set the model of {event.to} to Copy("{model.of}")'

@@ -15,7 +15,7 @@ from gradus.rewards.functions import check_limits, in_pool
 from gradus.runtime.user_code import Located
 from gradus.types import Failed, Frozen, Group, Outcome, Problem, Trajectory, UserError
 from gradus.types.packing import packed
-from gradus.types.parts import Judgement, OfSeveral, Signals, Task, Together, Verify, World
+from gradus.types.parts import Apart, Judgement, OfSeveral, Signals, Task, Together, Verify, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.workers.call_queue import Limits, Question
@@ -32,8 +32,9 @@ class Verified(Combines):
     completion. Without `judge` and `verify`, the verdict is the sum of the environment's rewards.
 
     A verdict has failed if its function raises or exceeds the time limit, or if the verdict is not a finite number. A verifier from a user's file (--task
-    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. All other verifiers run in this process and are interrupted there: those
-    of the package, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
+    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. If the recipe's system has processes for verifiers, the verifiers of
+    the package run there. All other verifiers run in this process and are interrupted there: those of the package, verifiers given in Python, and a file's
+    verifier if its problems have values that JSON cannot represent.
     """
 
     timeout: float = 60.0  # seconds per answer
@@ -60,6 +61,9 @@ class Verified(Combines):
         for verify, asked in _by_verifier([t for t in whole if t.id not in facts.found], world.task):
             if isinstance(verify, Together):
                 facts.found |= dict(zip((t.id for t in asked), await _of_many(verify, asked, world), strict=True))
+            elif isinstance(verify, Apart):
+                with world.waiting(f"the verifier of task {asked[0].problem.task}", f"{len(asked)} answers, in other processes"):
+                    facts.add(asked, await verify.apart(asked, self.timeout, self.retries))
             elif isinstance(verify, Located) and None not in (sent := [_sent(t) for t in asked]):
                 facts.add(asked, await self._in_processes(asked, sent, verify, world))
             else:

@@ -137,6 +137,8 @@ def misfit(turn: Any) -> str | None:
         return f"gave the reward {short(turn.reward)}; it must be a number"
     if not finite:
         return f"gave the reward {turn.reward}; it must be finite"
+    if turn.steps and not math.isclose(math.fsum(turn.steps), turn.reward, rel_tol=1e-9, abs_tol=1e-9):
+        return f"gave the reward {turn.reward}, but its steps have the rewards {list(turn.steps)!r:.60}; the reward must be their sum"
     return "gave a turn that is both terminated and truncated; set one of them" if turn.terminated and turn.truncated else None
 
 

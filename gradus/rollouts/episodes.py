@@ -122,9 +122,9 @@ class Episodes:
         return episode
 
     async def _play(self, episode: Episode, seat: Seat, most: int | None = None) -> Played:
-        """Plays the episode from its first turn to its end, or for `most` turns (None: `max_turns`)."""
+        """Plays the episode from its first turn to its end, or for `most` turns (None: `max_turns`, or fewer if the request has fewer turns)."""
         player, world, played = seat.request.player, seat.world, Played((episode.first,))
-        for t in range(self.max_turns if most is None else most):
+        for t in range(min(self.max_turns, seat.request.turns or self.max_turns) if most is None else most):
             prompt = self.prompt_of(played, seat)
             if len(prompt.sequence) >= world.context_length(player):
                 refuse_long(prompt, seat, t)

@@ -132,11 +132,19 @@ def named(flight: Flight, world: World) -> Request:
 
 
 def stopped(answer: Context, new: int, stops: Sequence[str], world: World, player: str) -> Context:
-    """Cuts an answer at its first stop string. The sampler of the last `new` tokens misses a stop string that began before these tokens."""
-    if not any(stop in world.text(answer.tokens, player) for stop in stops):
+    """Cuts an answer of a player at its first stop string (`until_stop`)."""
+    return until_stop(answer, new, stops, lambda tokens: world.text(tokens, player))
+
+
+def until_stop(answer: Context, new: int, stops: Sequence[str], text: Callable[[np.ndarray], str]) -> Context:
+    """Cuts an answer at its first stop string. The sampler of the last `new` tokens misses a stop string that began before these tokens.
+
+    `text` gives the text of tokens.
+    """
+    if not any(stop in text(answer.tokens) for stop in stops):
         return answer
     ends = range(len(answer.tokens) - new + 1, len(answer.tokens) + 1)
-    count = next(n for n in ends if any(stop in world.text(answer.tokens[:n], player) for stop in stops))
+    count = next(n for n in ends if any(stop in text(answer.tokens[:n]) for stop in stops))
     return replace(answer.first(int(answer.chosen[:count].sum())), ended=Ended.STOP)
 
 

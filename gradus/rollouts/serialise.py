@@ -25,7 +25,7 @@ def kept_request(request: Request, held: dict[str, np.ndarray] | None = None) ->
         )
     problem = {f.name: packed(getattr(request.problem, f.name), held) for f in fields(Problem)}
     sampling = None if request.sampling is None else packed(asdict(request.sampling))
-    plain = {name: getattr(request, name) for name in ("count", "player", "sample", "trained")}
+    plain = {name: getattr(request, name) for name in ("count", "player", "sample", "trained", "turns")}
     return {"problem": problem, "sampling": sampling, "tags": list(request.tags), **plain}
 
 

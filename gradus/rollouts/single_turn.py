@@ -21,12 +21,16 @@ class SingleTurn:
         """Returns one judged group per request, in order. Raises UserError if the task has an environment."""
         if world.task.environment is not None:
             raise UserError(f'task "{world.task.name}" has an environment, but this rollout gives answers of one turn; set --rollout Episodes')
-        samples = await world.sample(requests)
-        groups = [
-            Group(group_name(request), tuple(one_turn(request, i, context, world) for i, context in enumerate(contexts)))
-            for request, contexts in zip(requests, samples, strict=True)
-        ]
-        return await world.judge(groups)
+        return await world.judge(await grouped(requests, world))
+
+
+async def grouped(requests: Sequence[Request], world: World) -> list[Group]:
+    """Returns one group per request, which is not judged yet."""
+    samples = await world.sample(requests)
+    return [
+        Group(group_name(request), tuple(one_turn(request, i, context, world) for i, context in enumerate(contexts)))
+        for request, contexts in zip(requests, samples, strict=True)
+    ]
 
 
 def one_turn(request: Request, index: int, context: Context, world: World) -> Trajectory:

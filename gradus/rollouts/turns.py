@@ -13,6 +13,9 @@ from gradus.types.media import Part, changed, digest_of, parts_of, readable, sho
 from gradus.types.parts import Turn
 from gradus.types.spaces import Action, Observation, in_words
 
+STEP = "step"
+"""The stream with the index of a token's step within a chunk of actions; -1 if the environment did not execute the step."""
+
 
 def state_hash(turn: Turn) -> int:
     """Returns an int64 hash of the state before the player's next action: of `turn.state`, or of the observation if `turn.state` is None."""
@@ -108,14 +111,21 @@ def begun(prompt: Context) -> Context:
 
 
 def acted(context: Context, sampled: Context, index: int, before: Turn, after: Turn) -> Context:
-    """Adds to a context the action that was sampled from it in turn `index`, and the environment's reward and verdict for this action."""
+    """Adds to a context the action that was sampled from it in turn `index`, and the environment's reward and verdict for this action.
+
+    If the tokens of a chunk have the stream `step`, each step's reward is at the last token of the step. Steps that were not executed get the number -1.
+    """
     piece = beyond(sampled, len(context.sequence))
     if piece.actions == 0:
         raise ValueError("an action has no token; the world must sample at least one token per action (the end token counts)")
     rows = {"turn": np.int32(index), "state": np.int64(state_hash(before)), "valid": np.bool_(after.valid)}
     streams = {**piece.streams, **{name: np.full(piece.actions, row) for name, row in rows.items()}}
-    reward = ((piece.actions - 1, "environment", float(after.reward)),) if after.reward else ()
-    return context.then(replace(piece, rewards=(*piece.rewards, *reward), streams=Frozen(streams)))
+    earned = {piece.actions - 1: float(after.reward)}
+    if after.steps and STEP in piece.streams:
+        earned = {int(np.flatnonzero(piece.streams[STEP] == k)[-1]): float(reward) for k, reward in enumerate(after.steps)}
+        streams[STEP] = np.where(piece.streams[STEP] < len(after.steps), piece.streams[STEP], np.int32(-1))
+    rewards = tuple((at, "environment", reward) for at, reward in earned.items() if reward)
+    return context.then(replace(piece, rewards=(*piece.rewards, *rewards), streams=Frozen(streams)))
 
 
 def beyond(sampled: Context, count: int) -> Context:

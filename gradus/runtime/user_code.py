@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradus.types.errors import UserError, unknown
+from gradus.types.errors import RaisedElsewhere, UserError, unknown
 from gradus.types.returned import place_of
 from gradus.types.signals import Signal, Want
 
@@ -174,6 +174,8 @@ def raised_in(error: BaseException, part: Any = None) -> str:
     The traceback may have no such line, for example if a method was called with wrong arguments. Then the text names the line of the part's class. If this line
     is also unknown, the text names the innermost line.
     """
+    if isinstance(error, RaisedElsewhere):
+        return str(error)
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((*LIBRARIES, "<"))]
     text = without_addresses(" ".join(str(error).split()))[:300]

@@ -74,6 +74,39 @@ class Merge:
 
 
 @dataclass(frozen=True)
+class Fuse:
+    """A stage without training: theta = theta_0 + scale / K * sum_k tau_k over the K experts, where tau_k is made from theta_k - theta_0.
+
+    theta_k are the weights of the policy at the end of the stage `experts[k]`. Each difference theta_k - theta_0 is scaled, thinned and cleaned: see
+    `gradus.players.merge.fused`. A fusion counts as one step of the run.
+
+    Raises UserError if there is no expert, or if an expert occurs twice.
+    Reference: LongCat-Flash-Thinking Technical Report, arXiv:2509.18883 (fusion of domain experts).
+    """
+
+    experts: tuple[str, ...]
+    start: str = FIRST  # theta_0: "first" (the model of the run), or the name of the stage with which the experts began
+    scale: float = 1.5  # sum of the K weights of the differences
+    drop: float = 0.5  # share of the entries of a difference that become 0; the other entries are divided by 1 - drop
+
+    def __post_init__(self) -> None:
+        check_ranges(self, scale="(0, inf)", drop="[0, 1)")
+        if not self.experts or len(set(self.experts)) != len(self.experts):
+            raise UserError(f"Fuse: experts is {self.experts}; give the names of one or more stages, and each name only once")
+        if self.start == PREVIOUS:
+            raise UserError('Fuse: start is "previous"; name the stage with which the experts began, or leave start out')
+
+    @property
+    def weights(self) -> Frozen[float]:
+        """Returns the weight of each expert's difference."""
+        return Frozen({name: self.scale / len(self.experts) for name in self.experts})
+
+
+Merges = Merge | Fuse
+"""The stages without training."""
+
+
+@dataclass(frozen=True)
 class Stages:
     """Runs the named stages in order, and repeats the whole list `repeat` times.
 
@@ -92,8 +125,8 @@ class Stages:
         for name, stage in self.stages.items():
             if not _NAME.fullmatch(name) or name in (PREVIOUS, FIRST):
                 raise UserError(f'a stage cannot be named "{name}"; use letters, digits and _; the names {PREVIOUS} and {FIRST} are reserved')
-            if not isinstance(stage, Stage | Merge):
-                raise UserError(f"stage {name} is of type {type(stage).__name__}; it must be a Stage or a Merge")
+            if not isinstance(stage, Stage | Merges):
+                raise UserError(f"stage {name} is of type {type(stage).__name__}; it must be a Stage, a Merge or a Fuse")
 
     @property
     def steps(self) -> int:
@@ -106,8 +139,8 @@ class Stages:
 
 
 def most_steps(stage: Any) -> int:
-    """Returns the largest number of steps of a stage; 1 for a merge."""
-    if isinstance(stage, Merge):
+    """Returns the largest number of steps of a stage; 1 for a merge or a fusion."""
+    if isinstance(stage, Merges):
         return 1
     return stage.until.count if isinstance(stage.until, Steps) else int(stage.until.most)
 
@@ -149,18 +182,18 @@ def within(stages: Stages, steps: int) -> Stages:
     `steps` by the number of rounds is not used.
     """
     lengths = {name: most_steps(stage) for name, stage in stages.stages.items()}
-    merges = sum(isinstance(stage, Merge) for stage in stages.stages.values())
+    merges = sum(isinstance(stage, Merges) for stage in stages.stages.values())
     total, due = sum(lengths.values()) - merges, steps // stages.repeat - merges
     if due < len(lengths) - merges:
         least = len(lengths) * stages.repeat
         raise UserError(f"--steps is {steps}, but {len(lengths)} stages in {stages.repeat} rounds need at least one step per stage and round; give {least} or more")
-    share = {n: 1 if isinstance(stages.stages[n], Merge) else max(1, count * due // max(total, 1)) for n, count in lengths.items()}
-    order = sorted((n for n in share if not isinstance(stages.stages[n], Merge)), key=lambda n: -lengths[n])
+    share = {n: 1 if isinstance(stages.stages[n], Merges) else max(1, count * due // max(total, 1)) for n, count in lengths.items()}
+    order = sorted((n for n in share if not isinstance(stages.stages[n], Merges)), key=lambda n: -lengths[n])
     while order and (left := due + merges - sum(share.values())):
         name = next(n for n in order if left > 0 or share[n] > 1)
         share[name] += 1 if left > 0 else -1
         order = [*order[1:], order[0]]
-    made = {n: s if isinstance(s, Merge) else replace(s, until=_cut(s.until, share[n])) for n, s in stages.stages.items()}
+    made = {n: s if isinstance(s, Merges) else replace(s, until=_cut(s.until, share[n])) for n, s in stages.stages.items()}
     return replace(stages, stages=Frozen(made))
 
 

@@ -1,4 +1,4 @@
-"""Messages between the processes of one run over torch.distributed (gloo): plain JSON and tensors, no pickle."""
+"""The link between processes that torch.distributed (gloo) connects: messages of plain JSON and tensors, no pickle."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from gradus.systems.link import Closed, packed_arrays, unpacked_arrays
+
 T = TypeVar("T")
 
 PATIENCE = timedelta(days=365)  # time limit of a wait; long, because a step may wait long for rewards, and the end of a process is noticed at once
-
-
-class Closed(Exception):
-    """The error if the other process has ended."""
 
 
 def join(where: str, rank: int, size: int) -> None:
@@ -33,24 +31,29 @@ def leave() -> None:
         dist.destroy_process_group()
 
 
-def aside(work: Callable[[], T]) -> T:
-    """Calls `work` in another thread, and returns its result or raises its exception.
+class Later(Generic[T]):
+    """The result of `work`, which another thread computes. While a C operation waits in that thread, the calling thread can still handle signals."""
 
-    If a C operation waits in that thread, the calling thread can still handle signals.
-    """
-    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
-    def run() -> None:
+        def run() -> None:
+            try:
+                self._done.put((work(), None))
+            except BaseException as error:
+                self._done.put((None, error))
+
+        threading.Thread(target=run, daemon=True).start()  # daemon: it does not delay the end of the run
+
+    def result(self, timeout: float | None = None) -> T:
+        """Returns the result of `work` or raises its exception. Raises TimeoutError if there is no result within `timeout` seconds."""
         try:
-            done.put((work(), None))
-        except BaseException as error:
-            done.put((None, error))
-
-    threading.Thread(target=run, daemon=True).start()  # daemon: it does not delay the end of the run
-    found, error = done.get()
-    if error is not None:
-        raise error
-    return found  # type: ignore[return-value]
+            found, error = self._done.get(timeout=timeout)
+        except queue.Empty:
+            raise TimeoutError(f"no answer within {timeout:g} seconds") from None
+        if error is not None:
+            raise error
+        return found  # type: ignore[return-value]
 
 
 class Channel:
@@ -63,6 +66,8 @@ class Channel:
     def __init__(self, peer: int) -> None:
         self.peer = peer
         self._sent: list[tuple[Any, Tensor]] = []  # keeps the tensors alive until they are taken
+        self._coming: Later[list[bytes]] | None = None  # a message that did not arrive within the time limit of an earlier `receive`
+        self.alive, self.ending = True, ""
 
     def send(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> None:
         """Sends a document with tensors. Raises Closed if the other process has ended."""
@@ -75,10 +80,13 @@ class Channel:
                 if piece.numel():
                     self._sent.append((dist.isend(piece, self.peer), piece))
 
-        self._aside(work)
+        self._aside(Later(work))
 
-    def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Returns the document and the tensors (writable) of the next message. Raises Closed if the other process has ended."""
+    def receive(self, timeout: float | None = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Returns the document and the tensors (writable) of the next message. Raises Closed if the other process has ended.
+
+        Raises TimeoutError after `timeout` seconds (None: no limit). The next `receive` then waits for the same message.
+        """
 
         def work() -> list[bytes]:
             sizes = torch.zeros(2, dtype=torch.int64)
@@ -87,17 +95,24 @@ class Channel:
             self._settle()
             return found
 
-        words, packed = self._aside(work)
+        self._coming = self._coming or Later(work)
+        words, packed = self._aside(self._coming, timeout)
+        self._coming = None
         return json.loads(words), unpacked_arrays(packed)
 
     def flush(self) -> None:
         """Waits until the other process has taken the last message."""
-        self._aside(self._settle)
+        self._aside(Later(self._settle))
 
-    def _aside(self, work: Callable[[], T]) -> T:
+    def close(self) -> None:
+        """Marks the channel as unusable. The other process ends when the leading process disconnects or ends."""
+        self.alive = False
+
+    def _aside(self, work: Later[T], timeout: float | None = None) -> T:
         try:
-            return aside(work)
+            return work.result(timeout)
         except RuntimeError as error:
+            self.alive = False
             raise Closed(str(error)) from error
 
     def _take(self, count: int) -> bytes:
@@ -114,17 +129,3 @@ class Channel:
 
 def _bytes(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
-
-
-def packed_arrays(arrays: Mapping[str, Tensor]) -> bytes:
-    """Returns tensors as the bytes of a safetensors file. If there are no tensors, returns no bytes."""
-    from safetensors.torch import save
-
-    return save({name: t.detach().cpu().contiguous() for name, t in arrays.items()}) if arrays else b""
-
-
-def unpacked_arrays(data: bytes) -> dict[str, Tensor]:
-    """Reads tensors from the bytes that `packed_arrays` made."""
-    from safetensors.torch import load
-
-    return load(data) if data else {}

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +28,16 @@ from torch import Tensor
 
 from gradus.recipe.serialise import to_json
 from gradus.runtime.memory import SHARE, free_memory, limited, status
-from gradus.systems.channel import Channel, Closed, join, leave
+from gradus.systems import sequence, sharded
+from gradus.systems.channel import Channel, join, leave
+from gradus.systems.link import Closed, check_answer
 from gradus.systems.messages import contexts_message, plain, sampled_from, samples_asked, wants_json
 from gradus.systems.stand_in import sizes_of
 from gradus.types import Context, Key, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.players import Fresh
 from gradus.types.signals import Want
+from gradus.types.systems import SequenceParallel, Sharded
 from gradus.updates.forward_backward import Rows, Slopes, backward, detached, evaluated
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ class Crew:
     waiting: Callable[[str, str], AbstractContextManager[None]] = lambda what, about: nullcontext()  # reports waits to the watchdog
     asked: dict[int, str] = field(default_factory=dict)  # rank -> the last question
     lost: bool = False  # whether a process has ended or was given up
+    finishing: Callable[[], AbstractContextManager[None]] = nullcontext  # work that a stop of the run does not interrupt
 
     @property
     def size(self) -> int:
@@ -68,8 +73,7 @@ class Crew:
         with self._noticing(rank):
             document, arrays = self.channels[rank].receive()
         self.owed.remove(rank)
-        if "error" in document:
-            raise _error(document["kind"], document["error"], rank)
+        check_answer(document, f"process {rank}")
         return document, arrays
 
     @contextmanager
@@ -116,12 +120,19 @@ class Crew:
         except Closed as error:
             self.lost = True
             child = self.children.get(rank)
-            code = None if child is None else _ended(child)
-            how = "" if code is None else f" (killed by signal {-code})" if code < 0 else f" (exit code {code})"
-            raise UserError(
-                f"process {rank} of {self.size} has ended{how}; if it printed an error, the error is above. Continue from the last checkpoint "
-                "with gradus resume; if memory ran out, give fewer --processes"
-            ) from error
+            raise self._end_of(rank, None if child is None else _ended(child)) from error
+
+    def gone(self) -> UserError | None:
+        """Returns the error for the first process that has ended; None if all processes still run."""
+        codes = {rank: _ended(child) for rank, child in self.children.items()}
+        return next((self._end_of(rank, code) for rank, code in codes.items() if code is not None), None)
+
+    def _end_of(self, rank: int, code: int | None) -> UserError:
+        how = "" if code is None else f" (killed by signal {-code})" if code < 0 else f" (exit code {code})"
+        return UserError(
+            f"process {rank} of {self.size} has ended{how}; if it printed an error, the error is above. Continue from the last checkpoint "
+            "with gradus resume; if memory ran out, give fewer --processes"
+        )
 
     def close(self) -> None:
         """Ends the other processes, and waits for those that this process started."""
@@ -239,6 +250,10 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
     if launched and processes not in (1, launched[1]):
         raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]} processes; leave --processes out under torchrun")
     if not launched and processes == 1:
+        if isinstance(run.recipe.system, Sharded | SequenceParallel):
+            say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
+            kind = type(run.recipe.system).__name__
+            say(f"system {kind} divides the work of several processes, but this run has one process; give --processes 2 or more to divide it")
         yield run
         return
     with ExitStack() as stack:
@@ -246,22 +261,47 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
         stack.callback(leave)
         stack.callback(crew.close)
         begin(run.players, run.recipe, run.task, model, run.seed, device, crew)
-        crew.waiting = run.watchdog.waiting
+        crew.waiting, crew.finishing = run.watchdog.waiting, run.stop.finishing
         part = memory_of(run.recipe.setting, device, crew.size)
         if run.recipe.setting.memory is None and part is not None:  # `training.launch` sets a named limit
             stack.enter_context(limited((status("VmData") or 0) + part))
         try:
             yield run
+            if isinstance(run.recipe.system, Sharded):
+                sharded.whole_again(run.players)
         finally:
             for player in run.players.values():
                 player.policy = getattr(player.policy, "__dict__", {}).get("_policy", player.policy)
 
 
 def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path | None, seed: int, device: str, crew: Crew) -> None:
-    """Makes the other processes build the players, and replaces each player's policy by a `Led` policy."""
+    """Makes the other processes build the players, and replaces each player's policy by a `Led` policy, or by the policy of the recipe's system."""
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > 1:
         torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
-    told = {
+    told = {**beginning(players, recipe, task, model, seed), "memory": memory_of(recipe.setting, device, crew.size)}
+    if isinstance(recipe.system, Sharded):
+        sharded.check(recipe, players)
+        told |= {"system": "Sharded", "size": crew.size, "learners": sharded.told(players)}
+    elif isinstance(recipe.system, SequenceParallel):
+        sequence.check(players, crew.size)
+        told |= {"system": "SequenceParallel", "size": crew.size}
+    for rank in crew.channels:
+        crew.ask(rank, "begin", {**told, "device": device_of(device, rank, torch.cuda.device_count())})
+    if isinstance(recipe.system, Sharded):
+        sharded.divide(players, device, crew)
+        return
+    team = sequence.team_of(device, crew.size) if isinstance(recipe.system, SequenceParallel) else None
+    for rank in crew.channels:
+        crew.answer(rank)
+    crew.players = players
+    for name, player in players.items():
+        led = Led(player.policy, crew, name)
+        player.policy = led if team is None else sequence.Divided(led, team)
+
+
+def beginning(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path | None, seed: int) -> dict[str, Any]:
+    """Returns the fields of the message `begin` that are the same for all workers. From them a worker builds the same players."""
+    return {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
         "kind": task.policy,
         "world": sizes_of(task) if any(isinstance(p.spec.model, Fresh) for p in players.values()) else None,
@@ -274,15 +314,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         "backward_chunks": recipe.setting.backward_chunks,
         "graphs": recipe.setting.graphs,
         "threads": torch.get_num_threads(),
-        "memory": memory_of(recipe.setting, device, crew.size),
     }
-    for rank in crew.channels:
-        crew.ask(rank, "begin", {**told, "device": device_of(device, rank, torch.cuda.device_count())})
-    for rank in crew.channels:
-        crew.answer(rank)
-    crew.players = players
-    for name, player in players.items():
-        player.policy = Led(player.policy, crew, name)
 
 
 def memory_of(setting: Any, device: str, size: int) -> int | None:
@@ -356,12 +388,3 @@ def _ended(child: subprocess.Popen[bytes]) -> int | None:
         return child.wait(2)
     except subprocess.TimeoutExpired:
         return None
-
-
-def _error(kind: str, text: str, rank: int) -> Exception:
-    kinds: dict[str, Callable[[str], Exception]] = {
-        "user": UserError,
-        "MemoryError": MemoryError,
-        "OutOfMemoryError": torch.OutOfMemoryError,
-    }
-    return kinds[kind](text) if kind in kinds else RuntimeError(f"{kind} in process {rank}: {text}")

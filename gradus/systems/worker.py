@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
@@ -19,10 +19,12 @@ from torch import Tensor
 from gradus.recipe.core import Recipe, Setting
 from gradus.recipe.serialise import from_json
 from gradus.runtime.memory import limited
-from gradus.systems.channel import Channel, Closed, join, leave
+from gradus.systems import sequence, sharded
+from gradus.systems.channel import Channel, join, leave
+from gradus.systems.link import Closed, answer
 from gradus.systems.messages import contexts_from, samples_message, samples_wanted, wants_from
 from gradus.systems.stand_in import StandIn
-from gradus.types import Frozen, Key, UserError
+from gradus.types import Frozen, Key
 from gradus.types.parts import Task
 from gradus.types.players import Player
 from gradus.updates.forward_backward import backward, evaluated
@@ -34,10 +36,13 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 class Worker:
     """Answers messages with the players' policies. The worker keeps the last rows, because a `carry` message may request their gradient."""
 
+    verbs = frozenset({"begin", "weights", "sample", "rows", "open", "carry", "part"})
+
     def __init__(self) -> None:
         self.policies: dict[str, Any] = {}
         self.held: dict[Any, Tensor] = {}
         self.bounds = ExitStack()
+        self.parts: sharded.Parts | sequence.Shares | None = None  # this process's part of the weights or of the passes, if a system divides them
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         """Builds the players. Their first weights come from their folders. The message `weights` replaces these weights."""
@@ -47,8 +52,10 @@ class Worker:
             name: Player(model=from_json(spec["model"]), objective=Frozen() if spec["learns"] else None)
             for name, spec in document["players"].items()
         }
-        setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"], backward_chunks=document["backward_chunks"])
+        setting = Setting(**{name: document[name] for name in ("precision", "recompute", "graphs", "backward_chunks")})
         learns = players["policy"].objective
+        told = document.get("learners", {})
+        players = {name: sharded.learning(p, told[name]) if name in told else p for name, p in players.items()}
         recipe = Recipe("shared", players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
         world: Any = None if document["world"] is None else StandIn.of(document["world"])  # the leading process has the problems
         task = Task(document["task"], world, world, environment=world, policy=document["kind"], level=document["level"])
@@ -59,9 +66,19 @@ class Worker:
         torch.set_num_threads(document["threads"])
         torch.use_deterministic_algorithms(document["device"] == "cpu")
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        if document.get("system") == "Sharded":
+            self.parts = sharded.Parts(built, document["device"], document["size"])
+        elif document.get("system") == "SequenceParallel":
+            self.parts = sequence.Shares(self.policies, sequence.team_of(document["device"], document["size"]))
         return {}, {}
 
+    def part(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        """Answers a message to a player whose weights or passes are divided."""
+        assert self.parts is not None
+        return self.parts.answer(document, arrays)
+
     def weights(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        self.held = {}  # their gradient was not asked for
         mine = self.policies[document["player"]].network.state_dict()
         with torch.no_grad():
             for name, tensor in arrays.items():
@@ -69,6 +86,7 @@ class Worker:
         return {}, {}
 
     def sample(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        self.held = {}
         return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays)))
 
     def rows(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
@@ -107,24 +125,6 @@ def serve(leader: Channel) -> None:
             return
         leader.send(*answer(worker, document, arrays))
         leader.flush()
-
-
-def answer(worker: Worker, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-    """Returns the answer to one message. If there is an error, the answer contains the error, and the leading process handles it."""
-    do: Callable[..., Reply] = getattr(worker, document["do"])
-    if document["do"] != "carry":
-        worker.held = {}  # their gradient was not asked for
-    try:
-        return do(document, arrays)
-    except Exception as error:
-        return {"error": str(error), "kind": kind_of(error)}, {}
-
-
-def kind_of(error: Exception) -> str:
-    """Returns the kind of an error for the leading process: "user" for a UserError, else the name of its class."""
-    if isinstance(error, UserError):
-        return "user"
-    return type(error).__name__
 
 
 def main(where: str, rank: int, size: int) -> int:

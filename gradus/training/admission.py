@@ -5,7 +5,8 @@ A step is a number from 0 on. The version v of the weights is those before step 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import heapq
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -36,6 +37,33 @@ def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], 
     if first is not None or late is None:
         return first
     return min((number for number, (began, copies) in running.items() if began <= late and copies == 1), default=None)
+
+
+def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> list[int]:
+    """Deals `count` requests to workers, one after another. Each request goes to the worker that is expected to finish it first. Returns their workers.
+
+    Args: free_in: the expected seconds until each worker is free; seconds: the expected seconds of a request for each worker. Of equal workers, the first
+        one gets the request.
+
+    >>> dealt(7, [0.0, 0.0, 0.0], [1.0, 2.0, 4.0])
+    [0, 0, 1, 0, 0, 1, 2]
+    """
+    ends = [(start + each, worker) for worker, (start, each) in enumerate(zip(free_in, seconds, strict=True))]
+    heapq.heapify(ends)
+    found = []
+    for _ in range(count):
+        end, worker = ends[0]
+        found.append(worker)
+        heapq.heapreplace(ends, (end + seconds[worker], worker))
+    return found
+
+
+def newest_finished(versions: Mapping[int, int], count: int) -> list[int] | None:
+    """Returns the `count` finished requests with the newest weights, in the order of their numbers; None if fewer are done.
+
+    `versions`: the version of each finished request, in the order of the ends. Of equal versions, those that finished first are chosen.
+    """
+    return sorted(sorted(versions, key=lambda number: -versions[number])[:count]) if len(versions) >= count else None
 
 
 def first_finished(done: Mapping[int, T], count: int) -> list[int] | None:

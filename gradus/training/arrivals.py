@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from gradus.runtime.activity import FOR_GROUPS, UPDATING, carried, doing
+from gradus.runtime.memory import REMEDIES, out_of_memory
 from gradus.training.ahead import Pipeline
 from gradus.training.nested_state import stateful
 from gradus.training.streaming import Stream
@@ -24,19 +25,31 @@ T = TypeVar("T")
 
 
 async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. If the recipe has a system, the rollout may have begun earlier."""
-    if recipe.system is not None:
-        if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
-            check(run, recipe.system)
-            end(run)
-            run.pipeline = Pipeline(run) if isinstance(recipe.system, Ahead) else Stream(run, recipe.system)
-        with doing(FOR_GROUPS):
-            found: tuple[list[Request], list[Group]] = await run.pipeline.arrivals(recipe, world)
-        run.activity.aged(world.noted("staleness"))
-        return found
+    """Returns the requests of a step and the judged groups of its rollout, with auxiliary groups. The rollout may have begun
+    earlier, if the recipe has the system Ahead or Streaming."""
+    if isinstance(recipe.system, Ahead | Streaming):
+        try:
+            return await earlier(run, recipe, recipe.system, world)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UserError(f"memory ran out for the copies of the players ({said}). Remedies: {REMEDIES}, or a larger --memory") from error
     requests = await world.more(recipe.setting.prompts)
     groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
     return requests, [*groups, *await world.aside()]
+
+
+async def earlier(run: Run, recipe: Recipe, system: Ahead | Streaming, world: RunWorld) -> tuple[list[Request], list[Group]]:
+    """Returns what `arrivals` returns for a recipe with a system. Before the first step, makes the copies of the players that sample."""
+    if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
+        check(run, system)
+        end(run)
+        run.pipeline = Pipeline(run) if isinstance(system, Ahead) else Stream(run, system)
+    with doing(FOR_GROUPS):
+        found: tuple[list[Request], list[Group]] = await run.pipeline.arrivals(recipe, world)
+    run.activity.aged(world.noted("staleness"))
+    return found
 
 
 async def beside(run: Run, work: Callable[[], T]) -> T:
@@ -67,11 +80,12 @@ def check(run: Run, system: Ahead | Streaming) -> None:
     learning = [named(part, "learn") for part in states if hasattr(part, "learn")]
     engines = [name for name, p in run.players.items() if p.spec.engine is not None]
     reasons = {
-        "the run has stages": run.stages is not None,
         f"{', '.join(learning)} changes its state after each step": bool(learning),
         f"{named(states[0]) if states else ''} has a state, which would depend on the order of the rollouts": bool(states) and isinstance(system, Streaming),
         f"the player {', '.join(engines)} samples with an engine outside this process": bool(engines),
     }
+    if isinstance(system, Streaming) and system.interrupt and run.hosts is not None:
+        raise UserError("worker processes cannot take new weights between two tokens; leave out --system.interrupt")
     for reason, holds in reasons.items():
         if holds:
             raise UserError(f"system {name} cannot sample earlier, because {reason}; leave out --system")

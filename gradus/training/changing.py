@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gradus.types.players import Lagged, MovingAverage
+from gradus.types.players import FOLLOWING
 
 
 def changing(run: Any) -> Iterator[str]:
     """Yields the names of the players whose weights may change during the run. If the schedule declares events, every player may change."""
     events = bool(getattr(run.recipe.schedule, "causes", ()))
-    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, (Lagged, MovingAverage)))
+    yield from (name for name, p in run.players.items() if events or p.learns or isinstance(p.spec.model, FOLLOWING))
 
 
 def constant(run: Any) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from gradus.recipe.compatibility import check_fit, check_problems
 from gradus.recipe.core import Recipe, Setting, put
 from gradus.schedules.constant import ConstantSchedule
-from gradus.schedules.stages import FIRST, PREVIOUS, Merge, Stage, Stages, metric_of, most_steps
+from gradus.schedules.stages import FIRST, PREVIOUS, Fuse, Merges, Stage, Stages, metric_of, most_steps
 from gradus.study.screen import Screened
 from gradus.types import Frozen, UserError, unknown
 from gradus.types.frozen import value_fields
@@ -17,6 +17,7 @@ from gradus.types.moments import Fallen, Level, Plateau, Steps
 from gradus.types.parts import Task
 from gradus.types.players import Head, Player
 from gradus.types.returned import named
+from gradus.types.systems import Ahead, Streaming
 
 MADE = "made:"
 _RUN_WIDE = ("setting", "study", "schedule", "players", "policy", "requires")
@@ -27,7 +28,7 @@ _RUN_WIDE = ("setting", "study", "schedule", "players", "policy", "requires")
 class Leg:
     """A leg of the course: one stage in one round.
 
-    `recipe`: the recipe that the stage trains for at most `steps` steps. For a merge, it is the recipe that evaluates the merged model.
+    `recipe`: the recipe that the stage trains for at most `steps` steps. For a merge or a fusion, it is the recipe that evaluates the merged model.
     """
 
     name: str  # the stage's name; from the second round on, with the number of the round, such as "sft-2"
@@ -37,7 +38,7 @@ class Leg:
     start: str | None  # the leg whose last policy this leg starts with; None: this leg starts with the model of the run
     players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player): where the player's first weights come from
     reads: str | None = None  # the leg that makes the rows from which the problems are read
-    weights: Mapping[str, float] = field(default_factory=Frozen)  # for a merge: leg -> weight
+    weights: Mapping[str, float] = field(default_factory=Frozen)  # for a merge or a fusion: leg -> weight
 
     @property
     def steps(self) -> int:
@@ -45,7 +46,7 @@ class Leg:
 
     @property
     def merges(self) -> bool:
-        return isinstance(self.stage, Merge)
+        return isinstance(self.stage, Merges)
 
 
 def staged(recipe: Recipe) -> bool:
@@ -80,10 +81,13 @@ def _leg(
     label: str, name: str, stage: Any, whole: Recipe, task: Task, load: Callable[[str], Task], legs: list[Leg], newest: Mapping[str, str]
 ) -> Leg:
     before = legs[-1] if legs else None
-    if isinstance(stage, Merge):
+    if isinstance(stage, Merges):
         of = {_known(one, name, newest, whole, "merges"): weight for one, weight in stage.weights.items()}
         assert before is not None
-        return Leg(label, stage, before.recipe, before.task, before.name, weights=Frozen(of))
+        start: str | None = before.name
+        if isinstance(stage, Fuse):
+            start = None if stage.start == FIRST else _known(stage.start, name, newest, whole, "starts from")
+        return Leg(label, stage, before.recipe, before.task, start, weights=Frozen(of))
     recipe = recipe_of(whole, name)
     own, reads = task, None
     if stage.task is not None and stage.task.startswith(MADE):
@@ -93,7 +97,7 @@ def _leg(
         own = load(stage.task)
     if recipe.environment is not None:
         own = replace(own, environment=recipe.environment)
-    start: str | None = before.name if before is not None else None
+    start = before.name if before is not None else None
     if stage.start != PREVIOUS:
         start = None if stage.start == FIRST else _known(stage.start, name, newest, whole, "starts from")
     players = {player: _handed(name, player, text, recipe, newest, legs, whole) for player, text in stage.players.items()}
@@ -223,18 +227,19 @@ def with_rates(recipe: Recipe, legs: tuple[Leg, ...]) -> Recipe:
 
 
 def refuse_processes(recipe: Recipe, processes: int) -> None:
-    """Raises UserError if a run with stages or with a system has several processes."""
-    if recipe.system is not None and processes != 1:
+    """Raises UserError if a run with stages, or with a system for one process, has several processes."""
+    if isinstance(recipe.system, Ahead | Streaming) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with system {type(recipe.system).__name__} trains in one process; leave out one of the two")
     if staged(recipe) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with stages trains in one process; leave --processes out, or train each stage as a separate run")
 
 
 def _check_read(recipe: Recipe, stages: Stages) -> None:
-    """Raises UserError if the run's recipe has a part that no stage reads, or if the first stage is a Merge."""
+    """Raises UserError if the run's recipe has a part that no stage reads, or if the first stage is a Merge or a Fuse."""
     first = next(iter(stages.stages))
-    if isinstance(stages.stages[first], Merge):
-        raise UserError(f"stage {first} is a Merge and comes first, so there are no models to merge; put the stages that {first} merges before {first}")
+    if isinstance(stages.stages[first], Merges):
+        kind = type(stages.stages[first]).__name__
+        raise UserError(f"stage {first} is a {kind} and comes first, so there are no models to merge; put the stages that {first} merges before {first}")
     if any(isinstance(stage, Stage) and stage.recipe is None for stage in stages.stages.values()):
         return
     for seam in (f.name for f in value_fields(recipe) if f.name not in (*_RUN_WIDE, "key", "base", "about", "family", "parent")):

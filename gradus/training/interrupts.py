@@ -124,6 +124,16 @@ class Stop:
         self._holds -= 1
 
     @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """A context manager whose work no stop interrupts. If a stop was requested in the meantime, the context manager raises Cut at its end."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+        self._raise_if_free()
+
+    @contextmanager
     def saving(self) -> Iterator[None]:
         """A context manager in which no stop can interrupt the writing of a checkpoint.
 

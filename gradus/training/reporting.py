@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from gradus.lab.status import write_status
@@ -36,9 +37,18 @@ def state_of(run: Any) -> dict[str, Any]:
         "step": run.step,
         "steps": run.length if run.stages is None else sum(leg.steps for leg in run.stages.legs),
         "stage": run.labels.get("stage"),
-        "progress": run.progress if run.stages is None else None,
+        "progress": progress_of(run),
         "last": {name: run.last[name] for name in _SHOWN if name in run.last},
     }
+
+
+def progress_of(run: Any) -> float | None:
+    """Returns the finished share of a run; None for a run with stages. Changes nothing, because another thread trains: `Run.progress` adds up the budget."""
+    if run.stages is not None:
+        return None
+    if run.budget is not None:
+        return float(run.totals[-1] / run.budget.amount)
+    return float(run.step / max(run.recipe.setting.steps, 1))
 
 
 def queue_of(run: Any) -> dict[str, int] | None:
@@ -69,7 +79,7 @@ class Reporter:
 
     def __init__(self, run: Any, every: float = EVERY) -> None:
         self.run, self.every = run, every
-        self.began = {"at": time.time(), "step": run.step, "progress": run.progress if run.stages is None else None}
+        self.began = {"at": time.time(), "step": run.step, "progress": progress_of(run)}
         self.before: deque[tuple[float, Mapping[str, Any]]] = deque()  # (time, state) of the last minute
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="status", daemon=True)
@@ -118,7 +128,9 @@ def _grown(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, f
 
 @contextmanager
 def reporting(run: Any) -> Iterator[None]:
-    """A context manager in which the run's state is written. Without a folder, nothing is written."""
+    """A context manager in which the run's state is written. Without a folder, nothing is written. The trackers can read the state at any time."""
+    if run.sinks is not None:
+        run.sinks.follow(partial(state_of, run))
     if run.folder is None:
         yield
         return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAY_CHANGE = ("memory", "micro_tokens", "recompute", "backward_chunks", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
 """The fields of the setting that may change, because they concern the machine or the limits of a run and not its computations."""
 
-OPTIONS = ("steps", "until", "device", "processes", "log", "trust")
+OPTIONS = ("steps", "until", "device", "processes", "log", "metrics_port", "trust")
 """The other options of `gradus resume`."""
 
 PLANNED = ("task", "model", "profile", "seed", "run", "reward")

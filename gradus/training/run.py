@@ -242,10 +242,12 @@ class Run:
         return enough or over or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
-        """Updates the players that are moving averages or lagged copies of other players. The run calls this method after every round of a step."""
+        """Updates the players that are moving averages, lagged or noisy copies of other players. The run calls this method after every round of a step."""
         from gradus.players.build import follow
+        from gradus.players.noise import renew
 
         follow(self.players, self.moved, self.history)
+        renew(self.players, self.key, self.step + 1 - self.began, self.planned.setting.steps)
         self.moved = {name: player.updates for name, player in self.players.items()}
 
     def record(

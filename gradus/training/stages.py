@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab import checkpoints, made, rollouts
 from gradus.lab.checkpoints import Checkpoint
 from gradus.lab.folder import ROLLOUTS, STAGES
-from gradus.players.merge import merged
+from gradus.players.merge import fused, merged
 from gradus.runtime.user_code import asked
-from gradus.schedules.stages import metric_of, over
+from gradus.schedules.stages import Fuse, metric_of, over
 from gradus.study.screen import measure
 from gradus.tasks.data.problems import line, of_stored
+from gradus.training.arrivals import end
 from gradus.training.course import Leg
 from gradus.training.health import sound, watch
 from gradus.training.memory import Memory
-from gradus.types import Group, UserError, unknown
+from gradus.types import Group, Key, UserError, unknown
 from gradus.types.returned import shown, wrong
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ async def follows(run: Run, course: Course) -> bool:
     run.end_stage()
     enter(run, course, course.index + 1)
     leg = course.leg
-    say(run, f"stage {leg.name} begins at step {run.step}: {'a merge' if leg.merges else f'{leg.recipe.key}, at most {leg.steps} steps'}")
+    kind = "a fusion" if isinstance(leg.stage, Fuse) else "a merge"
+    say(run, f"stage {leg.name} begins at step {run.step}: {kind if leg.merges else f'{leg.recipe.key}, at most {leg.steps} steps'}")
     return True
 
 
@@ -155,10 +157,11 @@ def enter(run: Run, course: Course, index: int) -> None:
 
 
 def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
-    """Gives the run the recipe, the task and the players of a leg.
+    """Gives the run the recipe, the task and the players of a leg. Rollouts that have begun with the players so far are discarded.
 
     The dictionary of players stays the same object, because other objects may refer to it.
     """
+    end(run)
     run.recipe, run.task = leg.recipe, leg.task
     run.players.clear()
     run.players.update(players)
@@ -171,14 +174,21 @@ def _source(leg: Leg) -> tuple[Any, ...] | None:
 
 @contextmanager
 def model_for(run: Run, course: Course, leg: Leg) -> Iterator[Path | None]:
-    """Yields the folder of a leg's first model; None means the run's model. For a merge, computes the model and deletes its folder afterwards."""
+    """Yields the folder of a leg's first model; None means the run's model. For a merge or a fusion, computes the model and deletes its folder afterwards."""
+    start = None if leg.start is None else end_of(run, course, leg.start).path / "model"
     if not leg.merges:
-        yield None if leg.start is None else end_of(run, course, leg.start).path / "model"
+        yield start
         return
     with tempfile.TemporaryDirectory(prefix="gradus-merge-") as folder:
         policies = {n: course.build(leg, end_of(run, course, n).path / "model")["policy"].policy for n in leg.weights}
         first = next(iter(policies.values()))
-        first.network.load_state_dict(merged({n: p.network.state_dict() for n, p in policies.items()}, leg.weights))
+        states = {n: p.network.state_dict() for n, p in policies.items()}
+        if isinstance(leg.stage, Fuse):
+            base = course.build(leg, start)["policy"].policy.network.state_dict()
+            made = fused(base, states, leg.weights, drop=leg.stage.drop, key=Key(run.seed).fold("fuse", leg.name))
+        else:
+            made = merged(states, leg.weights)
+        first.network.load_state_dict(made)
         first.save(Path(folder))
         del policies
         yield Path(folder)

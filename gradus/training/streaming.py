@@ -12,17 +12,24 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gradus.rollouts.serialise import kept_request, request_of
 from gradus.runtime.activity import FOR_REQUESTS, doing
-from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
+from gradus.training.admission import admitted_until, dealt, due, first_finished, newest_finished, next_request, stale_of, too_old
+from gradus.training.between_tokens import Changing, Diary
+from gradus.training.changing import changing
 from gradus.training.memory import Memory
+from gradus.training.pace import Pace
+from gradus.training.singles import check_singly, members, put_together, released, sampled_alone
 from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
-from gradus.types import Group, Request
+from gradus.types import Frozen, Group, Request
 
 if TYPE_CHECKING:
+    from gradus.players.learner import Learner
     from gradus.recipe.core import Recipe
     from gradus.training.run import Run
     from gradus.training.world import RunWorld
@@ -34,11 +41,18 @@ CALL = "train/stream"
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A finished group of a request, with its auxiliary groups, the version of its weights, and the world in which it was made."""
+    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world in which it was made."""
 
     version: int
     groups: list[Group]
     world: RunWorld
+    changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with other versions (`changing.Diary.stored`)
+    lost: tuple[Mapping[str, int], ...] = ()  # the tokens of earlier groups of the request, which were too old, by purpose
+
+    def decision(self, number: int) -> list[Any]:
+        """Returns all that the clock has decided for this group, as plain values: the number of its request, its version, and, if any, the rest."""
+        more = {name: value for name, value in (("changes", self.changes), ("lost", self.lost)) if value}
+        return [number, self.version, *([more] if more else [])]
 
 
 @dataclass(eq=False)
@@ -56,15 +70,19 @@ class Stream:
     def __init__(self, run: Run, system: Streaming) -> None:
         self.run, self.system, self.restarts = run, system, run.numbers["restarts"]
         self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
-        self.players = [copies(run, i) for i in range(system.workers)]
+        self.players = [self._copies(i) for i in range(system.workers)]
         self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
+        self.home: dict[int, int] = {}  # number -> the number of its group, which differs only if a worker samples single answers
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
         self.tasks: list[asyncio.Task[None]] = []
         self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
+        self.lost: dict[int, list[Mapping[str, int]]] = {}  # request -> the tokens of its groups that were too old, by purpose
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
-        self.recipe = run.recipe
+        self.recipe, self.pace = run.recipe, Pace(system.workers)
         self.dropped = 0  # groups that were too old
+        if system.unit == "answer":
+            check_singly(run.recipe.rollout)
 
     @property
     def queue(self) -> dict[str, int]:
@@ -72,6 +90,17 @@ class Stream:
         running, done = len(self.running), len(self.done)
         waiting = max(len(self.requests) - running - done, 0)
         return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}
+
+    def _copies(self, worker: int) -> dict[str, Learner]:
+        """Returns the players of a worker. With `interrupt`, those whose weights change take new weights while they sample."""
+        made = copies(self.run, worker)
+        for name in changing(self.run) if self.system.interrupt else ():
+            made[name].policy = Changing(made[name], lambda: self.run.history[PLACE][-1], self._version)
+        return made
+
+    def _version(self, step: int) -> Mapping[str, Any]:
+        """Returns the published weights of a step."""
+        return next(version for version in self.run.history[PLACE] if version["step"] == step)
 
     async def arrivals(self, recipe: Recipe, world: RunWorld) -> tuple[list[Request], list[Group]]:
         """Returns the requests and the judged groups of a step, in the order of their requests. Admits later requests."""
@@ -83,13 +112,29 @@ class Stream:
         known = world.fact(CALL)
         chosen = await (self._obeyed(json.loads(known)) if known else self._finished(count, world))
         if known is None:
-            world.decide(CALL, json.dumps([[number, sampled.version] for number, sampled in chosen.items()]))
-        for number, sampled in chosen.items():
-            world.note("staleness", world.step - sampled.version)
-            world.take(sampled.world)
+            world.decide(CALL, json.dumps([sampled.decision(number) for number, sampled in chosen.items()]))
+        self._count(list(chosen.values()), world)
+        for number in chosen:
             del state["waiting"][str(number)]
         requests = [self.requests.pop(number)[1] for number in chosen]
+        home = {number: self.home.pop(number) for number in chosen}
+        if self.system.unit == "answer":
+            groups, aside = put_together({number: sampled.groups for number, sampled in chosen.items()}, home)
+            return requests, [*await world.judge(groups), *aside]
         return requests, [group for sampled in chosen.values() for group in sampled.groups]
+
+    def _count(self, chosen: Sequence[Sampled], world: RunWorld) -> None:
+        """Adds the tokens and the notes of the chosen groups to those of the step, with the tokens of the groups that were too old."""
+        for sampled in chosen:
+            world.note("staleness", world.step - sampled.version)
+            world.take(sampled.world)
+            for purpose, tokens in (item for spent in sampled.lost for item in spent.items()):
+                world.spent[purpose] = world.spent.get(purpose, 0) + tokens
+            if any(each.lost for each in chosen):
+                world.note("stale", len(sampled.lost))
+            for context in (c for g in sampled.groups for t in g.trajectories for c in t.contexts if self.system.interrupt and c.actions):
+                if context.versions is not None:
+                    world.note("versions", len(np.unique(context.versions)))
 
     def close(self) -> None:
         """Cancels the groups that have begun."""
@@ -109,14 +154,16 @@ class Stream:
         """Chooses the requests of all steps up to `now` + staleness. After a restart, reads those that were waiting."""
         for number, kept in state["waiting"].items():
             self.requests.setdefault(int(number), (kept["step"], request_of(kept["request"], state["media"])))
+            self.home.setdefault(int(number), kept.get("home", int(number)))
         last = admitted_until(now, self.system.staleness, None if self.run.budget is not None else self.run.began + self.run.length - 1)
         for step in range(max((int(s) for s in state["admitted"]), default=now - 1) + 1, last + 1):
             coming = await self._world(0, step).more(self.recipe.setting.prompts)
             first = state.setdefault("next", 0)
-            for number, request in enumerate(coming, start=first):
-                self.requests[number] = (step, request)
-                state["waiting"][str(number)] = {"step": step, "request": kept_request(checked(request), state["media"])}
-            state["next"], state["admitted"][str(step)] = first + len(coming), len(coming)
+            parts = members(coming, first) if self.system.unit == "answer" else list(enumerate(coming, start=first))
+            for number, (home, request) in enumerate(parts, start=first):
+                self.requests[number], self.home[number] = (step, request), home
+                state["waiting"][str(number)] = {"step": step, "home": home, "request": kept_request(checked(request), state["media"])}
+            state["next"], state["admitted"][str(step)] = first + len(parts), len(coming)
         self.work.set()
 
     async def _finished(self, count: int, world: RunWorld) -> dict[int, Sampled]:
@@ -125,12 +172,11 @@ class Stream:
             self.tasks = [asyncio.ensure_future(self._work(i)) for i in range(self.system.workers)]
         while True:
             for number in stale_of({n: sampled.version for n, sampled in self.done.items()}, world.step, self.system.staleness):
-                del self.done[number]
-                world.note("stale", 1.0)
+                self.lost.setdefault(number, []).append(self.done.pop(number).world.spent)
                 self.dropped += 1
                 self.work.set()
-            if (chosen := first_finished(self.done, count)) is not None:
-                return {number: self.done.pop(number) for number in chosen}
+            if (chosen := self._chosen(count)) is not None:
+                return {number: replace(self.done.pop(number), lost=tuple(self.lost.pop(number, ()))) for number in chosen}
             self.ready.clear()
             ready = asyncio.ensure_future(self.ready.wait())
             await asyncio.wait([ready, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -139,6 +185,14 @@ class Stream:
                 if task.done():
                     task.result()  # raises the error of a worker
 
+    def _chosen(self, count: int) -> list[int] | None:
+        """Returns the finished requests that a step trains on; None if fewer than `count` are finished."""
+        if self.system.unit == "answer":
+            return released(list(self.done), self.home, count)
+        if self.system.trains_on == "newest":
+            return newest_finished({number: sampled.version for number, sampled in self.done.items()}, count)
+        return first_finished(self.done, count)
+
     async def _work(self, worker: int) -> None:
         """Samples one group after another, with the newest published weights."""
         with self.run.activity.on(f"worker-{worker}"):
@@ -146,49 +200,73 @@ class Stream:
 
     async def _groups(self, worker: int) -> None:
         while True:
-            number = self._next()
+            number = self._next(worker)
             if number is None:
                 self.work.clear()
                 with suppress(TimeoutError), doing(FOR_REQUESTS):
-                    await asyncio.wait_for(self.work.wait(), self.system.deadline)
+                    await asyncio.wait_for(self.work.wait(), self._patience(worker))
                 continue
+            self.pace.begin(worker, time.monotonic())
             assigned = self.running.setdefault(number, Assigned(self.run.history[PLACE][-1], time.monotonic()))
             assigned.copies += 1
             sampled = await self._sampled(number, assigned.version, worker)
+            self.pace.end(worker, sum(t.actions for group in sampled.groups for t in group.trajectories), time.monotonic())
+            if self.system.dispatch == "speed":
+                self.work.set()  # the times at which workers are free have changed
             if self.running.get(number) is assigned:  # else another worker was faster
                 del self.running[number]
                 self.done[number] = sampled
                 self.ready.set()
 
-    def _next(self) -> int | None:
-        """Returns the next request to sample (`admission.next_request`). A request is late after the deadline."""
-        free = [number for number in self.requests if number not in self.running and number not in self.done]
+    def _next(self, worker: int) -> int | None:
+        """Returns the next request that a worker samples (`admission.next_request`). A request is late after the deadline."""
+        free = sorted(number for number in self.requests if number not in self.running and number not in self.done)
+        if self.system.dispatch == "speed":
+            workers = dealt(len(free), self.pace.free_in(time.monotonic()), self.pace.expected())
+            free = [number for number, its in zip(free, workers, strict=True) if its == worker]
         late = None if self.system.deadline is None else time.monotonic() - self.system.deadline
         return next_request(free, {number: (assigned.began, assigned.copies) for number, assigned in self.running.items()}, late)
 
-    async def _sampled(self, number: int, version: Mapping[str, Any], worker: int) -> Sampled:
-        """Samples and judges the group of a request with the weights of a version."""
+    def _patience(self, worker: int) -> float | None:
+        """Returns the seconds after which an idle worker looks again for a request, although nothing has changed; None: never."""
+        if self.system.dispatch == "idle":
+            return self.system.deadline
+        own = max(self.pace.expected()[worker], 0.05)
+        return own if self.system.deadline is None else min(own, self.system.deadline)
+
+    async def _sampled(self, number: int, version: Mapping[str, Any], worker: int, changes: Mapping[str, Any] | None = None) -> Sampled:
+        """Samples and judges the group of a request with the weights of a version. `changes`: known changes of the weights within the group."""
         step, request = self.requests[number]
-        if self.loaded.get(worker) != version["step"]:
+        diary = Diary(changes, version["step"])
+        if self.system.interrupt:
+            for player in self.players[worker].values():
+                if isinstance(player.policy, Changing):
+                    player.policy.diary = diary
+        elif self.loaded.get(worker) != version["step"]:
             for name, updates in version["updates"].items():
                 put(self.players[worker][name], version["weights"][name], updates)
             self.loaded[worker] = version["step"]
         world = self._world(worker, step, f"{number}/")
-        groups = await Memory().call("rollout", self.recipe.rollout, "run", [request], world)
-        return Sampled(version["step"], [*groups, *await world.aside()], world)
+        if self.system.unit == "answer":
+            groups = await sampled_alone(self.recipe.rollout, request, world)
+        else:
+            groups = await Memory().call("rollout", self.recipe.rollout, "run", [request], world)
+        return Sampled(diary.oldest, [*groups, *await world.aside()], world, diary.stored())
 
-    async def _obeyed(self, decided: Sequence[Sequence[int]]) -> dict[int, Sampled]:
+    async def _obeyed(self, decided: Sequence[Sequence[Any]]) -> dict[int, Sampled]:
         """Samples the groups of a known fact with their versions."""
-        versions = {version["step"]: version for version in self.run.history[PLACE]}
+
+        async def again(worker: int, number: int, version: int, more: Mapping[str, Any] = Frozen()) -> Sampled:
+            sampled = await self._sampled(number, self._version(version), worker, more.get("changes", {}))
+            return replace(sampled, lost=tuple(more.get("lost", ())))
 
         async def share(worker: int) -> list[tuple[int, Sampled]]:
-            mine = decided[worker :: self.system.workers]
             with self.run.activity.on(f"worker-{worker}"):
-                return [(number, await self._sampled(number, versions[version], worker)) for number, version in mine]
+                return [(one[0], await again(worker, *one)) for one in decided[worker :: self.system.workers]]
 
         shares = await asyncio.gather(*(share(worker) for worker in range(self.system.workers)))
         found = dict(pair for pairs in shares for pair in pairs)
-        return {number: found[number] for number, _ in decided}
+        return {number: found[number] for number, *_ in decided}
 
     def _world(self, worker: int, step: int, label: str = "") -> RunWorld:
         own = {"players": self.players[worker], "memory": Memory(), "thread": self.threads[f"worker-{worker}"], "label": label}

@@ -22,8 +22,10 @@ PLACE = "system"
 
 
 def thread(use: str) -> ThreadPoolExecutor:
-    """Returns one thread for `use`. In the new thread, PyTorch uses the same number of threads as in the calling thread, so the results have the same bytes."""
-    return ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
+    """Starts one thread for `use`. In the new thread, PyTorch uses the same number of threads as in the calling thread, so the results have the same bytes."""
+    made = ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
+    made.submit(int)  # the thread starts now, because there may be no memory for it later
+    return made
 
 
 def twin(player: Learner) -> Learner:

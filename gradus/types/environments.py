@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,6 +23,7 @@ class Turn:
     rewards: Mapping[str, float] = field(default_factory=Frozen)  # rewards of further seats, by player; `reward` is for the seat that acted
     state: str | None = None  # identifies the state before the next action: equal texts mean equal states
     valid: bool = True  # False: the last action was not legal
+    steps: tuple[float, ...] = ()  # after a chunk of actions: the reward of each executed action, in order; `reward` is their sum. Empty: one action
     errand: Errand | None = None  # work for a sub-agent. Its finding replaces `observation`; a player without sub-agents sees `observation`
     info: Mapping[str, Any] = field(default_factory=Frozen)  # only for people to read; no code reads it
 
@@ -76,6 +77,15 @@ class Restorable(Protocol):
         ...
 
     def restore(self, snapshot: Any) -> None: ...
+
+
+@runtime_checkable
+class Many(Protocol):
+    """An environment that steps several episodes in one call, such as a simulator on a GPU. The rollout `Pipelined` makes such calls."""
+
+    async def step_many(self, episodes: Sequence[Any], actions: Sequence[Any]) -> Sequence[Turn]:
+        """Executes one action in each episode. Returns the turns in the same order."""
+        ...
 
 
 @runtime_checkable

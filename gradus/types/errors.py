@@ -22,6 +22,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 
+class RaisedElsewhere(Exception):
+    """An exception of user code in another process. Its text already names the exception, the file and the line."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "", first: Iterable[str] = ()) -> UserError:
     """The error for an unknown name: 'unknown recipe "grop" (did you mean grpo?)', followed by the remedy `where`.
 

@@ -1,7 +1,8 @@
-"""Converts values to JSON and back. Tuples stay tuples, and media stay media; mappings become `Frozen`."""
+"""Converts values to JSON and back. Tuples stay tuples, arrays stay arrays, and media stay media; mappings become `Frozen`."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ def packed(value: Any, held: dict[str, np.ndarray] | None = None) -> Any:
             return {"media": written(value)}
         held.setdefault(value.digest, value.array)
         return {"media": reference(value)}
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return {"array": [value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {"map": {key: packed(v, held) for key, v in value.items()}}
@@ -38,6 +41,9 @@ def unpacked(value: Any, held: Mapping[str, np.ndarray] = Frozen()) -> Any:
     ((kind, inner),) = value.items()
     if kind == "media":
         return read(inner) if "data" in inner else Media(inner["kind"], held[inner["digest"]], inner["rate"])
+    if kind == "array":
+        dtype, shape, data = inner
+        return np.frombuffer(base64.b64decode(data), dtype).reshape(shape).copy()
     if kind == "map":
         return Frozen({key: unpacked(v, held) for key, v in inner.items()})
     if kind == "pairs":

@@ -12,13 +12,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gradus.types.environments import Closing, Episode, Errand, Forkable, Joint, Restorable, Turn
+from gradus.types.environments import Closing, Episode, Errand, Forkable, Joint, Many, Restorable, Turn
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.moments import Moment
 from gradus.types.records import Group, Outcome, Problem, Request, Trajectory
 from gradus.types.signals import Signal
-from gradus.types.tasks import Arms, Environment, OfSeveral, Source, Task, Together, Transitions, Verify, World
+from gradus.types.tasks import Apart, Arms, Environment, OfSeveral, Source, Task, Together, Transitions, Verify, World
 
 Signals = Mapping[Signal, Mapping[str, np.ndarray]]
 """Signal -> id of a trajectory -> rows, one per action of the trajectory (float32 [A, ...])."""
@@ -165,6 +165,7 @@ RewardFunction = Callable[..., "Sequence[float | None] | Awaitable[Sequence[floa
 """TRL's signature: prompts, completions, completion_ids, data columns as keywords, **kwargs."""
 
 __all__ = [
+    "Apart",
     "Arms",
     "Closing",
     "Credit",
@@ -176,6 +177,7 @@ __all__ = [
     "Forkable",
     "Joint",
     "Judgement",
+    "Many",
     "OfSeveral",
     "Optimizer",
     "Restorable",

@@ -45,12 +45,12 @@ class Adapter:
     of: str | None = None  # another player, whose weights are used without a copy; None: the run's model
     rank: int = 8
     alpha: float = 16.0
-    bits: Literal[8, 4] | None = None  # bits per frozen weight (needs the extra `quantised`); None: as loaded
+    bits: Literal[8, 4, "nvfp4"] | None = None  # the frozen weights: 8 or 4 bits (needs the extra `quantised`), or 4-bit floats in NVFP4; None: as loaded
 
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
-        if self.bits not in (None, 8, 4):
-            raise UserError(f"Adapter: bits is {self.bits}; it must be 8, 4 or none")
+        if self.bits not in (None, 8, 4, "nvfp4"):
+            raise UserError(f"Adapter: bits is {self.bits}; it must be 8, 4, nvfp4 or none")
         if self.bits is not None and self.of is not None:
             raise UserError(f"Adapter: bits is {self.bits}, but the weights belong to the player {self.of}; leave `of` or `bits` out")
 
@@ -125,6 +125,34 @@ class MovingAverage:
 
 
 @dataclass(frozen=True)
+class Noisy:
+    """Another player's weights, with Gaussian noise on the weights of its RMSNorms. After every step the noise is drawn again, and is added to the clean weights.
+
+    The run is divided into `stages` equal stages. The first stage has no noise. In the later stages the standard deviation of the noise falls exponentially
+    from `sigma_start` to `sigma_end`. Huang et al., QeRL, arXiv:2510.11696, section 3.3.
+    """
+
+    of: str = "policy"
+    sigma_start: float = 0.01  # standard deviation in the second stage; 0: never any noise
+    sigma_end: float = 0.0001  # standard deviation in the last stage, if there are more than two
+    stages: int = 10
+
+    def __post_init__(self) -> None:
+        check_ranges(self, sigma_start="[0, inf)", sigma_end="[0, inf)", stages="[2, inf)")
+
+    def sigma_at(self, step: int, steps: int) -> float:
+        """The standard deviation at step `step`, counted from 0, of a run with `steps` steps.
+
+        >>> [Noisy().sigma_at(step, 20) for step in (0, 1, 2, 3, 10, 19, 20)]
+        [0.0, 0.0, 0.01, 0.01, 0.001, 0.0001, 0.0001]
+        """
+        later = min(step * self.stages // max(steps, 1), self.stages - 1) - 1  # stages since the second one
+        if later < 0 or self.sigma_start == 0:
+            return 0.0
+        return self.sigma_start * (self.sigma_end / self.sigma_start) ** (later / max(self.stages - 2, 1))
+
+
+@dataclass(frozen=True)
 class Fresh:
     """A small network. The seed of the run determines the first weights of the network. The environment's observations and actions determine the sizes of its
     inputs and outputs.
@@ -141,9 +169,12 @@ class Fresh:
     heads: int = 1  # number of networks in an ensemble of "q"
     layer_norm: bool = False  # layer norm after every hidden layer, before the ReLU
     number: float = 0.0  # the first value of the outputs "number"
+    bins: int = 0  # for actions in a Box: every number of an action is one token, which names one of this many equal intervals; 0: a Gaussian
+    each_step: bool = False  # for values: one value per action of a chunk, in place of one value per chunk
 
     def __post_init__(self) -> None:
-        check_ranges(self, hidden="[1, inf)", heads="[1, inf)")
+        check_ranges(self, hidden="[1, inf)", heads="[1, inf)", bins="[0, inf)")
+        self._check_chunks()
         for name, known in (("kind", ("mlp", "cnn", "gru", "pointer")), ("outputs", ("actions", "q", "value", "number"))):
             if getattr(self, name) not in known:
                 raise UserError(f"Fresh: {name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
@@ -160,8 +191,20 @@ class Fresh:
         if self.outputs == "q" and self.kind == "gru":
             raise UserError("Fresh: a gru cannot have the outputs q, because rows of a replay have no past; set kind to mlp or cnn")
 
+    def _check_chunks(self) -> None:
+        """Raises UserError if `bins` or `each_step` has no effect with the outputs."""
+        if self.bins == 1:
+            raise UserError("Fresh: bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
+        if self.bins and (self.outputs != "actions" or self.kind == "pointer"):
+            raise UserError(f"Fresh: bins is {self.bins}, but only the outputs actions of an mlp, cnn or gru have bins; set bins to 0, or set outputs to actions")
+        if self.each_step and self.outputs != "value":
+            raise UserError(f"Fresh: each_step needs the outputs value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
 
-Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Fresh
+
+Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Noisy | Fresh
+
+FOLLOWING = (Lagged, MovingAverage, Noisy)
+"""The relations whose weights change with the weights of another player."""
 
 
 @dataclass(frozen=True)

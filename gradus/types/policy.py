@@ -48,7 +48,9 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """The abilities of the policy: fork, text, pack, lora; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME, velocity, ...)."""
+        """The abilities of the policy: fork, text, pack, lora, pause; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME,
+        velocity, ...).
+        """
         ...
 
     @property
@@ -86,7 +88,11 @@ class Policy(Protocol):
         ...
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
-        """Samples one context per request, in order. The parent of a sample is the context that it continues."""
+        """Samples one context per request, in order. The parent of a sample is the context that it continues.
+
+        A policy that can `pause` also takes `pause`, a function that it calls between two tokens. If the function returns True, the policy returns all
+        samples with their tokens so far. An unfinished sample has `Ended.LENGTH` and fewer tokens than its limit.
+        """
         ...
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:

@@ -156,6 +156,7 @@ class Request:
     tags: tuple[str | int, ...] = ()
     sample: int = 0  # index of the first sample
     trained: bool = True  # False: the samples only serve to estimate a value and are never trained on
+    turns: int | None = None  # the most turns of an episode (`Episodes`); None: the limit of the rollout
     how: Any = None  # a rule for the draws, such as a token rule or a sampler; None: the policy's default
 
 

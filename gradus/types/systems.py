@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from gradus.types.errors import UserError
+from gradus.types.errors import UserError, unknown
 from gradus.types.ranges import check_ranges
+
+PLACES = ("threads", "processes")
+"""The places in which workers sample: in threads of the training process, or each in its own process."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,13 @@ class Ahead:
     """
 
     steps: int = 1  # 1: the rollout of the next step runs while this step updates
+    workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
-        check_ranges(self, steps="[1, inf)")
+        check_ranges(self, steps="[1, inf)", environments="[1, inf)", verifiers="[1, inf)")
+        check_place(self)
 
 
 @dataclass(frozen=True)
@@ -33,19 +41,102 @@ class Streaming:
     P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
     the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
 
+    With `unit` "answer", a worker samples one answer or episode at a time, with the newest weights at its beginning. A group is released, and judged, when all of
+    its answers are finished, so a slow answer holds no worker that could sample the others. A group may then have answers of several versions. Only an answer
+    that is too old is sampled again. This needs a rollout whose answers are independent: SingleTurn, Episodes or Auto.
+    Reference: Li et al., DART, arXiv:2509.23866 (rollout-wise sampling).
+
+    With `dispatch` "speed", the tokens per second of each worker are measured. An idle worker leaves a request to a faster worker that is expected to finish the
+    request earlier, although it is still busy.
+
+    With `interrupt`, a worker does not wait for the end of its group. It stops between two tokens, takes the new weights, reads its unfinished answers again,
+    and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its oldest token, so the
+    limit applies to each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
+
     With `staleness` 0 the result is equal, byte for byte, to that of a run without a system. Otherwise the order in which groups finish depends on the clock.
     The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has the same result.
     """
 
     staleness: int = 1  # the largest age of a group's weights, in steps
-    workers: int = 2  # groups that are sampled at the same time
+    workers: int = 2  # groups, or answers, that are sampled at the same time (see `unit`)
     publish_every: int = 1  # steps between two publications of weights
+    trains_on: Literal["first", "newest"] = "first"  # the finished groups of a step: those that finished first, or those with the newest weights
+    dispatch: Literal["idle", "speed"] = "idle"  # the worker of a request: the first idle one, or the one that is expected to finish it first
+    unit: Literal["group", "answer"] = "group"  # what a worker samples at a time; "answer": one answer or episode, so a slow one holds no other of its group
+    interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
+    workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
+    environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
+    verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
 
     def __post_init__(self) -> None:
         check_ranges(self, staleness="[0, inf)", workers="[1, inf)", publish_every="[1, inf)", deadline="(0, inf)")
+        check_ranges(self, environments="[1, inf)", verifiers="[1, inf)")
+        check_place(self)
+        for name, known in (("trains_on", ("first", "newest")), ("dispatch", ("idle", "speed")), ("unit", ("group", "answer"))):
+            if getattr(self, name) not in known:
+                raise unknown("value", getattr(self, name), known, f"In {name} of Streaming")
+        if self.unit == "answer" and self.trains_on == "newest":
+            raise UserError('Streaming: with unit "answer" a step trains on the groups that were finished first; set trains_on to first, or unit to group')
         if self.publish_every > self.staleness + 1:
             raise UserError(
                 f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "
                 f"publish_every to {self.staleness + 1} or less"
             )
+
+
+@dataclass(frozen=True)
+class Cluster(Streaming):
+    """`Streaming` whose workers run on the machines of a Ray cluster.
+
+    Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the run. The
+    processes get the same messages as those on one machine, so the result is the same if the machines round alike.
+    """
+
+    workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is an actor of Ray; "threads": only the pools are
+    address: str | None = None  # the running Ray cluster: "auto" on one of its machines, or HOST:PORT; None: Ray starts on this machine alone
+    worker_cpus: float = 1.0  # CPU cores that Ray reserves for a rollout worker
+    worker_gpus: float = 0.0  # GPUs that Ray reserves for a rollout worker; 0: it samples on the CPU
+    worker_resource: str | None = None  # a resource of which a rollout worker takes 1, to place it on machines that offer this resource; None: on any
+    pool_cpus: float = 1.0  # CPU cores that Ray reserves for a process of the environments and verifiers
+    pool_resource: str | None = None  # as `worker_resource`, for a process of the environments and verifiers
+    patience: float = 600.0  # seconds to wait until Ray has a place for a process
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """Divides the weights of every player among the processes of the run, and with them gradients and optimiser moments (FSDP2 of PyTorch).
+
+    `--processes` sets the number of processes n. Each process keeps one n-th of every tensor, and gathers one layer at a time while it computes. To sample,
+    every process gathers all weights of a player. The processes share samples and micro-batches, and add up their gradients. Sums of floats have another order
+    than in one process, so results agree up to rounding errors. Checkpoints are those of a run in one process, and any number of processes can continue them.
+
+    With one process, the run is that without a system.
+    Reference: Zhao et al., PyTorch FSDP, arXiv:2304.11277; Rajbhandari et al., ZeRO, arXiv:1910.02054.
+    """
+
+
+@dataclass(frozen=True)
+class SequenceParallel:
+    """Divides the tokens of every micro-batch among the processes of the run. Long sequences then need less memory per process.
+
+    `--processes` sets the number of processes n. Each process has the whole weights, and computes an n-th of the packed rows of a micro-batch. For the
+    attention, the processes exchange rows for heads (all-to-all), so each process attends with an n-th of the heads over all rows. The log-probability of a
+    token belongs to the process that has the row before the token. Samples are shared as without this system.
+
+    With one process, the run is that without a system.
+    Reference: Jacobs et al., DeepSpeed Ulysses, arXiv:2309.14509.
+    """
+
+
+def check_place(system: Ahead | Streaming) -> None:
+    """Raises UserError if the workers are in an unknown place."""
+    if system.workers_in not in PLACES:
+        raise unknown("place", system.workers_in, PLACES, f"In workers_in of {type(system).__name__}")
+
+
+System = Ahead | Streaming | Cluster | Sharded | SequenceParallel

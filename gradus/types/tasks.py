@@ -77,6 +77,15 @@ class Together(Protocol):
 
 
 @runtime_checkable
+class Apart(Protocol):
+    """A verifier that judges each completion in another process."""
+
+    async def apart(self, trajectories: Sequence[Trajectory], seconds: float, retries: int) -> list[Outcome]:
+        """Returns one outcome per trajectory. A completion that is not judged within `seconds` is judged again `retries` times, and then fails."""
+        ...
+
+
+@runtime_checkable
 class OfSeveral(Protocol):
     """A verifier for the problems of several tasks."""
 

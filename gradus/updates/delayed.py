@@ -28,6 +28,11 @@ class Delayed:
     update: Update = Minibatches()
     names_players: ClassVar[tuple[str, ...]] = ("players", "after")
 
+    @property
+    def divides(self) -> bool:
+        """Whether the update needs no whole weights (see `Minibatches`)."""
+        return bool(getattr(self.update, "divides", False))
+
     def __post_init__(self) -> None:
         check_ranges(self, every="[1, inf)")
 

@@ -99,6 +99,10 @@ def _behaviour(context: Context) -> np.ndarray:
 def of_weights(players: Mapping[str, Any]) -> Diagnosis | None:
     """Finds the first trained weight that is not finite; None if all are finite. No later update can repair such a weight."""
     for player in players.values():
+        if getattr(player, "others", None) is not None:  # each process has seen its own part
+            for name in player.others.not_finite():
+                return Diagnosis(player.name, f"weight {name} after its move", 1, 1)
+            continue
         for name, p in player.policy.network.named_parameters() if player.learns else ():
             if p.requires_grad and not bool(p.isfinite().all()):
                 return Diagnosis(player.name, f"weight {name} after its move", _bad(p), p.numel())
@@ -169,7 +173,8 @@ def of_update(
         return bad
     if losses := broken_losses(tallies):
         return _with_rows(Diagnosis(player, losses[0], 1, 1), batch, saved)
-    found = _of_gradient(player, policy, batch, slopes, micro_tokens, key)
+    divided = getattr(policy, "divided", False)  # no process has the whole network, so no single sequence is tried
+    found = None if divided else _of_gradient(player, policy, batch, slopes, micro_tokens, key)
     if found is None and spoilt:
         others = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
         found = Diagnosis(player, f"{spoilt[0]}{others} (no sequence reproduces it)", 1, 1)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ class Minibatches:
 
     epochs: int = 1
     count: int = 1
+    divides: ClassVar[bool] = True  # needs no whole weights: players whose weights are divided among processes can use this update
 
     def __post_init__(self) -> None:
         check_ranges(self, epochs="[1, inf)", count="[1, inf)")

@@ -151,10 +151,11 @@ def _plain(found: Answer) -> Any:
     if isinstance(found, Failed):
         return {"failed": found.told}
     log = getattr(found, "log", None)
-    return {"outcomes": [_plain_outcome(o) for o in found], **({"log": log.as_json()} if log and (log.metrics or log.columns) else {})}
+    return {"outcomes": [plain_outcome(o) for o in found], **({"log": log.as_json()} if log and (log.metrics or log.columns) else {})}
 
 
-def _plain_outcome(found: Outcome) -> Any:
+def plain_outcome(found: Outcome) -> Any:
+    """Returns one outcome as JSON, for `read_outcome`."""
     if isinstance(found, Failed):
         return {"failed": found.told}
     return None if isinstance(found, NotApplicable) else found
@@ -167,7 +168,7 @@ def read_outcomes(message: Any, count: int) -> Answer:
     values: Sequence[Any] = message.get("outcomes") if isinstance(message, dict) else None  # type: ignore[assignment]
     if not isinstance(values, list) or len(values) != count:
         raise ValueError  # the caller reports it
-    scores = Scores(_read_outcome(value) for value in values)
+    scores = Scores(read_outcome(value) for value in values)
     try:
         scores.log = Log.read(message["log"], count) if "log" in message else None
     except (KeyError, TypeError, AttributeError) as error:
@@ -175,7 +176,8 @@ def read_outcomes(message: Any, count: int) -> Answer:
     return scores
 
 
-def _read_outcome(value: Any) -> Outcome:
+def read_outcome(value: Any) -> Outcome:
+    """Reads an outcome that `plain_outcome` made. Raises ValueError for any other value."""
     if isinstance(value, dict) and isinstance(value.get("failed"), str):
         return Failed.read(value["failed"])
     if value is None:

@@ -87,10 +87,6 @@ READINGS: list[Row] = [
     (CREDIT, "LogProbsOf reads|a context has none; let the rollout write this stream", rule('Read(reads=LogProbsOf("rivals"))')),
     (CREDIT, "float64 array of shape [1] as weights of trajectory|one number per action", credit(EACH.format("np.ones(1)"))),
     (CREDIT, "weights of trajectory|with -1|finite and at least 0", credit(EACH.format("-np.ones(t.actions)"))),
-    (
-        "{train} --objective.policy.average Joint --objective.policy.average.average.counted weighted",
-        'Joint needs an average that counts all actions of all sources; set counted="all" in the average of Joint',
-    ),
     ("{train} --objective.policy.average TokenMean --objective.policy.average.counted some", "counted|all|weighted"),
     (TRAIN.replace("grpo", "rep_exp") + " --players.start none", 'reads Read of player "start"|add this player to players'),
     (TRAIN.replace("grpo", "rep_exp") + " --reward.ridge 0", "ridge is 0"),

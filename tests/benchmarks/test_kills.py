@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 
 import pytest
 
@@ -31,6 +32,23 @@ def test_a_kill_changes_no_byte(recipe, forked, tmp_path):
     """Answers in flight; many turns."""
     found = strike(forked, tmp_path, KINDS[recipe], steps=4, kills=1, rng=random.Random(recipe), size=FEW, stride=3)
     assert (found.struck, found.different) == (1, ())
+
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+@pytest.mark.parametrize("recipe", ["dr_grpo", "areal"])
+def test_a_signal_to_a_run_with_a_system_loses_and_doubles_nothing(recipe, forked, tmp_path):
+    """Rollouts in advance; workers that stream."""
+    found = strike(forked, tmp_path, KINDS[recipe], steps=4, kills=1, rng=random.Random(recipe), size=FEW, stride=3, signals=SIGNALS)
+    assert (found.struck, found.different) == (1, ())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("recipe", ["dr_grpo", "areal"])
+def test_eight_signals_to_a_run_with_a_system_lose_and_double_nothing(recipe, forked, tmp_path):
+    found = strike(forked, tmp_path, KINDS[recipe], steps=6, kills=8, rng=random.Random(recipe), size=FEW, stride=4, signals=SIGNALS)
+    assert (found.struck, found.different) == (8, ())
 
 
 @pytest.mark.nightly

@@ -29,7 +29,7 @@ from gradus.rollouts.turns import plain, recalled, state_hash
 from gradus.selection.deduplicate import likeness
 from gradus.serving.asked import _message as served
 from gradus.study.leakage import leakage
-from gradus.systems.channel import packed_arrays, unpacked_arrays
+from gradus.systems.link import packed_arrays, unpacked_arrays
 from gradus.systems.messages import contexts_from, contexts_message, samples_asked, samples_wanted
 from gradus.tasks.data.rows import content_hash
 from gradus.testing.methods import TOY

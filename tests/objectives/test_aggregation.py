@@ -119,9 +119,16 @@ def test_weighted_counts_equal_the_plain_ones_at_weight_1_and_leave_out_what_has
     assert TokenMean("weighted").coefficients(made, "policy").tolist() == pytest.approx([1 / 3] * 5)
 
 
-def test_a_joint_average_counts_everything():
-    with pytest.raises(UserError, match='set counted="all"'):
-        Joint(TokenMean(counted="weighted"))
+def test_a_joint_average_of_weighted_actions():
+    """Own answers with the weights 1, 0 and 1, 1; a replayed one with 0, 0.5: the weights add up to 3.5, over three answers."""
+    group = toy_group(1, 0, lengths=[2, 2])
+    first, second = group.trajectories
+    replayed = toy_trajectory([2, 2], name="r", source="replay", weights=np.array([0.0, 0.5]))
+    made = toy_batch(group.but(trajectories=(first.but(weights=np.array([1.0, 0.0])), second, replayed)))
+    for source, rows, sums in (("policy", 4, [1, 1, 2, 2]), ("replay", 2, [0.5, 0.5])):
+        mine, _ = made.of(source)
+        assert Joint(TokenMean("weighted")).coefficients(mine, source).tolist() == pytest.approx([1 / 3.5] * rows)
+        assert Joint(SequenceMean("weighted")).coefficients(mine, source).tolist() == pytest.approx([1 / (3 * n) for n in sums])
 
 
 def test_pulling_scales_the_gradient_and_nothing_else():

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, SpanRatio, TokenRatio
+from gradus.objectives.ratios import JointRatio, Probability, SequenceRatio, SequenceTokenRatio, SpanRatio, TokenRatio
+from gradus.objectives.trust import Clip
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import toy_batch, toy_group
@@ -81,12 +82,57 @@ def test_span_ratios_do_not_depend_on_slices_and_have_two_limits():
     assert_close(SpanRatio().log_ratio(now, old, one), SequenceRatio().log_ratio(now, old, one))
 
 
+def chunked(turns, steps, lengths):
+    """A batch whose contexts have these turns and steps."""
+    made = toy_batch(toy_group(*([1] * len(lengths)), lengths=lengths))
+    cuts = np.cumsum(lengths)[:-1]
+    rows = zip(made.contexts, np.split(np.array(turns), cuts), np.split(np.array(steps), cuts), strict=True)
+    return replace(made, contexts=tuple(replace(c, streams=Frozen(turn=t.astype(np.int32), step=s.astype(np.int32))) for c, t, s in rows))
+
+
+def test_a_joint_ratio_is_the_sum_over_the_tokens_of_an_action():
+    made = chunked([0, 0, 0, 0, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0], [5, 2])
+    now = numbers(0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4).requires_grad_()
+    zero = torch.zeros(7, dtype=torch.float64)
+    assert_close(JointRatio("step").log_ratio(now, zero, made), numbers(0.3, 0.3, 1.2, 1.2, 1.6, 9.6, 9.6))
+    found = JointRatio().log_ratio(now, zero, made)
+    assert_close(found, numbers(1.5, 1.5, 1.5, 1.5, 1.6, 9.6, 9.6))
+    found.backward(numbers(1, 0, 0, 2, 0, 0, 5))
+    assert_close(now.grad, numbers(3, 3, 3, 3, 0, 5, 5))
+    for contexts in ([0], [1], [1, 0]):
+        piece, index = made.slice(contexts)
+        assert_close(JointRatio("step").log_ratio(now.detach()[index], zero[index], piece), JointRatio("step").log_ratio(now.detach(), zero, made)[index])
+
+
+def test_the_mean_over_tokens_of_a_joint_loss_has_the_gradient_of_one_row_per_chunk():
+    """Two chunks of three tokens: a loss with one row per chunk, in plain PyTorch, against the mean over six tokens."""
+    made = chunked([0, 0, 0, 1, 1, 1], [0, 0, 1] * 2, [6])
+    now, advantages = numbers(0.1, -0.2, 0.05, 0.3, 0.2, 0.1), numbers(2, 2, 2, -1, -1, -1)
+    one, other = now.clone().requires_grad_(), now.clone().requires_grad_()
+    zero = torch.zeros(6, dtype=torch.float64)
+    losses, _ = Clip(0.2, 0.28).losses(JointRatio().log_ratio(one, zero, made), advantages, made)
+    losses.mean().backward()
+    ratio = other.reshape(2, 3).sum(1).exp()
+    due = -torch.minimum(ratio * advantages[::3], ratio.clamp(0.8, 1.28) * advantages[::3]).mean()
+    due.backward()
+    assert_close(losses.mean(), due)
+    assert_close(one.grad, other.grad)
+    assert one.grad.abs().sum() > 0
+
+
+def test_a_joint_ratio_of_single_tokens_is_the_token_ratio():
+    made = chunked([0, 1, 2], [0, 0, 0], [3])
+    now, old = numbers(-1, -2, -0.5), numbers(-2, -1, -0.25)
+    for of in ("turn", "step"):
+        assert_close(JointRatio(of).log_ratio(now, old, made), TokenRatio().log_ratio(now, old, made))
+
+
 def test_a_probability_is_the_ratio_to_certainty():
     now = numbers(-1, -2).requires_grad_()
     assert torch.equal(Probability().log_ratio(now, numbers(-5, -5), toy_batch(toy_group(1))), now)
 
 
-@pytest.mark.parametrize("ratio", ["TokenRatio", "SequenceRatio", "SequenceTokenRatio", "SpanRatio"])
+@pytest.mark.parametrize("ratio", ["TokenRatio", "SequenceRatio", "SequenceTokenRatio", "SpanRatio", "JointRatio"])
 def test_what_it_is_against_is_one_of_two(ratio):
     with pytest.raises(UserError, match='unknown value "behavior"'):
         override_all(recipe("grpo"), [("objective.policy.ratio", ratio), ("objective.policy.ratio.against", "behavior")])

@@ -388,3 +388,14 @@ def test_the_most_likely_tokens_are_those_of_the_full_forward():
 def test_no_more_sequences_run_than_asked_for():
     network, jobs = decoder(), mixed_jobs(20)
     assert same(sample(network, jobs), joined(network, jobs, seed=1, rows=3))  # fewer than the smallest block has slots
+
+
+def test_a_pause_returns_the_tokens_so_far():
+    questions = iter([False] * 3 + [True])
+    jobs = [Job(np.array([5, 6, 7], np.int32), Sampling(max_tokens=n), i) for i, n in enumerate((2, 9, 9))]
+    network = decoder()
+    whole, parts = sample(network, jobs, end_tokens=()), sample(network, jobs, end_tokens=(), pause=lambda: next(questions))
+    assert [len(part.tokens) for part in parts] == [2, 3, 3]
+    assert [part.ended for part in parts] == [Ended.LENGTH] * 3  # an unfinished sequence was cut at its length
+    assert all(part.tokens.tolist() == one.tokens[: len(part.tokens)].tolist() for part, one in zip(parts, whole, strict=True))
+    assert [len(one.tokens) for one in sample(network, jobs, pause=lambda: True)] == [0, 0, 0]

@@ -249,3 +249,8 @@ def test_the_limit_changes_no_byte(tmp_path: Any) -> None:
         (group,) = play_all(later(folder, step=turns, together=together), Episodes(), [Request(PROBLEM, count=3)], "abc")
         found.append([[c.sequence.tolist() for c in t.contexts] for t in group.trajectories])
     assert found[0] == found[1]
+
+
+def test_the_reward_of_a_chunk_is_the_sum_of_its_steps() -> None:
+    assert misfit(Turn("", 0.3, steps=(0.1, 0.2))) is None
+    assert "its steps have the rewards [0.1, 0.1]; the reward must be their sum" in (misfit(Turn("", 0.3, steps=(0.1, 0.1))) or "")

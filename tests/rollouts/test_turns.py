@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradus.rollouts.turns import acted, begun, beyond, instruction, opening, plain, recalled, state_hash
-from gradus.types import Context, Ended, Media, Problem, Request, Seen, UserError, following, prompt_context
+from gradus.types import Context, Ended, Frozen, Media, Problem, Request, Seen, UserError, following, prompt_context
 from gradus.types.parts import Turn
 
 USER = {"role": "user", "content": "find it"}
@@ -159,3 +159,16 @@ def test_recalled_pictures_stay_in_their_places() -> None:
     (message,) = recalled(turns, ("up",), 1)
     assert message["content"] == (red, {"type": "text", "text": "> up\n"}, {"type": "text", "text": "now\n"}, blue)
     assert recalled(turns, ("up",), 0)[0]["content"] == ({"type": "text", "text": "now\n"}, blue)
+
+
+def test_rewards_of_a_chunk_are_at_the_last_tokens_of_their_steps() -> None:
+    start = begun(prompt_context([10]))
+    piece = replace(sampled(start, [1, 2, 3, 4, 5, 6], None), streams=Frozen(step=np.array([0, 0, 1, 1, 2, 2], np.int32)))
+    whole = acted(start, piece, 0, Turn("a"), Turn("b", 1.5, steps=(0.5, 0.0, 1.0)))
+    assert whole.rewards == ((1, "environment", 0.5), (5, "environment", 1.0))
+    assert whole.streams["step"].tolist() == [0, 0, 1, 1, 2, 2]
+    cut = acted(start, piece, 0, Turn("a"), Turn("b", 1.0, terminated=True, steps=(0.0, 1.0)))
+    assert cut.rewards == ((3, "environment", 1.0),)
+    assert cut.streams["step"].tolist() == [0, 0, 1, 1, -1, -1]  # the last action was not executed
+    together = acted(start, sampled(start, [1], None), 0, Turn("a"), Turn("b", 1.0, steps=(0.0, 1.0)))
+    assert together.rewards == ((0, "environment", 1.0),)  # one token for the whole chunk

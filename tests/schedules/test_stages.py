@@ -51,7 +51,7 @@ def test_a_name_that_cannot_be(name):
 
 
 def test_what_cannot_be_a_stage():
-    with pytest.raises(UserError, match="stage a is of type Recipe; it must be a Stage or a Merge"):
+    with pytest.raises(UserError, match="stage a is of type Recipe; it must be a Stage, a Merge or a Fuse"):
         Stages(Frozen(a=sft))
     with pytest.raises(UserError, match="there are no stages"):
         Stages(Frozen())

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gradus.policies.prefix_sharing import families
-from gradus.systems.channel import packed_arrays, unpacked_arrays
+from gradus.systems.link import packed_arrays, unpacked_arrays
 from gradus.systems.messages import (
     Errand,
     contexts_from,

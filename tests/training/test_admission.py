@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradus.training.admission import admitted_until, due, first_finished, next_request, stale_of, too_old
+from gradus.training.admission import admitted_until, dealt, due, first_finished, newest_finished, next_request, stale_of, too_old
 
 
 def test_requests_of_later_steps_up_to_the_end_of_the_run():
@@ -39,3 +39,30 @@ def test_the_first_finished_groups_in_the_order_of_their_requests():
     assert first_finished(done, 3) == [1, 3, 5]
     assert first_finished(done, 4) is None
     assert first_finished({}, 0) == []
+
+
+def test_requests_are_dealt_in_proportion_to_the_speeds():
+    workers = dealt(700, [0.0] * 3, [1.0, 2.0, 4.0])
+    assert [workers.count(worker) for worker in range(3)] == [400, 200, 100]
+    assert dealt(7, [0.0] * 3, [1.0, 2.0, 4.0]) == [0, 0, 1, 0, 0, 1, 2]  # ends 1 2 2 3 4 4 4; of equal ends the first worker
+
+
+def test_a_request_waits_for_a_fast_worker_that_will_finish_it_first():
+    assert dealt(1, [1.5, 0.0], [1.0, 4.0]) == [0]  # 2.5 seconds against 4
+    assert dealt(1, [3.5, 0.0], [1.0, 4.0]) == [1]  # 4.5 against 4
+    assert dealt(0, [0.0], [1.0]) == []
+
+
+def test_the_last_end_is_never_later_than_with_equal_shares():
+    for free_in, seconds in (([0.0, 0.3], [1.0, 5.0]), ([2.0, 0.0, 0.0], [0.5, 3.0, 1.0])):
+        workers = dealt(9, free_in, seconds)
+        ends = [start + workers.count(w) * each for w, (start, each) in enumerate(zip(free_in, seconds, strict=True))]
+        plain = [start + len(range(w, 9, len(seconds))) * each for w, (start, each) in enumerate(zip(free_in, seconds, strict=True))]
+        assert max(ends) < max(plain)
+
+
+def test_the_newest_finished_groups_in_the_order_of_their_requests():
+    versions = {5: 1, 1: 2, 3: 1, 9: 2}
+    assert newest_finished(versions, 2) == [1, 9]
+    assert newest_finished(versions, 3) == [1, 5, 9]  # 5 finished before 3
+    assert newest_finished(versions, 5) is None

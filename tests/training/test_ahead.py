@@ -14,10 +14,12 @@ from gradus.recipe.registry import recipe
 from gradus.rewards.finished import Finished
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.in_flight import InFlight
-from gradus.types import UserError
+from gradus.schedules.stages import Stage, Stages
+from gradus.types import Frozen, UserError
+from gradus.types.moments import Steps
 from gradus.types.parts import Judgement
 from gradus.types.players import Lagged, Player
-from gradus.types.systems import Ahead
+from gradus.types.systems import Ahead, Streaming
 from gradus.updates.minibatches import Minibatches
 
 
@@ -118,5 +120,33 @@ def test_runs_that_cannot_sample_in_advance_are_refused():
         Ahead(0)
     with pytest.raises(UserError, match="system cannot be 3"):
         train(recipe("grpo").but(system=3), steps=1, **SMALL)
-    with pytest.raises(UserError, match="because the run has stages"):
-        train(recipe("direct_advantage_po").but(system=Ahead()), task="arithmetic", steps=4)
+
+
+def in_stages(system) -> gradus.Recipe:
+    """Two stages of GRPO. The second stage begins with the weights at the end of the first, and its curriculum goes on."""
+    one = recipe("grpo").but(system=system, study=None)
+    stages = Frozen(one=Stage(recipe=one, until=Steps(3)), two=Stage(recipe=one, until=Steps(3)))
+    return gradus.Recipe("two", schedule=Stages(stages), study=None)
+
+
+STAGED = {name: value for name, value in SMALL.items() if name != "reward"}
+
+
+@pytest.mark.parametrize("stopped", [1, 4])
+def test_a_run_with_stages_continues_with_the_same_bytes(tmp_path, stopped):
+    whole = train(in_stages(Ahead()), steps=6, run=tmp_path / "whole", **STAGED)
+    assert [row["stage"] for row in whole.metrics if "reward" in row] == ["one"] * 3 + ["two"] * 3
+
+    def fall(run, row, groups):
+        if row["step"] == stopped:
+            raise RuntimeError("the machine fails")
+
+    with pytest.raises(RuntimeError, match="the machine fails"):
+        train(in_stages(Ahead()), steps=6, run=tmp_path / "cut", on_step=fall, setting__save_every=1, **STAGED)
+    assert same(gradus.resume(tmp_path / "cut"), whole)
+
+
+def test_a_stage_without_staleness_has_the_bytes_of_a_plain_stage():
+    plain, streamed = (train(in_stages(system), steps=6, **STAGED) for system in (None, Streaming(staleness=0)))
+    assert [row.pop("staleness") for row in streamed.metrics if "reward" in row] == [0.0] * 6
+    assert same(streamed, plain)

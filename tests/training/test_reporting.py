@@ -11,7 +11,7 @@ import gradus
 from gradus.lab.folder import RunFolder
 from gradus.lab.status import STATUS, read_status
 from gradus.runtime.activity import ACTIVITIES, FOR_GROUPS, JUDGING, SAMPLING, UPDATING, doing
-from gradus.training.reporting import Reporter, reporting
+from gradus.training.reporting import Reporter, progress_of, reporting, state_of
 from tests.small_model import save_small_model
 
 SMALL = {"setting__prompts": 2, "setting__group": 2, "setting__max_tokens": 3, "setting__save_every": 2, "setting__eval_every": 2, "study__problems": 1}
@@ -102,10 +102,20 @@ def test_a_resumed_run_has_one_line_per_step(model, tmp_path):
     assert read_status(tmp_path / "run")["began"]["step"] == 3
 
 
+def test_a_budget_is_read_and_not_changed(model, tmp_path):
+    """The thread of the reporter must not add rows to the totals of the budget, because the training thread does."""
+    run = gradus.train("grpo", "arithmetic", model=model, run=tmp_path / "run", budget="rollouts=8", **SMALL)
+    run.totals = [0.0, 6.0]  # as in the middle of a step
+    before = list(run.totals)
+    assert progress_of(run) == 0.75
+    assert state_of(run)["progress"] == 0.75
+    assert run.totals == before
+
+
 class Stopped:
     """What a reporter reads of a run, with a state that fails or not."""
 
-    folder, stop = None, None
+    folder = stop = sinks = None
 
 
 def test_a_failed_run_says_so(alone, model, tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ def test_what_the_machine_gives_may_change() -> None:
 @pytest.mark.parametrize("name", ["setting__learning_rate", "setting__prompts", "guard__spike", "credit"])
 def test_what_a_run_computes_may_not(name: str) -> None:
     path = name.replace("__", ".").removeprefix("setting.")
-    takes = "--steps, --until, --device, --processes, --log, --trust, --memory, "
+    takes = "--steps, --until, --device, --processes, --log, --metrics_port, --trust, --memory, "
     with pytest.raises(UserError, match=rf"--{path} cannot change within a run; gradus resume accepts only {takes}.*export"):
         replanned(grpo, None, {name: 3})
 

@@ -16,13 +16,14 @@ from gradus.cli.main import main
 from gradus.lab.folder import RunFolder
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
+from gradus.players.merge import fused
 from gradus.recipe.core import Recipe
 from gradus.recipe.registry import recipe as of_name
 from gradus.schedules.harvests import RightAnswers
-from gradus.schedules.stages import Merge, Stage, Stages
+from gradus.schedules.stages import Fuse, Merge, Stage, Stages
 from gradus.study.held_out import HeldOut
 from gradus.training import stages
-from gradus.types import Frozen, UserError
+from gradus.types import Frozen, Key, UserError
 from gradus.types.moments import Level, Plateau, Steps
 from tests.faults.all_stages import all_stages
 
@@ -164,8 +165,8 @@ def test_a_stage_ends_where_its_evaluations_say(until: Any, scores: list[float],
 
 def test_a_stage_by_a_metric_that_is_not_measured_says_so() -> None:
     script = Scripted(Frozen({"0": 0.5}))
-    with pytest.raises(UserError, match=r'unknown metric "held_out/acuracy" \(did you mean held_out/accuracy'):
-        gradus.train(several(script, a=Stage(sft, Level("held_out/acuracy", at=0.9))), **SCRIPTED)
+    with pytest.raises(UserError, match=r'unknown metric "held_out/accurac" \(did you mean held_out/accuracy'):
+        gradus.train(several(script, a=Stage(sft, Level("held_out/accurac", at=0.9))), **SCRIPTED)
 
 
 @dataclass(frozen=True)
@@ -255,3 +256,30 @@ def test_a_merge_at_the_end_is_the_final_model(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "final").resolve() == (tmp_path / "run" / "stages" / "soup").resolve()
     found = RunFolder.open(tmp_path / "run").model("final")
     assert found is not None
+
+
+def test_a_fusion_adds_the_changes_of_the_experts_to_their_start(tmp_path: Path) -> None:
+    course = several(
+        warm=Stage(sft, Steps(1)),
+        a=Stage(sft, Steps(1)),
+        b=Stage(sft, Steps(1), start="warm"),
+        fused=Fuse(("a", "b"), start="warm", drop=0.25),
+        alone=Fuse(("b",), start="warm", scale=1.0, drop=0.0),
+    )
+    run = gradus.train(course, run=tmp_path / "run", **SMALL)
+    warm, a, b, found, alone = (ended(run, leg) for leg in ("warm", "a", "b", "fused", "alone"))
+    due = fused(warm, {"a": a, "b": b}, {"a": 0.75, "b": 0.75}, drop=0.25, key=Key(0).fold("fuse", "fused"))
+    assert same(found, due)
+    assert same(alone, b)  # one expert, all of its change
+    assert not same(found, warm)
+
+
+def test_mistakes_in_a_fusion() -> None:
+    with pytest.raises(UserError, match=r"Fuse: experts is .*; give the names of one or more stages, and each name only once"):
+        Fuse(("a", "a"))
+    with pytest.raises(UserError, match='Fuse: start is "previous"; name the stage with which the experts began'):
+        Fuse(("a",), start="previous")
+    with pytest.raises(UserError, match=r'unknown stage "c".*Stage f merges it'):
+        gradus.train(several(a=Stage(sft, Steps(1)), f=Fuse(("c",))), **SMALL)
+    with pytest.raises(UserError, match="stage f is a Fuse and comes first"):
+        gradus.train(several(f=Fuse(("a",)), a=Stage(sft, Steps(1))), **SMALL)

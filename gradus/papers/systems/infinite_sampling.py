@@ -8,8 +8,8 @@ lengths in a slot. The expected length of an answer is the mean length of earlie
 
     rounds    micro sampling groups: g answers begin together, and the next g answers begin when all of them have ended
     given     the order of the requests
-    shortest  the shortest expected answer first (the paper's order for free slots, SJF)
-    longest   the longest expected answer first (the default)
+    shortest  the shortest expected answer first (the default, and the paper's order for free slots, SJF)
+    longest   the longest expected answer first
     assigned  the order of a plan whose largest sum is at most (1 + eps) times the least one (the paper's plan before decoding, FPTAS)
 
 The draws of an answer depend only on its key, so every order gives the same answers and the same update, byte for byte. All rewards are known before the
@@ -23,8 +23,8 @@ Avoid if: all answers of a step fit into memory, or another engine decodes (vLLM
 Reference: Wang et al., Infinite Sampling: Efficient and Stable Grouped RL Training for Large Language Models, arXiv:2506.22950: abstract (micro sampling
 groups, continuous sampling, length prediction, FPTAS and SJF; peak memory lower by over 50 percent than that of full-group decoding, throughput higher by
 over 25 percent than that of micro sampling groups). Only the abstract was read; the definition of T is ours.
-Departures: The default order is `longest`. SJF as the order of free slots lengthens T: lengths 10, 2, 2, 2 in two slots take 12 steps, as in rounds, and 10 steps
-in the given order or with the longest first. The plan is exact for rounded lengths and needs too much time for many slots, so it is refused above 200,000 cases;
+Departures: SJF as the order of free slots lengthens T: lengths 10, 2, 2, 2 in two slots take 12 steps, as in rounds, and 10 steps in the given order or with
+the longest first. The plan is exact for rounded lengths and needs too much time for many slots, so it is refused above 200,000 cases;
 the paper does not name its algorithm in the abstract. The paper predicts a length from the first tokens of each answer; here all answers to a problem
 have the same expected length. A slot that is refilled at once holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller.
 Group 32 and 8 slots are ours.
@@ -37,9 +37,9 @@ from gradus.types.slots import Slots
 
 infinite_sampling = grpo.derive(
     "infinite_sampling",
-    "Answers of a group of any size share a fixed number of slots; the longest expected answers begin first.",
+    "Answers of a group of any size share a fixed number of slots; the shortest expected answers begin first.",
     family="systems",
-    rollout=Slotted(Slots(8, "longest")),
+    rollout=Slotted(Slots(8, "shortest")),
     setting__group=32,
 )
 
@@ -66,7 +66,7 @@ def fewer_steps(says: str, source: str, against: str, at_most: float, order: str
 
 claims = (
     same_weights(
-        says="With two slots and the longest answers first, the final weights are those of GRPO.",
+        says="With two slots and the shortest answers first, the final weights are those of GRPO.",
         source="arXiv:2506.22950, abstract (full-length answers; the update is that of GRPO)",
         against="grpo",
         own={"rollout.slots.count": "2"},

@@ -5,6 +5,7 @@ An episode can be copied, and its state can be read and set.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +22,8 @@ Move = Callable[[np.ndarray, Any], tuple[np.ndarray, float, bool]]
 class VectorEpisode:
     """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the space is not legal and costs a step.
 
-    `name`: returns the name of a state for `Turn.state`, if the observation does not show the whole state.
+    `name`: returns the name of a state for `Turn.state`, if the observation does not show the whole state. `chunk`: the number of steps of one action.
+    The steps of a chunk are executed one after another, until the episode is over or has reached the limit (`Turn.steps`).
     """
 
     def __init__(
@@ -32,12 +34,15 @@ class VectorEpisode:
         read: Callable[[Action], Any],
         limit: int,
         name: Callable[[np.ndarray], str | None] = lambda _: None,
+        chunk: int = 1,
     ) -> None:
-        self.state, self.move, self.show, self.read, self.limit, self.name = state, move, show, read, limit, name
+        self.state, self.move, self.show, self.read, self.limit, self.name, self.chunk = state, move, show, read, limit, name, chunk
         self.steps = 0
         self.first = Turn(show(state), state=name(state))
 
     async def step(self, action: Action) -> Turn:
+        if self.chunk > 1:
+            return self._steps(self.read(action))
         self.steps += 1
         chosen = self.read(action)
         valid = chosen is not None
@@ -47,8 +52,24 @@ class VectorEpisode:
         truncated = self.steps >= self.limit and not over
         return Turn(self.show(self.state), reward, over, truncated, state=self.name(self.state), valid=valid)
 
+    def _steps(self, chosen: Any) -> Turn:
+        """Executes a chunk: an array with one row per step, or None for an action that is not legal."""
+        rewards: list[float] = []
+        over = False
+        for row in () if chosen is None else chosen:
+            self.state, reward, over = self.move(self.state, row)
+            rewards.append(reward)
+            self.steps += 1
+            if over or self.steps >= self.limit:
+                break
+        self.steps += chosen is None
+        truncated = self.steps >= self.limit and not over
+        return Turn(
+            self.show(self.state), math.fsum(rewards), over, truncated, state=self.name(self.state), valid=chosen is not None, steps=tuple(rewards)
+        )
+
     def fork(self, key: Key) -> VectorEpisode:
-        other = VectorEpisode(self.state.copy(), self.move, self.show, self.read, self.limit, self.name)
+        other = VectorEpisode(self.state.copy(), self.move, self.show, self.read, self.limit, self.name, self.chunk)
         other.restore(self.snapshot())
         return other
 

@@ -1,4 +1,4 @@
-"""A toy world for controllers: a short pendulum with recorded transitions, and a function that makes recipes small enough for this world."""
+"""Toy worlds for controllers: a short pendulum with recorded transitions, and an arm; and a function that makes recipes small enough for these worlds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import is_dataclass, replace
 from typing import Any
 
 from gradus.tasks.control.pendulum import Pendulum, pendulum
+from gradus.tasks.control.reacher import reacher
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Task
 from gradus.types.players import Fresh
@@ -19,6 +20,11 @@ SCALED = ("TransitionReplay", "Lanes")
 def toy_control(count: int = 40) -> Task:
     """Returns the pendulum task with episodes of 9 turns and with `count` recorded transitions of random torques."""
     return replace(pendulum(recorded=count), environment=Pendulum(limit=9))
+
+
+def toy_reacher() -> Task:
+    """Returns the task of an arm, with episodes of 6 chunks. An episode succeeds or fails, so methods that compare successes can act."""
+    return reacher()
 
 
 def cut_down(part: Any) -> Any:

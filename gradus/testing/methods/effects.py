@@ -14,18 +14,29 @@ from gradus.selection.repeated import Repeated
 from gradus.testing.methods.batches import Step, evaluated
 from gradus.training.run import Run
 from gradus.types.frozen import value_fields
-from gradus.types.players import Lagged, MovingAverage
+from gradus.types.players import FOLLOWING
+from gradus.types.systems import Streaming
 from gradus.updates.delayed import Delayed
 from gradus.updates.minibatches import Minibatches
 
-MOST: Sequence[tuple[type, str, int]] = ((Minibatches, "epochs", 2), (Repeated, "count", 2), (Delayed, "every", 2), (Warmup, "steps", 1))
-"""Class, field and largest number of repetitions in `few_rounds`. The limits allow one complete repetition, and a second one after it."""
+MOST: Sequence[tuple[type, str, int]] = (
+    (Minibatches, "epochs", 2),
+    (Repeated, "count", 2),
+    (Delayed, "every", 2),
+    (Warmup, "steps", 1),
+    (Streaming, "staleness", 0),
+    (Streaming, "publish_every", 1),
+)
+"""Class, field and its largest value in `few_rounds`. The limits allow one complete repetition, and a second one after it. No clock decides the order of
+groups that cannot be stale."""
 
 Weights = Mapping[str, Mapping[str, Tensor]]
 
 
 def few_rounds(part: Any) -> Any:
     """Returns the part with few repetitions in a step and one step of warm-up, so that all parts of a recipe act within two steps.
+
+    A system samples no stale groups, so that two runs are equal.
 
     >>> from gradus import load_recipe
     >>> load_recipe("ppo").update.epochs, few_rounds(load_recipe("ppo")).update.epochs
@@ -74,7 +85,7 @@ def misplaced(before: Weights, run: Run) -> Iterator[str]:
     """
     renewed = any(name.startswith("event/") for row in run.metrics for name in row)
     for name, player in run.players.items():
-        follows = isinstance(player.spec.model, (Lagged, MovingAverage)) or (renewed and not player.learns)
+        follows = isinstance(player.spec.model, FOLLOWING) or (renewed and not player.learns)
         if (strange := sorted(_moved(before, run, name) - _own(player))) and not follows:
             yield f"{', '.join(f'{name}.{at}' for at in strange)} moved, though frozen; change no weights outside the update"
 

@@ -17,12 +17,12 @@ from gradus.testing.methods.control import cut_down
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.masked import toy_masked
 from gradus.testing.methods.policy import BigramPolicy
-from gradus.testing.methods.tasks import toy_task
+from gradus.testing.methods.tasks import counts_successes, toy_task
 from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Frozen, Group, Key
 from gradus.types.parts import Task
-from gradus.types.players import Copy, Head, Lagged, MovingAverage, Player
+from gradus.types.players import FOLLOWING, Copy, Head, Player
 from gradus.updates.optimizers import AdamW
 
 SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
@@ -57,7 +57,8 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     """
     kind = kind_of(recipe).name
     if kind == "controller":
-        return _control_run(recipe, {**CONTROL, "steps": steps, **setting}, task, seed, micro)
+        group = 6 if counts_successes(recipe) else CONTROL["group"]
+        return _control_run(recipe, {**CONTROL, "group": group, "steps": steps, **setting}, task, seed, micro)
     toy = TOYS[kind]
     scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
@@ -80,7 +81,7 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
 def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
     """Returns the heads of a player, or of the player that it copies. Returns None for a plain value head, which every toy player has."""
     relation = specs[name].model
-    while isinstance(relation, (Copy, Lagged, MovingAverage)):
+    while isinstance(relation, (Copy, *FOLLOWING)):
         relation = specs[relation.of].model
     return relation if isinstance(relation, Head) and (relation.outputs, relation.over) != (("value",), "action") else None
 

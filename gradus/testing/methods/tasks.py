@@ -12,7 +12,7 @@ import numpy as np
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe
 from gradus.tasks.flow.flow_2d import flow_2d
-from gradus.testing.methods.control import toy_control
+from gradus.testing.methods.control import toy_control, toy_reacher
 from gradus.types import Frozen, Key, Media, Message, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Errand, Task, Turn, World
@@ -276,7 +276,7 @@ def toy_task(recipe: Recipe) -> Task:
     if recipe.environment is not None:
         return replace(TOY if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
-        return made()
+        return toy_reacher() if made is toy_control and counts_successes(recipe) else made()
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
@@ -294,6 +294,11 @@ def toy_task(recipe: Recipe) -> Task:
     if "questions" in recipe.requires:
         return TOY_QUESTIONS
     return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY
+
+
+def counts_successes(recipe: Recipe) -> bool:
+    """Whether the selection or the credit rule of a recipe needs answers that are marked as right."""
+    return any(hasattr(part, "asks_right") for seam in (recipe.selection, recipe.credit) for part in parts_of(seam))
 
 
 def of_task(environment: Any) -> bool:

@@ -205,6 +205,7 @@ def test_cuts_of_the_batch_and_a_resumed_run_change_nothing() -> None:
         check_resumes(made, task=TOY_ERRANDS, group=8)
 
 
+@pytest.mark.nightly
 def test_it_learns_to_be_right_and_then_to_be_thrifty() -> None:
     """A corridor of three steps: first more episodes reach the end, then they reach it in fewer turns; at least 15 % fewer than at the start."""
     seen = []

@@ -93,6 +93,7 @@ def test_no_cut_changes_it():
     check_micro_batches(WITH_BASELINE)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("recipe", [reinforce_plus_plus, WITH_BASELINE], ids=["one", "baseline"])
 def test_it_learns(recipe):
     check_learns(recipe)

@@ -60,6 +60,7 @@ def test_without_its_differences_it_is_reinforce():
     check_different_update(remax, reinforce)
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(remax)
     check_learns(remax, group=1, prompts=32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 import torch
 
 from gradus.credit.groups import BatchBaseline, leave_one_out
@@ -36,6 +37,7 @@ def test_without_its_difference_it_is_reinforce():
     assert torch.equal(ours["policy.logits"], weights_after(reinforce)["policy.logits"])
 
 
+@pytest.mark.nightly
 def test_it_learns():
     seen = []
     train_toy(rloo, steps=50, prompts=8, group=8, watch=lambda run, metrics, groups: seen.append(metrics["reward"]))

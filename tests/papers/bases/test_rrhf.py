@@ -74,5 +74,6 @@ def test_imitation_of_the_best_among_all_is_imitation_of_the_best_alone():
     assert ours[1] == [0, *theirs[1][:2], 0, 0, 0, theirs[1][2], 0, 0]
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(rrhf, gain=0.08)

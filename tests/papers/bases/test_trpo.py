@@ -48,5 +48,6 @@ def test_no_cut_changes_it(micro):
     assert_close(cut, whole, rtol=0, atol=1e-10)
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(trpo, steps=40)

@@ -83,6 +83,7 @@ def test_gradients_of_both_players_do_not_depend_on_the_micro_batch(micro):
         assert_close(cut[name], value, rtol=0, atol=1e-10)
 
 
+@pytest.mark.nightly
 def test_it_learns():
     seen = []
     recipe = vapo.but(schedule__steps=5, update__count=2, credit__alpha=1.0)  # answers of 6 tokens: lam 5/6

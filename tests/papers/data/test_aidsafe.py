@@ -144,6 +144,7 @@ def test_without_thoughts_and_without_stages_it_is_sft():
     assert isinstance(preferring.rollout, MisledPairs)
 
 
+@pytest.mark.nightly
 def test_a_run_imitates_and_then_prefers():
 
     until = {f"schedule__stages__{name}__until": Steps(1) for name in ("deliberated", "preferred")}

@@ -70,6 +70,7 @@ def test_without_stages_it_is_grpo():
     assert torch.equal(ours, plain)
 
 
+@pytest.mark.nightly
 def test_a_run_reads_then_proves_then_trains_on_what_is_hard():
     steps = {f"schedule__stages__{name}__until": Steps(1) for name in ("documents", "experts", "hard")}
     small = {**steps, "setting__prompts": 4, "setting__group": 2, "schedule__stages__experts__recipe__setting__prompts": 2, "study": None}

@@ -95,6 +95,7 @@ def test_problems_without_labels_are_named():
     assert MissingSkills().rows([]) == []
 
 
+@pytest.mark.nightly
 def test_the_first_stage_changes_no_weight_and_its_problems_are_studied():
     stages = stat.schedule.stages
     assert (set(changes(grpo, stat)), stages["study"].recipe, stages["study"].task) == ({"schedule"}, sft, "made:look")

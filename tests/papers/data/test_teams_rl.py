@@ -29,6 +29,7 @@ def weights(recipe, steps):
     return {n: w.clone() for n, w in run.players["policy"].policy.network.state_dict().items()}
 
 
+@pytest.mark.nightly
 def test_every_step_keeps_the_bound_and_the_policy_learns():
     run = train(SMALL.but(setting__prompts=8), task=rewriting(), steps=20, seed=0)
     taken = [row for row in run.metrics if not row["skipped"]]

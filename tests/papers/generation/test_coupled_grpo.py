@@ -56,6 +56,7 @@ def sums(model, contexts, masks, repeats=200):
         return [float(model.evaluate(contexts, (want,), Key(i))[want].sum()) for i in range(repeats)]
 
 
+@pytest.mark.nightly
 def test_the_variance_is_at_least_a_fifth_below_that_of_independent_masks():
     # 200 repeats, three passes each, on an answer of the built-in model
     model, contexts = built_in_answer()
@@ -187,6 +188,7 @@ def path(model, context):
     return logprobs[steps, places, torch.from_numpy(context.tokens.astype(np.int64))[places]].sum()
 
 
+@pytest.mark.nightly
 def test_the_estimate_points_where_the_exact_policy_gradient_does():
     # built-in model, 3 boards, 12 answers each, reward: the share of right cells; exact: the log-probability of the order in which they were written
     model, want = built_in_model(), Denoised(Coupled())
@@ -204,6 +206,7 @@ def test_the_estimate_points_where_the_exact_policy_gradient_does():
     assert torch.nn.functional.cosine_similarity(ours, theirs, dim=0) > 0.5
 
 
+@pytest.mark.nightly
 def test_a_right_answer_becomes_likelier_and_wrong_ones_less_likely():
     # built-in model, one board, twelve of its answers; four batches of two updates with the weights at the start of each
     model, want, term = built_in_model(), Denoised(Coupled()), DenoisedPolicy(Coupled(), trust=Clip(0.5, 0.5))

@@ -55,6 +55,7 @@ def test_unchanged_weights_have_the_ratio_one_exactly():
     assert torch.equal(new, old)
 
 
+@pytest.mark.nightly
 def test_the_variance_is_below_that_of_random_levels_at_equal_passes():
     # the paper's schemes are lower still; on this model about 0.6 of it, not a third: most of the variance here is that of the masks
     model, contexts = built_in_answer()

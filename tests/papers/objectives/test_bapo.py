@@ -203,6 +203,7 @@ def test_bounds_that_cross_are_refused():
         BalancedClip(high_step=0.0)
 
 
+@pytest.mark.nightly
 def test_it_learns_and_does_not_depend_on_micro_batches():
     check_learns(bapo, prompts=8, group=8)
     check_micro_batches(bapo, rate=5.0)

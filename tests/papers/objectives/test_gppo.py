@@ -147,6 +147,7 @@ def test_tokens_leave_the_bounds():
     check_bound_acts(gppo, updates=8, prompts=8, group=8)
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(gppo)
 

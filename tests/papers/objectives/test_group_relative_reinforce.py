@@ -178,6 +178,7 @@ def test_penalties_and_balance_train_from_the_command_line_form():
             assert "loss/near" in seen[0]
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(group_relative_reinforce.but(update__count=4), prompts=8, group=8)
 

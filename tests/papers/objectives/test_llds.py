@@ -151,6 +151,7 @@ def test_gradient_does_not_depend_on_the_micro_batch(gate):
     check_micro_batches(llds.but(objective__preserve__gate=gate, objective__preserve__last=0.5, update__count=4), rate=5.0)
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(llds.but(update__count=4), prompts=8, group=8)
 

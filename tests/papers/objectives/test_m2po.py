@@ -184,6 +184,7 @@ def test_stale_data_is_masked_and_a_lagless_first_update_is_not():
     assert seen == [0, 0]
 
 
+@pytest.mark.nightly
 def test_the_policy_learns_from_the_generator_and_is_what_evaluation_asks():
     assert isinstance(m2po.rollout.test, Auto)
     seen = []

@@ -163,6 +163,7 @@ def share_of_one_language(weight, steps=60, **changes):
     return np.mean(seen[-10:])
 
 
+@pytest.mark.nightly
 def test_the_reward_for_language_keeps_the_language():
     paid, unpaid = share_of_one_language(0.5), share_of_one_language(0.0)
     assert paid > unpaid + 0.2

@@ -219,6 +219,7 @@ def test_groups_without_spread_do_not_enter():
     train_toy(nft.but(selection=Everything()), steps=2)  # the margin keeps them finite
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(nft, steps=40)
 

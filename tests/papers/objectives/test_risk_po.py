@@ -217,6 +217,7 @@ def test_four_updates_of_a_batch_meet_the_clip():
     check_bound_acts(risk_po, updates=4, prompts=10, group=8)
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(risk_po, steps=60, prompts=10)
 

@@ -143,6 +143,7 @@ def test_the_gate_acts():
     check_bound_acts(sapo, updates=4, metric="damped")
 
 
+@pytest.mark.nightly
 def test_it_learns():
     check_learns(sapo)
 

@@ -132,6 +132,7 @@ def test_only_accuracies_within_the_bounds_are_kept():
     assert dropped == groups[2:]
 
 
+@pytest.mark.nightly
 def test_both_models_learn():
     seen = []
     run = train_toy(prime, steps=60, prompts=8, group=8, watch=lambda run, metrics, groups: seen.append(metrics))

@@ -30,4 +30,4 @@ def test_the_metrics_of_a_run():
 
 
 def test_the_setting():
-    assert (infinite_sampling.rollout.slots, infinite_sampling.setting.group) == (Slots(8, "longest"), 32)
+    assert (infinite_sampling.rollout.slots, infinite_sampling.setting.group) == (Slots(8, "shortest"), 32)

@@ -25,3 +25,18 @@ def test_an_illegal_action_moves_nothing():
     assert copy.state.tolist() == [0.0]
     assert copy.steps == 1
     assert episode.state.tolist() == [1.0]
+
+
+def test_a_chunk_is_executed_step_by_step_until_the_end_or_the_limit():
+    def episode(limit):
+        return VectorEpisode(np.zeros(1), lambda s, a: (s + a, float(a), bool(s[0] + a > 5)), lambda s: {"state": s}, lambda a: a, limit, chunk=3)
+
+    over = asyncio.run(episode(9).step([2.0, 4.0, 1.0]))
+    assert (over.reward, over.steps, over.terminated, over.truncated) == (6.0, (2.0, 4.0), True, False)
+    cut = episode(2)
+    turn = asyncio.run(cut.step([1.0, 1.0, 1.0]))
+    assert (turn.reward, turn.steps, turn.terminated, turn.truncated) == (2.0, (1.0, 1.0), False, True)
+    copy = episode(9).fork(Key())
+    assert asyncio.run(copy.step([1.0, 1.0, 1.0])).steps == (1.0,) * 3
+    none = asyncio.run(episode(9).step(None))
+    assert (none.valid, none.reward, none.steps) == (False, 0.0, ())

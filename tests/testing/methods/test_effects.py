@@ -9,6 +9,7 @@ from gradus.recipe.core import changes
 from gradus.testing.methods import toy_run, train_toy
 from gradus.testing.methods.batches import toy_step
 from gradus.testing.methods.effects import few_rounds, misplaced, still, unlogged, weights_of
+from gradus.types.systems import Streaming
 
 GRPO = load_recipe("grpo")
 
@@ -22,6 +23,8 @@ def test_few_rounds_change_the_numbers_of_equal_rounds_alone() -> None:
     }
     assert changes(ppo, few_rounds(ppo)) == {"update.epochs": 2}
     assert few_rounds(GRPO) is GRPO
+    streaming = GRPO.but(system=Streaming(staleness=3, publish_every=2))
+    assert few_rounds(streaming).system == Streaming(staleness=0)  # no clock decides
     staged = load_recipe("difficulty_staged_rl")
     assert few_rounds(staged) is staged
 

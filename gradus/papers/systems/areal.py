@@ -1,0 +1,94 @@
+"""AReaL: sampling never waits for training, weights change between two tokens, and two ratios separate the age of a token from the size of an update.
+
+    loss = -mean over tokens of w_t min(u_t A, clip(u_t, 1 - 0.2, 1 + 0.2) A)
+    w_t = (pi_prox(a_t)) / (pi_behav(a_t)), quad u_t = (pi(a_t)) / (pi_prox(a_t))
+    A = (R - mean(R)) / (std(R))
+    floor((N - 1)/B) <= v + eta
+
+$pi_behav$ is the version of the policy that sampled token $a_t$; its log-probability is stored with the token. $pi_prox$ is the policy right before the
+update of the step, recomputed once for the whole batch. So the clip limits the step that the update takes, and not the age of the tokens: a token whose
+probability has doubled since it was sampled still has a gradient. The weight w has no gradient and no bound. If $pi_prox$ is $pi_behav$, the loss is
+that of PPO. The batch is cut into 4 mini-batches; with one mini-batch u is 1 and the clip never acts.
+
+The reward R is 5 for a right answer and -5 for a wrong one. There is no critic and no KL term, and all tokens of an answer have the same advantage.
+Mean and deviation are over all tokens of the batch.
+
+Workers sample without a pause. Request number N, counted from 1, is admitted while v updates are done if the rule above is true, where B is the number of
+prompts per step and eta = 4. A step trains on the groups that were finished first. When new weights are published, a worker stops between two tokens, takes
+them, reads its unfinished answers again, and continues them. A group whose oldest token is more than eta updates old is dropped and sampled again. With
+`--system.staleness 0` every step waits for its own groups, and with `--system none` nothing runs at the same time; both give the same weights.
+Metrics: staleness (age of a group in steps), versions (per answer), stale, clip_share, ratio (u).
+
+A bound on w is an option: `--objective.policy.weight.cap 5` limits w to 5, and `--objective.policy.weight MaskedImportance` removes tokens outside a band.
+
+Use if: answers differ widely in length or rewards are slow, and sampling and training can work at the same time.
+Avoid if: runs must have the same bytes without their facts (see Ahead in docs/how/ahead.md), or one core does all the work.
+Reference: Fu et al., AReaL: A Large-Scale Asynchronous Reinforcement Learning System for Language Reasoning, arXiv:2505.24298, eq. 3 (admission), eq. 5
+(decoupled objective, after Hilton et al., arXiv:2110.00641), section 4.1 (interruption). The paper's numbers: eta 4, clip 0.2, 4 mini-batches, 512
+prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is that of the
+released code.
+Departures: A worker samples a whole group, and the step counts groups; in the paper single answers are admitted and trained on. The paper's rule bounds the
+number of requests only; here a group that is too old is dropped besides, so the bound applies to each token. Prompts, answers per prompt, learning rate and
+temperature come from the setting. Micro-batches are packed as in all recipes.
+"""
+
+import math
+
+from gradus.credit.reward_to_go import RewardToGo
+from gradus.objectives.aggregation import TokenMean
+from gradus.objectives.terms import TruncatedImportance
+from gradus.objectives.trust import Clip
+from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.verified import Verified
+from gradus.types.systems import Streaming
+
+areal = reinforce.derive(
+    "areal",
+    "Workers sample without a pause and take new weights between two tokens; the clip compares with the start of the update, and a weight corrects the age.",
+    family="systems",
+    reward=10 * Verified() - 5,
+    credit=RewardToGo(),
+    objective__policy__weight=TruncatedImportance(cap=math.inf),
+    objective__policy__trust=Clip(0.2, 0.2),
+    objective__policy__average=TokenMean(),
+    update__count=4,
+    setting__group=16,
+    system=Streaming(staleness=4, workers=4, interrupt=True),
+)
+
+SMALL = {"prompts": "4", "group": "8", "warmup": "0", "study": "none"}
+COUPLED = "areal --objective.policy.weight none --objective.policy.ratio.against behaviour"
+
+claims = (
+    same_weights(
+        says="With staleness 0 the final weights are those of the same recipe without asynchronous workers.",
+        source="arXiv:2505.24298, section 5.1 (eta = 0 is synchronous)",
+        against="areal --system none",
+        own={"system.staleness": "0"},
+    ),
+    Claim(
+        says="With staleness 4, accuracy after 24 steps is at least 0.9 times that of the synchronous run.",
+        source="arXiv:2505.24298, section 7.3 (equal results up to eta 4 to 8); the bound and the task are ours",
+        against="areal --system none",
+        measure="accuracy",
+        at_least=0.9,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={**SMALL, "learning_rate": "3e-4"},
+        budget="steps=24",
+        problems=100,
+        samples=2,
+    ),
+    Claim(
+        says="With staleness 4, the clip stops at most half as many tokens as a clip on the ratio to the policy that sampled them.",
+        source="arXiv:2505.24298, section 5.2; the bound, the task and the rate are ours",
+        against=COUPLED,
+        measure="clip_share:mean",
+        at_most=0.5,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={**SMALL, "learning_rate": "1e-3"},
+        budget="steps=24",
+    ),
+)

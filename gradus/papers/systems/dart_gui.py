@@ -1,0 +1,126 @@
+"""DART-GUI: environments, sampling and training never wait for each other, and the data are fitted to the difficulty of each task.
+
+    A_(i,t) = (R_i - mean(R)) / (std(R)), with mean and std over all steps of the group's episodes
+    m_(i,t) = 1 if H_(i,t) >= the 20 % quantile of H over the steps of the group, else 0
+    w = min((pi_old(a)) / (pi_rollout(a)), 1)
+    loss = -1/(sum m) sum m w min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A) + 0.1 KL
+
+A step of an episode is one sample: the goal, the last two turns, the screen, and the answer of the agent. All its tokens have the advantage $A_(i,t)$; a long
+episode counts in mean and std as often as it has steps. $H_(i,t)$ is the mean entropy of the tokens of step t. The sums run over the tokens of the batch.
+w corrects for the policy $pi_rollout$ that sampled the token, which may be older than the policy $pi_old$ at the start of the update; w has no gradient and
+only lowers the weight. rho is the ratio to $pi_old$.
+
+Data: A task begins with 8 episodes. While its success rate is above 0.6, it gets one episode less at each visit, down to 2. Its episodes may have as many turns
+as its longest success so far, at most 30. If all episodes of a task fail, an earlier success of the task replaces one of them (experience pool), with the
+log-probabilities of the policy that sampled it.
+
+System: Workers sample episodes without a pause, one at a time, each with its own copy of the weights, which it renews when it begins an episode. A group is
+released when all its episodes are in, so a slow episode does not hold the others. The update runs at the same time, and trains on the groups that were
+complete first. An episode that is more than one step old is sampled again.
+
+Use if: episodes have many turns, environments are slow and of unequal speed, and some tasks are solved always and others never.
+Avoid if: episodes have one turn, or answers take equally long (see grpo, and `--system none`). If the tasks never come again, the data have no effect.
+Reference: Li et al. (Beijing Institute of Technology, BIGAI, DataCanvas), Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data
+Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, the upper 80 % of the steps by entropy, w at most 1, clip 0.2 and 0.28, KL
+coefficient 0.1, 30 steps per episode, learning rate 1e-6.
+Departures: The paper trains a vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows
+text, pictures or arrays. The least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate
+(0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers
+are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher rate than
+1e-6; the setting gives it.
+"""
+
+from gradus.credit.step_samples import HighEntropySteps, StepRelative
+from gradus.curricula.paced import Paced
+from gradus.objectives.aggregation import Joint, TokenMean
+from gradus.objectives.kl import KL
+from gradus.objectives.terms import PolicyGradient, TruncatedImportance
+from gradus.objectives.trust import Clip
+from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes
+from gradus.selection.success_pool import SuccessPool
+from gradus.types import Frozen
+from gradus.types.systems import Streaming
+
+STEPS = Joint(TokenMean("weighted"))
+TERM = PolicyGradient(trust=Clip(0.2, 0.28), weight=TruncatedImportance(1.0), average=STEPS)
+
+dart_gui = grpo.derive(
+    "dart_gui",
+    "Workers sample without a pause; number and length of episodes, trained steps and replayed successes follow from the difficulty of a task.",
+    family="systems",
+    system=Streaming(staleness=1, workers=8, unit="answer"),
+    curriculum=Paced(),
+    rollout=Episodes(max_turns=30, history=2),
+    reward=EnvironmentReturn(),
+    selection=SuccessPool(),
+    credit=HighEntropySteps(StepRelative(), top=0.8),
+    objective=Frozen(policy=TERM, pool=PolicyGradient(trust=TERM.trust, weight=TERM.weight, average=STEPS, source="replay"), kl=KL(0.1, average=STEPS)),
+)
+
+DEVICE = {"level": "1", "show": "array"}
+SMALL = {
+    "players.policy.model": "Fresh",
+    "prompts": "6",
+    "group": "8",
+    "warmup": "0",
+    "study": "none",
+    "learning_rate": "3e-3",
+    "update.epochs": "4",
+}
+TASKS = {"curriculum.pool": "12"}  # tasks that come again every two steps
+
+claims = (
+    same_weights(
+        says="Without the system, the choice of data and the truncated weight, the final weights are those of GRPO on steps with the same clip and KL term.",
+        source="arXiv:2509.23866, without its parts",
+        against=(
+            "grpo --rollout Episodes --rollout.max_turns 30 --rollout.history 2 --reward EnvironmentReturn --credit StepRelative "
+            "--objective.policy.average TokenMean --objective.policy.trust.high 0.28 --objective.kl.coefficient 0.1 --objective.kl.average TokenMean"
+        ),
+        own={
+            "system": "none",
+            "curriculum": "ShuffledEpochs",
+            "selection": "Everything",
+            "credit.top": "1",
+            "objective.policy.weight": "none",
+        },
+        task="frozen_lake",
+    ),
+    Claim(
+        says="With taps that take a random time, eight steps take at most 0.67 of the time of a run whose rollouts and updates take turns.",
+        source="arXiv:2509.23866, abstract (1.9 times the throughput of training); the bound, the task and the seconds of a tap are ours",
+        against="dart_gui --system none",
+        measure="seconds",
+        at_most=0.67,
+        task="screens",
+        options={**DEVICE, "delay": "0.15"},
+        fields={**SMALL, "prompts": "4", "group": "4", "curriculum.most": "4"},
+        own={"system.workers": "8"},
+        budget="steps=8",
+    ),
+    Claim(
+        says="If tasks become easy, the last of 24 steps plays at most 0.9 of the episodes that a fixed number per task needs.",
+        source="arXiv:2509.23866, section on dynamic rollouts; the bound and the task are ours",
+        against="dart_gui --curriculum.least 8",
+        measure="rollouts:last",
+        at_most=0.9,
+        task="screens",
+        options=DEVICE,
+        fields={**SMALL, **TASKS, "system": "none"},
+        budget="steps=24",
+    ),
+    Claim(
+        says="Pool, entropy threshold and pacing raise the mean accuracy of 24 steps by at least 0.03 on tasks that random taps solve in 4 of 100 tries.",
+        source="arXiv:2509.23866, ablation of the data curation; the size of the effect and the task are ours",
+        against="dart_gui --curriculum.least 8 --selection Everything --credit.top 1",
+        measure="accuracy:mean",
+        better_by=0.03,
+        task="screens",
+        options={"level": "2", "show": "array"},
+        fields={**SMALL, **TASKS, "system": "none"},
+        budget="steps=24",
+    ),
+)

@@ -1,0 +1,70 @@
+"""Answers that are judged while later answers are sampled: problems flow through sampling and judging in micro-batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradus.rollouts.in_flight import refuse_environment
+from gradus.rollouts.single_turn import grouped
+from gradus.runtime.transfer_queue import TransferQueue
+from gradus.types import Group, Request, UserError
+from gradus.types.parts import World
+from gradus.types.ranges import check_ranges
+from gradus.types.returned import remembers_within
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Samples `micro_batch` problems at a time. Up to `judges` tasks judge the groups that are ready, while the next problems are sampled.
+
+    A judge that becomes free takes the next groups that are ready, so a slow reward stops only its own micro-batch. Time is saved if samples are drawn in another
+    thread (with a system) or if rewards are computed elsewhere: in processes, or behind a network. The draws are those of `SingleTurn`. A reward sees at most
+    `micro_batch` groups at a time. Raises UserError for an environment, and for a reward with a state, because the state would depend on the clock.
+    """
+
+    micro_batch: int = 4  # problems
+    judges: int = 4  # micro-batches that are judged at the same time
+    plays: ClassVar[str] = "answers"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, micro_batch="[1, inf)", judges="[1, inf)")
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns one judged group per request, in order."""
+        refuse_environment(world)
+        reward = getattr(world, "reward", None)
+        if remembers_within(reward):
+            raise UserError(f"Streamed judges micro-batches in any order, but {type(reward).__name__} has a state; set --rollout SingleTurn")
+        queue = TransferQueue({"sample": (), "judge": ("answers",)})
+        queue.add(range(len(requests)))
+        sampled: dict[int, Group] = {}
+        judged: dict[int, Group] = {}
+        written = asyncio.Condition()
+
+        async def sample() -> None:
+            while rows := queue.get("sample", self.micro_batch):
+                sampled.update(zip(rows, await grouped([requests[row] for row in rows], world), strict=True))
+                async with written:
+                    queue.put(rows, "answers")
+                    written.notify_all()
+
+        async def judge() -> None:
+            while not queue.finished("judge"):
+                if rows := queue.get("judge", self.micro_batch):
+                    judged.update(zip(rows, await world.judge([sampled[row] for row in rows]), strict=True))
+                    continue
+                async with written:
+                    await written.wait_for(lambda: queue.ready("judge") or queue.finished("judge"))
+            async with written:
+                written.notify_all()
+
+        tasks = [asyncio.ensure_future(work) for work in (sample(), *(judge() for _ in range(self.judges)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return [judged[row] for row in range(len(requests))]
