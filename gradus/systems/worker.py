@@ -138,7 +138,7 @@ def main(where: str, rank: int, size: int) -> int:
     join(where, rank, size)
     try:
         serve(Channel(0))
-    except Closed:
+    except (Closed, SystemExit):  # SystemExit: this process failed while the others wait for it in a common operation
         end(1)
     leave()
     return 0
