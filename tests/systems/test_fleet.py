@@ -20,6 +20,7 @@ from gradus.comparison.replay import replay
 from gradus.recipe.registry import recipe
 from gradus.systems import fleet
 from gradus.systems.fleet import device_of_worker, hosted
+from gradus.systems.process_link import ProcessLink
 from gradus.types import UserError
 from gradus.types.systems import Ahead, Streaming
 from tests.systems.killed import Doomed
@@ -67,6 +68,26 @@ def test_verdicts_of_killed_processes_are_judged_again(monkeypatch):
 
 
 @pytest.mark.nightly
+def test_the_group_of_a_worker_that_hangs_is_sampled_by_another(monkeypatch):
+    plain = train(recipe("grpo"), steps=2, **SMALL)
+    links: list[ProcessLink] = []
+
+    class Stopped(ProcessLink):
+        """The first process stops at its first sample, and does not go on."""
+
+        def send(self, document, arrays=None):
+            links.append(self)
+            if document["do"] == "sample" and self is links[0]:
+                os.kill(self.process.pid, signal.SIGSTOP)
+            super().send(document, arrays)
+
+    monkeypatch.setattr(fleet, "ProcessLink", Stopped)
+    system = Streaming(staleness=0, workers=2, workers_in="processes", deadline=1.0)
+    assert same(without(train(recipe("grpo").but(system=system), steps=2, **SMALL), "staleness"), plain)
+    assert not running(links[0].process.pid)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2))
 def test_a_run_with_twenty_kills_loses_no_sample_and_counts_none_twice(monkeypatch, tmp_path, seed):
     system = Streaming(staleness=1, workers=2, workers_in="processes", environments=2)
@@ -86,7 +107,7 @@ def test_a_run_with_twenty_kills_loses_no_sample_and_counts_none_twice(monkeypat
 @pytest.mark.nightly
 def test_twenty_killed_verifiers_change_no_byte(monkeypatch):
     plain = train(recipe("grpo").but(system=Ahead()), steps=12, **SUMS)
-    made = doomed(monkeypatch, 20, seed=5, every=8)
+    made = doomed(monkeypatch, 20, seed=5, every=5)
     assert same(train(recipe("grpo").but(system=Ahead(workers_in="processes", verifiers=2)), steps=12, **SUMS), plain)
     assert len(made.roles) == 20
 
