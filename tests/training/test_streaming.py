@@ -178,6 +178,13 @@ def test_an_interrupted_run_is_repeated_from_its_facts(tmp_path, interrupted):
     assert all((np.diff(c.versions) >= 0).all() for c in mixed)
 
 
+def test_single_answers_may_be_interrupted_too(tmp_path):
+    system = Streaming(staleness=2, workers=3, unit="answer", interrupt=True)
+    run = train(recipe("grpo").but(system=system), steps=4, run=tmp_path / "run", **LONGER)
+    assert max(row["staleness"] for row in run.metrics) <= 2
+    assert replay(tmp_path / "run", tmp_path / "again").differs is None
+
+
 def test_an_interrupted_run_of_many_turns_is_repeated_from_its_facts(tmp_path, interrupted):
     words = {name: value for name, value in SMALL.items() if name not in ("task", "reward")}
     made = recipe("gigpo").but(system=Streaming(staleness=2, interrupt=True), rollout__max_turns=3)
