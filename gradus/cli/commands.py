@@ -204,6 +204,16 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "Machine": {
+        "profile": Command(
+            "measure the parts of a step against the machine's floor",
+            (
+                ("profile grpo", "the built-in model"),
+                ("profile dapo --model path/to/model --task problems.jsonl --steps 5", "your own model and data, five steps"),
+            ),
+            "Trains a few steps in a temporary folder, and shows the time of each part of a step: prompts, decoding, judging, log-probabilities, forward and "
+            "backward passes, optimiser, checkpoints. Compares the parts with the speed that this machine reaches in short measurements, and names the "
+            "largest gaps.",
+        ),
         "doctor": Command(
             "show hardware and packages, with warnings",
             (("doctor", "this machine"), ("doctor --recipe grpo --model path/to/model", "the memory that a run would need")),
@@ -254,5 +264,5 @@ PARTS = """To replace a part, give the name of a class, or file.py:Class: --obje
 --players.policy.engine.url http://127.0.0.1:8000) or VLLM (in this process). --task.FIELD VALUE sets an option of the task."""
 """How a part of a recipe is replaced."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen", "compare", "race", "advise")
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen", "compare", "race", "advise", "profile")
 """The commands that take fields of a recipe or options of a task, too."""

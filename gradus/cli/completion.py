@@ -13,7 +13,7 @@ from gradus.cli.options import SHELLS
 from gradus.cli.parser import COMMANDS, Parser, build_parser
 
 RECIPES = {
-    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain", "simulate")),
+    *((name, "recipe") for name in ("train", "check", "profile", "simulate", "show", "cite", "explain")),
     *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes"), ("race", "recipes")),
 }
 """(command, argument) pairs whose value is the key of a recipe."""
@@ -24,7 +24,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "form": ("model", "card", "sft", "preference", "rollouts"),
 }
 """Copies of values from modules that load too slowly for a Tab; a test compares both."""
-OF_RECIPE = ("train", "eval", "explain", "check", "compare", "race")  # commands that take the fields of a recipe
+OF_RECIPE = ("train", "eval", "explain", "check", "profile", "compare", "race")  # commands that take the fields of a recipe
 
 
 def candidates(words: Sequence[str]) -> list[str]:

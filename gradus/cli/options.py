@@ -26,7 +26,7 @@ def train_options(parser: ArgumentParser) -> None:
     add("--budget", metavar="UNIT=N", help="end of the run, in place of --steps: tokens=2e6, rollouts=5000, seconds=600; default: none")
     until_option(parser)
     add("--run", metavar="DIR", help="folder of the run; default: a new one under runs/")
-    add("--log", metavar="W,W", help="also log to tensorboard, trackio, wandb, prometheus, opentelemetry; default: none")
+    add("--log", metavar="W,W", help="tensorboard, trackio, wandb, prometheus, opentelemetry; default: none")
     metrics_port_option(parser)
     add = parser.add_argument_group("Further options").add_argument
     add("--ground", metavar="G", help="a proving ground (gradus grounds) gives task, start model, reward, fields and budget; default: none")
@@ -50,12 +50,12 @@ def trust_option(parser: ArgumentParser) -> None:
 
 
 def until_option(parser: ArgumentParser) -> None:
-    about = "time limit (90s, 30m, 8h, 1h30m): the run is saved, and the exit code is 3; default: none"
+    about = "limit (90s, 8h): saves the run, exit code 3; default: none"
     _group(parser, "End and output").add_argument("--until", metavar="TIME", help=about)
 
 
 def metrics_port_option(parser: ArgumentParser) -> None:
-    about = "show the metrics to Prometheus on this port of this machine, 0: any free port; the same as --log prometheus:N; default: no port"
+    about = "log to prometheus on this port; default: none"
     _group(parser, "End and output").add_argument("--metrics_port", metavar="N", help=about)
 
 
@@ -107,6 +107,15 @@ def doctor_options(parser: ArgumentParser) -> None:
     plan_options(parser)
     json_option(parser)
     parser.epilog = "With --recipe, any further --FIELD VALUE sets a field, as for gradus train. The exit code is 1 if the run does not fit into memory."
+
+
+def profile_options(parser: ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; default: grpo")
+    plan_options(parser)
+    steps = next(action for action in parser._actions if action.dest == "steps")
+    steps.help = "measured steps, after one more step as warm-up; default: 3"
+    json_option(parser)
+    parser.epilog = OF_RECIPE
 
 
 def check_options(parser: ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from gradus.objectives.terms import Weight
 from gradus.players.rates import BUILT_IN
 from gradus.players.subset import factors, restrict
 from gradus.recipe.core import Setting
+from gradus.runtime.activity import part
 from gradus.runtime.memory import Record, fitting
 from gradus.runtime.user_code import asked
 from gradus.types import Context, UserError
@@ -183,6 +184,7 @@ class Learner:
         self.spikes.append({"player": self.name, "norm": norm, "median": median(before), "limit": guard.spike * median(before)})
         return True
 
+    @part("optimiser")
     def move(self, step: int) -> dict[str, float]:
         """Takes an optimiser step with the network's gradients, and returns the metrics of the step.
 

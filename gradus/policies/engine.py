@@ -23,6 +23,7 @@ from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled,
 from gradus.policies.lengths import Lengths
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
+from gradus.runtime.activity import part
 from gradus.runtime.memory import free_memory
 from gradus.types import uniforms
 
@@ -298,7 +299,8 @@ class Together:
         tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0, without effect
         tokens[: self.used] = self.tokens[held, self.counts[held] - 1]
         positions[: self.used] = self.starts[held] + self.counts[held] - 1
-        logits = self.cache.step(tokens, positions, self.used)
+        with part("decode", self.used, self.used):
+            logits = self.cache.step(tokens, positions, self.used)
         drawn = self._draw(held.copy(), logits[: self.used])
         self.holes = np.flatnonzero(drawn.over).tolist()
         return drawn
@@ -367,7 +369,8 @@ class Together:
                 batch.setdefault(self.prefixes[other], self.jobs[other])
             jobs = [job for job in batch.values() if job is not None]
             given = [job.inputs for job in jobs] if any(job.inputs is not None for job in jobs) else ()
-            self.read |= dict(zip(batch, self.cache.read([job.prefix for job in jobs], given), strict=True))
+            with part("prefill", sum(len(job.prefix) for job in jobs), len(jobs)):
+                self.read |= dict(zip(batch, self.cache.read([job.prefix for job in jobs], given), strict=True))
         prompt = self.read[wanted]
         if not self.waiting:
             self.read.clear()

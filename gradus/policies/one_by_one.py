@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gradus.policies.jobs import DecodeText, Drawn, Job, Likely, Sampled, Stepwise, StepwiseShown, check_job, reason, room, stop_reached
 from gradus.policies.token_sampling import Settings, choose, most_likely
+from gradus.runtime.activity import part
 from gradus.types import UserError, uniforms
 
 
@@ -101,9 +102,11 @@ class OneByOne:
         """Adds one token to a sequence. Returns whether the sequence ends with this token."""
         logits: Tensor
         if s.count == 0:
-            logits, s.state = self._begin(s.job)
+            with part("prefill", len(s.job.prefix), 1):
+                logits, s.state = self._begin(s.job)
         else:
-            logits, s.state = self.network.advance(s.state, int(s.tokens[s.count - 1]))
+            with part("decode", 1, 1):
+                logits, s.state = self.network.advance(s.state, int(s.tokens[s.count - 1]))
         row = logits.cpu().unsqueeze(0)
         u = torch.from_numpy(uniforms(np.array([s.job.key], np.uint64), np.array([len(s.job.prefix) + s.count])))
         token, logprob = choose(row, s.settings, u)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -59,6 +59,15 @@ class Worker:
             self.since = now
 
 
+@dataclass(eq=False)
+class Work:
+    """The work of a part: its calls, the rows that a network has read, and the rows for which it has computed the output layer."""
+
+    calls: int = 0
+    tokens: int = 0
+    outputs: int = 0
+
+
 class Activity:
     """The workers of a run, the tokens of each activity, and the ages of the groups that were trained on. Threads can use it at the same time.
 
@@ -71,6 +80,7 @@ class Activity:
         self.workers: dict[str, Worker] = {}
         self.tokens: Counter[str] = Counter()
         self.ages: Counter[int] = Counter()
+        self.work: dict[str, Work] = {}
         self.parts = False
         self.settled: Callable[[], None] | None = None
         self._told: dict[str, Any] = {"seconds": {}, "tokens": Counter(), "ages": Counter()}  # the numbers that `taken` has returned
@@ -152,11 +162,12 @@ def _less(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> dict[Any, Any]:
 
 @dataclass(frozen=True)
 class Here:
-    """The worker whose code runs. `role`: the innermost activity that it has begun; '' before the first."""
+    """The worker whose code runs. `role`: the innermost activity that it has begun; '' before the first. `part`: the innermost part of this activity."""
 
     activity: Activity
     worker: str
     role: str = ""
+    part: str = ""
 
 
 _HERE: ContextVar[Here | None] = ContextVar("gradus_activity", default=None)
@@ -199,17 +210,32 @@ def during(what: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Await
 
 
 @contextmanager
-def part(name: str) -> Iterator[None]:
-    """A context manager around a part of the present activity, such as "sampling/prefill". Has no effect unless the activity measures parts."""
+def part(name: str, tokens: int = 0, outputs: int = 0) -> Iterator[None]:
+    """A context manager around a part of the present activity, such as "sampling/prefill". Has no effect unless the activity measures parts.
+
+    `tokens`: the number of rows that the network reads; `outputs`: the number of rows for which it computes the output layer.
+    """
     here = _HERE.get()
     if here is None or not here.activity.parts or not here.role:
         yield
         return
-    entry = here.activity.begin(here.worker, f"{here.role}/{name}")
+    inner = replace(here, part=f"{here.role}/{name}")
+    entry, token = here.activity.begin(here.worker, inner.part), _HERE.set(inner)
     try:
+        here.activity.work.setdefault(inner.part, Work()).calls += 1
+        worked(tokens, outputs)
         yield
     finally:
+        _HERE.reset(token)
         here.activity.end(here.worker, entry)
+
+
+def worked(tokens: int, outputs: int = 0) -> None:
+    """Adds rows to the present part (see `part`). Has no effect outside of a part."""
+    here = _HERE.get()
+    if here is not None and here.part in here.activity.work:
+        found = here.activity.work[here.part]
+        found.tokens, found.outputs = found.tokens + tokens, found.outputs + outputs
 
 
 def counted(purpose: str, tokens: int) -> None:

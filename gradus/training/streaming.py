@@ -24,6 +24,7 @@ from gradus.training.between_tokens import Changing, Diary
 from gradus.training.changing import changing
 from gradus.training.memory import Memory
 from gradus.training.pace import Pace
+from gradus.training.singles import check_singly, members, put_together, released, sampled_alone
 from gradus.training.twins import PLACE, checked, copies, put, thread, weights_of
 from gradus.types import Frozen, Group, Request
 
@@ -71,6 +72,7 @@ class Stream:
         self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
         self.players = [self._copies(i) for i in range(system.workers)]
         self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
+        self.home: dict[int, int] = {}  # number -> the number of its group, which differs only if a worker samples single answers
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
         self.tasks: list[asyncio.Task[None]] = []
@@ -79,6 +81,8 @@ class Stream:
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe, self.pace = run.recipe, Pace(system.workers)
         self.dropped = 0  # groups that were too old
+        if system.unit == "answer":
+            check_singly(run.recipe.rollout)
 
     @property
     def queue(self) -> dict[str, int]:
@@ -113,6 +117,10 @@ class Stream:
         for number in chosen:
             del state["waiting"][str(number)]
         requests = [self.requests.pop(number)[1] for number in chosen]
+        home = {number: self.home.pop(number) for number in chosen}
+        if self.system.unit == "answer":
+            groups, aside = put_together({number: sampled.groups for number, sampled in chosen.items()}, home)
+            return requests, [*await world.judge(groups), *aside]
         return requests, [group for sampled in chosen.values() for group in sampled.groups]
 
     def _count(self, chosen: Sequence[Sampled], world: RunWorld) -> None:
@@ -146,14 +154,16 @@ class Stream:
         """Chooses the requests of all steps up to `now` + staleness. After a restart, reads those that were waiting."""
         for number, kept in state["waiting"].items():
             self.requests.setdefault(int(number), (kept["step"], request_of(kept["request"], state["media"])))
+            self.home.setdefault(int(number), kept.get("home", int(number)))
         last = admitted_until(now, self.system.staleness, None if self.run.budget is not None else self.run.began + self.run.length - 1)
         for step in range(max((int(s) for s in state["admitted"]), default=now - 1) + 1, last + 1):
             coming = await self._world(0, step).more(self.recipe.setting.prompts)
             first = state.setdefault("next", 0)
-            for number, request in enumerate(coming, start=first):
-                self.requests[number] = (step, request)
-                state["waiting"][str(number)] = {"step": step, "request": kept_request(checked(request), state["media"])}
-            state["next"], state["admitted"][str(step)] = first + len(coming), len(coming)
+            parts = members(coming, first) if self.system.unit == "answer" else list(enumerate(coming, start=first))
+            for number, (home, request) in enumerate(parts, start=first):
+                self.requests[number], self.home[number] = (step, request), home
+                state["waiting"][str(number)] = {"step": step, "home": home, "request": kept_request(checked(request), state["media"])}
+            state["next"], state["admitted"][str(step)] = first + len(parts), len(coming)
         self.work.set()
 
     async def _finished(self, count: int, world: RunWorld) -> dict[int, Sampled]:
@@ -177,6 +187,8 @@ class Stream:
 
     def _chosen(self, count: int) -> list[int] | None:
         """Returns the finished requests that a step trains on; None if fewer than `count` are finished."""
+        if self.system.unit == "answer":
+            return released(list(self.done), self.home, count)
         if self.system.trains_on == "newest":
             return newest_finished({number: sampled.version for number, sampled in self.done.items()}, count)
         return first_finished(self.done, count)
@@ -235,7 +247,10 @@ class Stream:
                 put(self.players[worker][name], version["weights"][name], updates)
             self.loaded[worker] = version["step"]
         world = self._world(worker, step, f"{number}/")
-        groups = await Memory().call("rollout", self.recipe.rollout, "run", [request], world)
+        if self.system.unit == "answer":
+            groups = await sampled_alone(self.recipe.rollout, request, world)
+        else:
+            groups = await Memory().call("rollout", self.recipe.rollout, "run", [request], world)
         return Sampled(diary.oldest, [*groups, *await world.aside()], world, diary.stored())
 
     async def _obeyed(self, decided: Sequence[Sequence[Any]]) -> dict[int, Sampled]:

@@ -41,6 +41,11 @@ class Streaming:
     P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
     the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
 
+    With `unit` "answer", a worker samples one answer or episode at a time, with the newest weights at its beginning. A group is released, and judged, when all of
+    its answers are finished, so a slow answer holds no worker that could sample the others. A group may then have answers of several versions. Only an answer
+    that is too old is sampled again. This needs a rollout whose answers are independent: SingleTurn, Episodes or Auto.
+    Reference: Li et al., DART, arXiv:2509.23866 (rollout-wise sampling).
+
     With `dispatch` "speed", the tokens per second of each worker are measured. An idle worker leaves a request to a faster worker that is expected to finish the
     request earlier, although it is still busy.
 
@@ -53,10 +58,11 @@ class Streaming:
     """
 
     staleness: int = 1  # the largest age of a group's weights, in steps
-    workers: int = 2  # groups that are sampled at the same time
+    workers: int = 2  # groups, or answers, that are sampled at the same time (see `unit`)
     publish_every: int = 1  # steps between two publications of weights
     trains_on: Literal["first", "newest"] = "first"  # the finished groups of a step: those that finished first, or those with the newest weights
     dispatch: Literal["idle", "speed"] = "idle"  # the worker of a request: the first idle one, or the one that is expected to finish it first
+    unit: Literal["group", "answer"] = "group"  # what a worker samples at a time; "answer": one answer or episode, so a slow one holds no other of its group
     interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
@@ -67,9 +73,11 @@ class Streaming:
         check_ranges(self, staleness="[0, inf)", workers="[1, inf)", publish_every="[1, inf)", deadline="(0, inf)")
         check_ranges(self, environments="[1, inf)", verifiers="[1, inf)")
         check_place(self)
-        for name, known in (("trains_on", ("first", "newest")), ("dispatch", ("idle", "speed"))):
+        for name, known in (("trains_on", ("first", "newest")), ("dispatch", ("idle", "speed")), ("unit", ("group", "answer"))):
             if getattr(self, name) not in known:
                 raise unknown("value", getattr(self, name), known, f"In {name} of Streaming")
+        if self.unit == "answer" and self.trains_on == "newest":
+            raise UserError('Streaming: with unit "answer" a step trains on the groups that were finished first; set trains_on to first, or unit to group')
         if self.publish_every > self.staleness + 1:
             raise UserError(
                 f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "

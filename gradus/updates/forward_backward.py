@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradus.runtime.activity import part
 from gradus.types import Context, Key
 from gradus.types.signals import Want, seen_through
 
@@ -28,7 +29,7 @@ def passes(
         yield from own(contexts, wants, micro_tokens, key)
         return
     for chosen in policy.micro_batches(contexts, micro_tokens):
-        with torch.no_grad():
+        with torch.no_grad(), part("forward", outputs=sum(contexts[i].actions for i in chosen)):
             rows = evaluated(policy, [contexts[i] for i in chosen], wants, key)
         yield chosen, rows
 
@@ -43,8 +44,11 @@ def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro
         own(contexts, wants, micro_tokens, key, slopes)
         return
     for chosen in policy.micro_batches(contexts, micro_tokens):
-        rows = evaluated(policy, [contexts[i] for i in chosen], wants, key)
-        backward(rows, slopes(chosen, detached(rows)))
+        with part("forward", outputs=sum(contexts[i].actions for i in chosen)):
+            rows = evaluated(policy, [contexts[i] for i in chosen], wants, key)
+        found = slopes(chosen, detached(rows))
+        with part("backward"):
+            backward(rows, found)
 
 
 def evaluated(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key) -> Rows:

@@ -82,6 +82,9 @@ def test_the_rate_covers_all_visits_or_only_the_last():
 def test_replayed_and_failed_episodes_do_not_count_and_dropped_ones_do():
     part = Paced()
     assert visit(part, part.start(), group("p", (1, 4), source="replay"))["problems"] == {}
+    mixed = group("p", (0, 30))
+    mixed = mixed.but(trajectories=(*mixed.trajectories, *group("p", (1, 4), source="replay").trajectories))
+    assert visit(part, part.start(), mixed)["problems"] == {"p": {"right": 0, "wrong": 1, "count": 8, "longest": None}}
     assert visit(part, part.start(), dropped=[group("p", (0, 4))])["problems"]["p"]["wrong"] == 1
     empty = Trajectory("t", Problem("p", "toy"), (), reward=None, ended=Ended.FAILED)
     assert visit(part, part.start(), Group("g", (empty,)))["problems"] == {}

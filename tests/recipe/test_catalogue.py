@@ -94,4 +94,4 @@ def test_the_index_has_the_families_of_the_recipes() -> None:
 
 def test_a_recipe_whose_paper_reads_another_kind_of_input_names_it() -> None:
     waiting = {system.key: system.modality for system in systems().values() if system.modality}
-    assert waiting == {"deepvideo_r1": "videos"}
+    assert waiting == {"deepvideo_r1": "videos", "longvila_r1": "videos"}

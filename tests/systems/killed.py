@@ -15,7 +15,7 @@ from gradus.systems.process_link import ProcessLink
 class Doomed:
     """A maker of links to real processes. `kills` of these processes get SIGKILL: before a question, in the middle of its work, or after its answer.
 
-    `opened` makes the links; `process` gives the id of a link's process.
+    The numbers of questions between two kills are drawn; their mean is `every`. `opened` makes the links; `process` gives the id of a link's process.
     """
 
     def __init__(
@@ -23,14 +23,17 @@ class Doomed:
     ) -> None:
         self.left, self.every, self.draw, self.opened, self.process = kills, every, random.Random(seed), opened, process
         self.roles: list[str] = []  # the role of each process that was killed
+        self.wait = self.draw.randint(1, every)
 
     def __call__(self, role: str) -> DoomedLink:
         return DoomedLink(self, role)
 
     def moment(self, role: str, verb: str) -> str:
         """When the process of a question is killed; empty if it is not."""
-        if verb == "begin" or self.left == 0 or self.draw.randrange(self.every) > 0:
+        self.wait -= verb != "begin"
+        if verb == "begin" or self.left == 0 or self.wait > 0:
             return ""
+        self.wait = self.draw.randint(2, 2 * self.every - 2)
         self.left -= 1
         self.roles.append(role)
         return self.draw.choice(("before", "during", "after"))

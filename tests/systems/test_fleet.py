@@ -86,7 +86,7 @@ def test_a_run_with_twenty_kills_loses_no_sample_and_counts_none_twice(monkeypat
 @pytest.mark.nightly
 def test_twenty_killed_verifiers_change_no_byte(monkeypatch):
     plain = train(recipe("grpo").but(system=Ahead()), steps=12, **SUMS)
-    made = doomed(monkeypatch, 20, seed=5, every=8)
+    made = doomed(monkeypatch, 20, seed=5, every=5)
     assert same(train(recipe("grpo").but(system=Ahead(workers_in="processes", verifiers=2)), steps=12, **SUMS), plain)
     assert len(made.roles) == 20
 

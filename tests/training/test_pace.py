@@ -11,15 +11,15 @@ from gradus.training.pace import Pace
 def test_speeds_by_hand():
     pace = Pace(3)
     assert pace.expected() == [1.0, 1.0, 1.0]
-    for worker, tokens, seconds in ((0, 30, 1.0), (0, 10, 1.0), (1, 20, 4.0)):
+    for worker, tokens, seconds in ((0, 30, 0.5), (0, 10, 0.5), (1, 20, 2.0)):
         pace.begin(worker, 100.0)
         pace.end(worker, tokens, 100.0 + seconds)
-    # 20 tokens per group; 20 and 5 tokens per second; the third worker counts as the fastest
-    assert pace.expected() == [1.0, 4.0, 1.0]
+    # 20 tokens per group; 40 and 10 tokens per second; the third worker counts as the fastest
+    assert pace.expected() == [0.5, 2.0, 0.5]
     pace.begin(1, 50.0)
-    assert pace.free_in(51.0) == [0.0, 3.0, 0.0]
-    assert pace.free_in(54.0) == [0.0, 0.0, 0.0]
-    assert pace.free_in(60.0) == [0.0, 6.0, 0.0]  # 6 seconds too late
+    assert pace.free_in(51.0) == [0.0, 1.0, 0.0]
+    assert pace.free_in(52.0) == [0.0, 0.0, 0.0]
+    assert pace.free_in(60.0) == [0.0, 8.0, 0.0]  # 8 seconds too late
 
 
 def test_a_worker_that_never_ends_holds_no_request_back():

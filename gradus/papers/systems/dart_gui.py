@@ -14,8 +14,9 @@ Data: A task begins with 8 episodes. While its success rate is above 0.6, it get
 as its longest success so far, at most 30. If all episodes of a task fail, an earlier success of the task replaces one of them (experience pool), with the
 log-probabilities of the policy that sampled it.
 
-System: Workers sample groups without a pause, each with its own copy of the weights, which it renews when it begins a group (`Streaming`). The update runs
-at the same time, and trains on the groups that finished first. A group that is more than one step old is sampled again.
+System: Workers sample episodes without a pause, one at a time, each with its own copy of the weights, which it renews when it begins an episode. A group is
+released when all its episodes are in, so a slow episode does not hold the others. The update runs at the same time, and trains on the groups that were
+complete first. An episode that is more than one step old is sampled again.
 
 Use if: episodes have many turns, environments are slow and of unequal speed, and some tasks are solved always and others never.
 Avoid if: episodes have one turn, or answers take equally long (see grpo, and `--system none`). If the tasks never come again, the data have no effect.
@@ -24,9 +25,9 @@ Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, t
 coefficient 0.1, 30 steps per episode, learning rate 1e-6.
 Departures: The paper trains a vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows
 text, pictures or arrays. The least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate
-(0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. A worker
-takes a whole group, whose episodes run at the same time; in the paper a worker takes single episodes. Workers are threads of one process, and the data
-manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher rate than 1e-6; the setting gives it.
+(0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers
+are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher rate than
+1e-6; the setting gives it.
 """
 
 from gradus.credit.step_samples import HighEntropySteps, StepRelative
@@ -50,7 +51,7 @@ dart_gui = grpo.derive(
     "dart_gui",
     "Workers sample without a pause; number and length of episodes, trained steps and replayed successes follow from the difficulty of a task.",
     family="systems",
-    system=Streaming(staleness=1, workers=4),
+    system=Streaming(staleness=1, workers=8, unit="answer"),
     curriculum=Paced(),
     rollout=Episodes(max_turns=30, history=2),
     reward=EnvironmentReturn(),
