@@ -52,7 +52,7 @@ class Worker:
             name: Player(model=from_json(spec["model"]), objective=Frozen() if spec["learns"] else None)
             for name, spec in document["players"].items()
         }
-        setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
+        setting = Setting(**{name: document[name] for name in ("precision", "recompute", "graphs", "backward_chunks")})
         learns = players["policy"].objective
         told = document.get("learners", {})
         players = {name: sharded.learning(p, told[name]) if name in told else p for name, p in players.items()}
@@ -138,7 +138,7 @@ def main(where: str, rank: int, size: int) -> int:
     join(where, rank, size)
     try:
         serve(Channel(0))
-    except Closed:
+    except (Closed, SystemExit):  # SystemExit: this process failed while the others wait for it in a common operation
         end(1)
     leave()
     return 0

@@ -34,10 +34,10 @@ def test_a_step_takes_longer_for_more_sequences():
 
 
 def test_a_group_joins_while_another_decodes():
-    # alone for 2 steps of 1 s; from second 2 on together, steps of 2 s: the second group ends after 3 steps, the first after 8 more of its 10
-    found, replica = ends(Rates(Affine(0, 1)), (0, Item(0, (10,))), (2, Item(0, (3,))))
-    assert found == pytest.approx([2 + 3 * 2 + 5, 2 + 3 * 2])
-    assert replica.busy == pytest.approx(13)
+    # alone for 2 steps of 2 s; from second 4 on together, steps of 4 s: the second group ends after 3 steps, the first after 8 more of its 10
+    found, replica = ends(Rates(Affine(0, 2)), (0, Item(0, (10,))), (4, Item(0, (3,))))
+    assert found == pytest.approx([4 + 3 * 4 + 5 * 2, 4 + 3 * 4])
+    assert replica.busy == pytest.approx(26)
 
 
 def test_a_sequence_waits_if_the_memory_is_full():
@@ -49,3 +49,8 @@ def test_prompts_and_new_weights_stop_the_decoding():
     found, replica = ends(Rates(Affine(1), prefill=0.5, publish=3), (0, Item(4, (2,)), 0), (10, Item(2, (2,)), 1), (20, Item(2, (2,)), 1))
     assert found == [2 + 2, 10 + 1 + 3 + 2, 20 + 1 + 2]  # the first weights take no time
     assert replica.busy == 4 + 6 + 3
+
+
+def test_the_prompts_of_groups_that_join_together_add_up():
+    found, _ = ends(Rates(Affine(1), prefill=0.5), (0, Item(4, (2,))), (0, Item(6, (2,))))
+    assert found == [2 + 3 + 2] * 2

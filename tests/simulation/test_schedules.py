@@ -56,7 +56,7 @@ def test_every_group_trains_once_and_none_is_too_old(system):
 
 
 def test_a_late_group_stops_a_rollout_but_not_a_stream():
-    items = [Item(0, (1,), 50.0 if i % 8 == 0 else 1.0) for i in range(40)]
+    items = [Item(0, (1,), 50.0 if i % 8 == 1 else 1.0) for i in range(40)]
     rates = Rates(Affine(0.1), update_start=1.0)
     plain = trace(None, items, rates, prompts=4, steps=8)
     streamed = trace(Streaming(4, 4), items, rates, prompts=4, steps=8)

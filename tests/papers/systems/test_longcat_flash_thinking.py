@@ -102,7 +102,7 @@ def test_without_its_differences_it_trains_to_the_weights_of_grpo():
 
 
 def test_experts_of_one_start_are_fused_and_train_on():
-    own = longcat.but(system=None, objective__policy__average__length=8)
+    own = longcat.but(objective__policy__average__length=8)
     course = Stages(
         Frozen(
             sums=Stage(until=Steps(1), start="first"),
@@ -113,3 +113,5 @@ def test_experts_of_one_start_are_fused_and_train_on():
     )
     run = gradus.train(replace(own.but(schedule=course), key="experts", base=None), **SMALL)
     assert [row["stage"] for row in run.metrics if "ended" not in row] == ["sums", "texts", "fused", "general"]
+    steps = [row for row in run.metrics if "ended" not in row and row["stage"] != "fused"]
+    assert all(row["staleness"] == 0.0 for row in steps)  # every stage has the system of the recipe; a single step has no stale groups
