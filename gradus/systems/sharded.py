@@ -367,6 +367,8 @@ def check(recipe: Any, players: Mapping[str, Learner]) -> None:
     """Raises UserError if the weights of the players cannot be divided."""
     owner: dict[int, str] = {}
     reasons: dict[str, bool] = {f"update {type(recipe.update).__name__} reads or writes whole weights": not getattr(recipe.update, "divides", False)}
+    if (chunks := recipe.setting.backward_chunks) > 1:
+        reasons[f"setting.backward_chunks is {chunks}, and a layer is gathered for one pass only (--recompute true works)"] = True
     for name, player in players.items():
         model = player.spec.model
         reasons[f"players.{name} samples with an engine outside this process"] = player.spec.engine is not None

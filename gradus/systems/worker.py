@@ -53,7 +53,7 @@ class Worker:
             name: Player(model=from_json(spec["model"]), objective=Frozen() if spec["learns"] else None)
             for name, spec in document["players"].items()
         }
-        setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
+        setting = Setting(**{name: document[name] for name in ("precision", "recompute", "graphs", "backward_chunks")})
         learns = players["policy"].objective
         told = document.get("learners", {})
         players = {name: sharded.learning(p, told[name]) if name in told else p for name, p in players.items()}

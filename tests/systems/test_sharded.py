@@ -122,6 +122,8 @@ def test_what_cannot_be_divided_is_refused(model):
     check(run.recipe, run.players)
     with pytest.raises(UserError, match="update Reptile reads or writes whole weights; leave out --system"):
         check(run.recipe.but(update=Reptile()), run.players)
+    with pytest.raises(UserError, match=r"setting.backward_chunks is 4, .*leave out --system"):
+        check(run.recipe.but(setting__backward_chunks=4), run.players)
     average = api.start(plan(model, "grpo", players__reference=Player(model=MovingAverage())))
     with pytest.raises(UserError, match=r"players\.reference is a MovingAverage"):
         check(average.recipe, average.players)
