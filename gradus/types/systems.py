@@ -105,6 +105,8 @@ class Cluster(Streaming):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
+        if self.interrupt and self.workers_in == "processes":
+            raise UserError("Cluster: actors of Ray cannot take new weights between two tokens; set interrupt to False, or take the system Streaming")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ Reference: Fu et al., AReaL: A Large-Scale Asynchronous Reinforcement Learning S
 (decoupled objective, after Hilton et al., arXiv:2110.00641), section 4.1 (interruption). The paper's numbers: eta 4, clip 0.2, 4 mini-batches, 512
 prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is that of the
 released code.
-Departures: A worker samples a whole group, and the step counts groups; in the paper single answers are admitted and trained on. The paper's rule bounds the
+Departures: A worker samples a whole group (`--system.unit answer`: one answer at a time), and the step counts groups; in the paper single answers are
+admitted and trained on. The paper's rule bounds the
 number of requests only; here a group that is too old is dropped besides, so the bound applies to each token. Prompts, answers per prompt, learning rate and
 temperature come from the setting. Micro-batches are packed as in all recipes.
 """
