@@ -162,8 +162,10 @@ def advice(found: Prediction, recipe: Recipe) -> tuple[str, ...]:
     fixed = found.weights + found.optimizer
     if found.allowed is not None and fixed > 0.5 * found.allowed:
         out.append("--players.policy.model Adapter trains few weights: it saves most of the memory of the optimiser and of the gradients")
-    if not recipe.setting.recompute:
+    if not recipe.setting.recompute and recipe.setting.backward_chunks == 1:
         out.append("--recompute true keeps less of the forward pass, but takes more time")
+    if recipe.setting.backward_chunks == 1:
+        out.append("--backward_chunks 8 computes an eighth of a layer at a time in the backward pass, for a language model in the built-in decoder")
     sequence = found.longest_prompt + found.longest_answer
     if recipe.setting.micro_tokens > sequence > 0 and found.micro_tokens is None:
         out.append(f"--micro_tokens {max(sequence, recipe.setting.micro_tokens // 2)} evaluates fewer sequences at a time")

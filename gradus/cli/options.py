@@ -86,7 +86,7 @@ def resume_options(parser: ArgumentParser) -> None:
     processes_option(parser)
     add = _group(parser, "Further options").add_argument
     add("--device", help="cpu, cuda, cuda:1; on another kind of device, numbers are rounded differently; default: as planned")
-    names = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
+    names = ("memory", "micro_tokens", "recompute", "backward_chunks", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
     listed = ", ".join(f"--{name}" for name in names)
     parser.epilog = f"These fields, for the resources of the machine and the limits on failures, may change: {listed}."
 

@@ -177,7 +177,8 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
         raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave setting.graphs out, or name a CUDA device with --device cuda")
     if model in (None, "tiny") and (note := beyond(task.name, task.level)) is not None:
         _tell(note)
-    return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs), task.showing)
+    how = registry.Loading(dtype, device, setting.recompute, setting.graphs, setting.backward_chunks)
+    return registry.load(model, task.policy, task.name, how, task.showing)
 
 
 @cache

@@ -70,10 +70,14 @@ class Attention(nn.Module):
         if self.fused:
             q, k, v = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim)).split([self.heads, self.kv_heads, self.kv_heads], -2)
             return q, k, v
-        q = self.q_proj(x).unflatten(-1, (self.heads, self.head_dim))
+        return self.q_proj(x).unflatten(-1, (self.heads, self.head_dim)), *self.keys(x)
+
+    def keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes only k and v of `project`."""
+        if self.fused:
+            return self.project(x)[1:]
         k = self.k_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
-        v = self.v_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
-        return q, k, v
+        return k, self.v_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
 
 
 class MLP(nn.Module):
@@ -124,6 +128,12 @@ class Layer(nn.Module):
         rotation = rotations[self.rope]
         q, k, v = self.unrotated(x)
         return rotate(q, rotation), rotate(k, rotation), v
+
+    def keys(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor]:
+        """Computes only k and v of `attn_inputs`."""
+        a = self.self_attn
+        k, v = a.keys(self.input_layernorm(x))
+        return rotate(a.k_norm(k) if a.qk_norm else k, rotations[self.rope]), v
 
     def unrotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Does the same as `attn_inputs`, without the rotation of q and k."""

@@ -74,7 +74,7 @@ class LanguageModel:
     gate: Gate | None = None  # mixes latent inputs while the model thinks
     note: str | None = None  # the reason why the model runs through transformers; None: it does not
     graphs: bool = False  # whether decoding steps are captured as CUDA graphs and replayed
-    recompute: bool = False  # True: the backward pass recomputes everything from each layer's input; this saves memory and gives the same result
+    recompute: int = 0  # parts in which the backward pass computes each layer again from its input (`pack.forward`); 0: all values are kept
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:

@@ -30,7 +30,10 @@ from gradus.types import Context, UserError
 
 
 class OpenedDecoder:
-    """A packed pass of the built-in decoder. `opens`: the abilities whose values will be read. `trains`: whether the trunk gets gradients."""
+    """A packed pass of the built-in decoder. `opens`: the abilities whose values will be read. `trains`: whether the trunk gets gradients.
+
+    `recompute`: as in `pack.forward`. With more than 1, the logits of at most this part of the actions are in memory together.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class OpenedDecoder:
         *,
         opens: frozenset[str],
         trains: bool = True,
-        recompute: bool = False,
+        recompute: int = 0,
         given: Sequence[Inputs | None] | None = None,
     ) -> None:
         self.trunk, self.contexts, self.heads = trunk, contexts, heads
@@ -88,8 +91,14 @@ class OpenedDecoder:
             return self._token_logprobs("entropy" in self.opens)
 
     def _token_logprobs(self, entropy: bool) -> tuple[Tensor, Tensor | None]:
-        cap, targets = self.trunk.config.logit_cap, self.packed.targets
-        return token_logprobs(self._before, self.trunk.head_weight, targets, self.temperature, entropy=entropy, cap=cap)
+        cap, targets, head = self.trunk.config.logit_cap, self.packed.targets, self.trunk.head_weight
+        return token_logprobs(self._before, head, targets, self.temperature, entropy=entropy, cells=self._rows * len(head), cap=cap)
+
+    @property
+    def _rows(self) -> int:
+        """Returns the number of actions whose logits are in memory together."""
+        most = chunk_rows(len(self.trunk.head_weight))
+        return min(most, -(-len(self.packed.targets) // self.recompute)) if self.recompute > 1 else most
 
     def logprobs(self) -> Tensor:
         return self._fused[0]
@@ -121,7 +130,7 @@ class OpenedDecoder:
         return whole.hidden(layer), owners(self.contexts, self.trunk.device)
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:
-        size = chunk_rows(len(self.trunk.head_weight))
+        size = self._rows
         for start in range(0, len(self._before), size):
             part = slice(start, min(start + size, len(self._before)))
             with self._trunk():
@@ -132,7 +141,7 @@ class OpenedDecoder:
         def piece(part: slice, before: Tensor, head: Tensor) -> Tensor:
             return reduce(part, logits_of(before, head, self.temperature[part], self.trunk.config.logit_cap))
 
-        size, head, out = chunk_rows(len(self.trunk.head_weight)), self.trunk.head_weight, []
+        size, head, out = self._rows, self.trunk.head_weight, []
         before = self._before
         with self._trunk():
             for start in range(0, len(before), size):

@@ -26,6 +26,7 @@ from gradus.policies.inputs import Inputs, replaced
 from gradus.policies.packed_attention import Spans, packed_attention
 from gradus.policies.prefix_sharing import families
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
+from gradus.policies.streamed import Order, ordered, streamed
 from gradus.types import Context, UserError
 
 _WASTE, _FREE = 1.2, 128  # lengths are padded together if this needs at most _WASTE times the rows, or at most _FREE further rows
@@ -176,35 +177,39 @@ def embedded(decoder: Decoder, packed: Packed, given: Sequence[Inputs | None]) -
     return replaced(decoder.embed(packed.tokens), pairs)
 
 
-def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, begun: tuple[int, Tensor] | None = None) -> Tensor:
+def forward(decoder: Decoder, packed: Packed, *, recompute: int = 0, begun: tuple[int, Tensor] | None = None) -> Tensor:
     """Returns the normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
     `begun`: (i, x) if the pass starts from x. The tensor x is the output of the first i layers at all rows [N, hidden], and i is less than the number of
-    layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: only the input of each layer is kept for the backward pass,
-    which recomputes all other values.
+    layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 1, only the input of each layer is kept for the backward
+    pass, which recomputes all other values; with more, it recomputes them in this number of chunks of rows (`streamed`); with 0, all values are kept.
 
     Raises: ValueError if the rows were packed for another window than that of the decoder.
     """
-    rotations = _rotations(decoder, packed)
+    rotations, order = _rotations(decoder, packed), _order(packed, recompute)
     *inner, last = decoder.layers
     start, x = begun if begun is not None else (0, decoder.embed(packed.tokens))
     for layer in inner[start:]:
-        x = _run(layer, x, rotations, packed, None, recompute)
-    return decoder.model.norm(_run(last, x, rotations, packed, packed.read, recompute))
+        x = _run(layer, x, rotations, packed, None, recompute, order)
+    return decoder.model.norm(_run(last, x, rotations, packed, packed.read, recompute, order))
 
 
 def residual(
-    decoder: Decoder, packed: Packed, layers: int, *, recompute: bool = False, begun: tuple[int, Tensor] | None = None
+    decoder: Decoder, packed: Packed, layers: int, *, recompute: int = 0, begun: tuple[int, Tensor] | None = None
 ) -> Tensor:
     """Returns the output of the first `layers` layers at all rows [N, hidden], without norm. If `layers` is 0, this output is the embeddings.
 
-    `begun`: as in `forward`.
+    `begun` and `recompute`: as in `forward`.
     """
-    rotations = _rotations(decoder, packed)
+    rotations, order = _rotations(decoder, packed), _order(packed, recompute)
     start, x = begun if begun is not None else (0, decoder.embed(packed.tokens))
     for layer in decoder.layers[start:layers]:
-        x = _run(layer, x, rotations, packed, None, recompute)
+        x = _run(layer, x, rotations, packed, None, recompute, order)
     return x
+
+
+def _order(packed: Packed, recompute: int) -> Order | None:
+    return ordered(packed.spans, packed.positions, packed.read, recompute) if recompute > 1 else None
 
 
 def _rotations(decoder: Decoder, packed: Packed) -> list[Rotation]:
@@ -216,7 +221,11 @@ def _rotations(decoder: Decoder, packed: Packed) -> list[Rotation]:
     return decoder.rotation(packed.positions)
 
 
-def _run(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None, recompute: bool) -> Tensor:
+def _run(
+    layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None, recompute: int, order: Order | None
+) -> Tensor:
+    if order is not None:
+        return cast("Tensor", layer(_chunked, x, rotations, packed, read, order))
     again = recompute and torch.is_grad_enabled()
     return cast("Tensor", layer(_recomputed if again else _layer, x, rotations, packed, read))
 
@@ -225,18 +234,25 @@ def _recomputed(layer: Layer, x: Tensor, *given: Any) -> Tensor:
     return cast("Tensor", checkpoint(_layer, layer, x, *given, use_reentrant=False, preserve_rng_state=False))
 
 
+def _chunked(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None, order: Order) -> Tensor:
+    return streamed(layer, x, rotations, order, read is not None, lambda: _attended(layer, x, rotations, packed))
+
+
 def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None) -> Tensor:
     """Returns the layer's output at all rows, or only at the rows `read`.
 
     The second half of the last layer does not need other rows.
     """
-    if compiled(x):
-        attended = packed_attention(*layer.unrotated(x), rotations[layer.rope], packed.spans, layer.rule)
-    else:
-        attended = attend(layer.attn_inputs(x, rotations), packed.tiles, layer.rule)
+    attended = _attended(layer, x, rotations, packed)
     if read is not None:
         x, attended = unpad_rows(x, read), unpad_rows(attended, read)
     return layer.finish(x, attended)
+
+
+def _attended(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed) -> Tensor:
+    if compiled(x):
+        return packed_attention(*layer.unrotated(x), rotations[layer.rope], packed.spans, layer.rule)
+    return attend(layer.attn_inputs(x, rotations), packed.tiles, layer.rule)
 
 
 def attend(qkv: tuple[Tensor, Tensor, Tensor], tiles: Sequence[Tile], rule: Rule) -> Tensor:

@@ -26,11 +26,12 @@ class Loading:
     device: str = "cpu"
     recompute: bool = False  # see `Setting.recompute`
     graphs: bool = False  # see `Setting.graphs`
+    backward_chunks: int = 1  # see `Setting.backward_chunks`
 
     @property
     def wanted(self) -> list[str]:
         """Returns the names of the settings that are switched on here and that only language models on the built-in decoder support."""
-        return [name for name in ("recompute", "graphs") if getattr(self, name)]
+        return [name for name, on in (("recompute", self.recompute), ("graphs", self.graphs), ("backward_chunks", self.backward_chunks > 1)) if on]
 
 
 TEXT = frozenset({"text"})
@@ -56,7 +57,7 @@ def _language_model(folder: str, how: Loading) -> Any:
     found = LanguageModel.load(folder, dtype=how.dtype, device=how.device)
     if how.wanted and found.note is not None:
         raise UserError(f"setting.{how.wanted[0]} needs the built-in decoder, but {found.note}; leave this field out")
-    return replace(found, recompute=how.recompute, graphs=how.graphs)
+    return replace(found, recompute=how.backward_chunks if how.backward_chunks > 1 else int(how.recompute), graphs=how.graphs)
 
 
 def _tiny_model(task: str, shows: frozenset[str]) -> Path:

@@ -36,6 +36,7 @@ class Setting:
     micro_tokens: int = 4096  # tokens per micro-batch; changes memory, never the result
     graphs: bool = False  # on CUDA: captures sampling steps once per shape and replays them; not tested on a GPU yet
     recompute: bool = False  # the backward pass computes each layer's activations again: less memory, more time (1.6 times in one measurement)
+    backward_chunks: int = 1  # parts of the rows of a micro-batch: the backward pass computes one part of a layer, or of the head, at a time; 1: no parts
     eval_every: int = 25  # steps between evaluations; 0: at the start and at the end only
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # number of planned checkpoints that are kept, in addition to the best
@@ -50,7 +51,7 @@ class Setting:
             bytes_of(self.memory)
         check_ranges(self, learning_rate="[0, inf)", temperature="[0, inf)", max_failed="[0, 1]", max_wait="[0, inf)")
         check_ranges(self, **dict.fromkeys(("warmup", "steps", "eval_every", "save_every"), "[0, inf)"))
-        check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "default_tokens", "micro_tokens", "keep"), "[1, inf)"))
+        check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "default_tokens", "micro_tokens", "backward_chunks", "keep"), "[1, inf)"))
 
 
 PROFILES: Mapping[str, Setting] = {

@@ -22,7 +22,7 @@ STATUS = Path("/proc/self/status")
 CGROUP = Path("/sys/fs/cgroup")
 SHARE = 0.95  # the default limit of a run, as a share of the memory that is free at its start
 REMEDIES = (
-    "a smaller --max_tokens, a smaller model, --players.policy.model Adapter, for a language model --recompute true, on a GPU --precision bfloat16, with "
+    "a smaller --max_tokens, a smaller model, --players.policy.model Adapter, for a language model --backward_chunks 8, on a GPU --precision bfloat16, with "
     "--system Streaming fewer --system.workers"
 )
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # options of mallopt, in malloc.h

@@ -311,6 +311,7 @@ def beginning(players: Mapping[str, Any], recipe: Any, task: Any, model: str | P
         "seed": seed,
         "precision": recipe.setting.precision,
         "recompute": recipe.setting.recompute,
+        "backward_chunks": recipe.setting.backward_chunks,
         "graphs": recipe.setting.graphs,
         "threads": torch.get_num_threads(),
     }

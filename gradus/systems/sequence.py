@@ -137,5 +137,9 @@ def check(players: Mapping[str, Any], size: int) -> None:
             raise UserError(
                 f"system SequenceParallel divides the passes of the built-in decoder, but the policy of {name} is another network or has a gate; leave out --system"
             )
+        if policy.recompute > 1:
+            raise UserError(
+                f"system SequenceParallel already divides the rows, but setting.backward_chunks is {policy.recompute}; use --recompute true, or leave out --system"
+            )
         if (heads := policy.trunk.config.num_attention_heads) < size:
             raise UserError(f"system SequenceParallel gives each process attention heads of {name}, which has {heads}; give at most {heads} --processes")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import getattr_static
 from itertools import pairwise
 from typing import Any
 
@@ -254,7 +255,8 @@ class Divided:
 
     def __getattr__(self, name: str) -> Any:
         part, together = self.__dict__["_part"], self.__dict__["_together"]
-        if name not in NEEDS_NO_WEIGHTS and not name.startswith("__") and hasattr(type(part.whole), name) and not part.full:
+        known = name not in NEEDS_NO_WEIGHTS and not name.startswith("__") and getattr_static(part.whole, name, None) is not None
+        if known and not part.full:
             with together.round() as ranks:
                 for rank in ranks:
                     together.ask(rank, "gather")
@@ -365,6 +367,8 @@ def check(recipe: Any, players: Mapping[str, Learner]) -> None:
     """Raises UserError if the weights of the players cannot be divided."""
     owner: dict[int, str] = {}
     reasons: dict[str, bool] = {f"update {type(recipe.update).__name__} reads or writes whole weights": not getattr(recipe.update, "divides", False)}
+    if (chunks := recipe.setting.backward_chunks) > 1:
+        reasons[f"setting.backward_chunks is {chunks}, and a layer is gathered for one pass only (--recompute true works)"] = True
     for name, player in players.items():
         model = player.spec.model
         reasons[f"players.{name} samples with an engine outside this process"] = player.spec.engine is not None

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
@@ -36,12 +36,13 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 class Worker:
     """Answers messages with the players' policies. The worker keeps the last rows, because a `carry` message may request their gradient."""
 
-    verbs = frozenset({"begin", "weights", "sample", "rows", "open", "carry", "part"})
+    verbs = frozenset({"begin", "weights", "sample", "pause", "rows", "open", "carry", "part"})
 
     def __init__(self) -> None:
         self.policies: dict[str, Any] = {}
         self.held: dict[Any, Tensor] = {}
         self.bounds = ExitStack()
+        self.pending: Callable[[], bool] = bool  # whether the next message has arrived
         self.parts: sharded.Parts | sequence.Shares | None = None  # this process's part of the weights or of the passes, if a system divides them
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
@@ -52,7 +53,7 @@ class Worker:
             name: Player(model=from_json(spec["model"]), objective=Frozen() if spec["learns"] else None)
             for name, spec in document["players"].items()
         }
-        setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
+        setting = Setting(**{name: document[name] for name in ("precision", "recompute", "graphs", "backward_chunks")})
         learns = players["policy"].objective
         told = document.get("learners", {})
         players = {name: sharded.learning(p, told[name]) if name in told else p for name, p in players.items()}
@@ -86,8 +87,14 @@ class Worker:
         return {}, {}
 
     def sample(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        """Samples. If the message allows a pause, returns the tokens so far as soon as the next message arrives."""
         self.held = {}
-        return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays)))
+        more = {"pause": self.pending} if document.get("pauses") else {}
+        return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays), **more))
+
+    def pause(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        """Does nothing: the arrival of this message has ended the samples before it."""
+        return {}, {}
 
     def rows(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         """Computes rows without gradient."""
@@ -138,7 +145,7 @@ def main(where: str, rank: int, size: int) -> int:
     join(where, rank, size)
     try:
         serve(Channel(0))
-    except Closed:
+    except (Closed, SystemExit):  # SystemExit: this process failed while the others wait for it in a common operation
         end(1)
     leave()
     return 0

@@ -41,7 +41,7 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
 
 
 async def earlier(run: Run, recipe: Recipe, system: Ahead | Streaming, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns what `arrivals` returns for a recipe with a system. Before the first step, makes the copies of the players that sample."""
+    """Returns the requests and the groups of a step for a recipe with a system. Before the first step, makes the copies of the players that sample."""
     if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
         check(run, system)
         end(run)
@@ -84,8 +84,6 @@ def check(run: Run, system: Ahead | Streaming) -> None:
         f"{named(states[0]) if states else ''} has a state, which would depend on the order of the rollouts": bool(states) and isinstance(system, Streaming),
         f"the player {', '.join(engines)} samples with an engine outside this process": bool(engines),
     }
-    if isinstance(system, Streaming) and system.interrupt and run.hosts is not None:
-        raise UserError("worker processes cannot take new weights between two tokens; leave out --system.interrupt")
     for reason, holds in reasons.items():
         if holds:
             raise UserError(f"system {name} cannot sample earlier, because {reason}; leave out --system")

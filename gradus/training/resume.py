@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gradus.lab.folder import RunFolder
     from gradus.training.run import Run
 
-MAY_CHANGE = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
+MAY_CHANGE = ("memory", "micro_tokens", "recompute", "backward_chunks", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
 """The fields of the setting that may change, because they concern the machine or the limits of a run and not its computations."""
 
 OPTIONS = ("steps", "until", "device", "processes", "log", "metrics_port", "trust")

@@ -82,8 +82,10 @@ def test_advice_by_hand() -> None:
     assert advice(FITS, grpo) == ()
     assert advice(replace(FITS, micro_tokens=64), grpo) == ("--micro_tokens 64 avoids the first attempts, which ran out of memory",)
     tight = advice(replace(FITS, update=9_500), grpo)  # above nine tenths of 10,000
-    assert [text.split()[0] for text in tight] == ["--recompute", "--micro_tokens", "--max_tokens"]
-    assert "--micro_tokens 8192" in tight[1]
+    assert [text.split()[0] for text in tight] == ["--recompute", "--backward_chunks", "--micro_tokens", "--max_tokens"]
+    assert "--micro_tokens 8192" in tight[2]
+    chunked = advice(replace(FITS, update=9_500), grpo.but(setting__backward_chunks=4))
+    assert [text.split()[0] for text in chunked] == ["--micro_tokens", "--max_tokens"]
     heavy = advice(replace(FITS, update=9_500, optimizer=6_000), grpo)  # 6,300 of 10,000 are weights and optimiser
     assert heavy[0].startswith("--players.policy.model Adapter")
 

@@ -73,6 +73,8 @@ def test_the_setting_says_whether_activations_are_computed_again(folder):
     for recompute in (False, True):
         players = players_of(folder, grpo.but(setting__recompute=recompute), policy=Player(Adapter(rank=2)))
         assert [p.policy.recompute for p in players.values()] == [recompute] * 2
+    players = players_of(folder, grpo.but(setting__backward_chunks=6), policy=Player(Adapter(rank=2)))
+    assert [p.policy.recompute for p in players.values()] == [6, 6]
 
 
 def test_what_cannot_compute_activations_again_says_so(folder, tmp_path):
@@ -81,6 +83,8 @@ def test_what_cannot_compute_activations_again_says_so(folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**fields, "attention_dropout": 0.1}))
     with pytest.raises(UserError, match=r"setting.recompute needs the built-in decoder, but config.json has attention_dropout = 0.1"):
         players_of(tmp_path, grpo.but(setting__recompute=True))
+    with pytest.raises(UserError, match=r"setting.backward_chunks needs the built-in decoder"):
+        players_of(tmp_path, grpo.but(setting__backward_chunks=2))
 
 
 def test_an_adapter_of_the_given_model_is_all_that_learns(folder, tmp_path, monkeypatch):

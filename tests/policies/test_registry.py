@@ -90,6 +90,8 @@ def test_without_a_model_the_task_names_the_built_in_one():
 def test_settings_of_the_decoder_are_refused_for_others(kind, who):
     with pytest.raises(UserError, match=rf"setting.recompute works only for language models in the built-in decoder; leave this field out for {who}$"):
         kind.load("anywhere", Loading(torch.float32, recompute=True))
+    with pytest.raises(UserError, match=r"setting.backward_chunks works only for language models in the built-in decoder"):
+        kind.load("anywhere", Loading(torch.float32, backward_chunks=4))
 
 
 def test_the_kind_of_a_recipe_follows_from_its_parts(controller):

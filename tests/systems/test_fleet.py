@@ -20,6 +20,7 @@ from gradus.comparison.replay import replay
 from gradus.recipe.registry import recipe
 from gradus.systems import fleet
 from gradus.systems.fleet import device_of_worker, hosted
+from gradus.systems.process_link import ProcessLink
 from gradus.types import UserError
 from gradus.types.systems import Ahead, Streaming
 from tests.systems.killed import Doomed
@@ -64,6 +65,37 @@ def test_verdicts_of_killed_processes_are_judged_again(monkeypatch):
     assert made.roles == ["tasks"] * 2
     assert [row["reward"] for row in run.metrics[:1]] == [row["reward"] for row in plain.metrics[:1]]
     assert same(run, train(recipe("grpo").but(system=Ahead()), steps=2, **SUMS))
+
+
+@pytest.mark.nightly
+def test_killed_workers_that_take_weights_between_tokens_are_replayed(monkeypatch, tmp_path):
+    made = doomed(monkeypatch, 4, seed=3, every=10)
+    words = {**SMALL, "setting__max_tokens": 48}
+    system = Streaming(staleness=2, workers=2, workers_in="processes", interrupt=True)
+    run = train(recipe("grpo").but(system=system), steps=8, run=tmp_path / "run", **words)
+    assert made.roles == ["players"] * 4
+    assert max(row["versions"] for row in run.metrics) > 1  # some answers have tokens of several versions
+    assert replay(tmp_path / "run", tmp_path / "again").differs is None
+
+
+@pytest.mark.nightly
+def test_the_group_of_a_worker_that_hangs_is_sampled_by_another(monkeypatch):
+    plain = train(recipe("grpo"), steps=2, **SMALL)
+    links: list[ProcessLink] = []
+
+    class Stopped(ProcessLink):
+        """The first process stops at its first sample, and does not go on."""
+
+        def send(self, document, arrays=None):
+            links.append(self)
+            if document["do"] == "sample" and self is links[0]:
+                os.kill(self.process.pid, signal.SIGSTOP)
+            super().send(document, arrays)
+
+    monkeypatch.setattr(fleet, "ProcessLink", Stopped)
+    system = Streaming(staleness=0, workers=2, workers_in="processes", deadline=1.0)
+    assert same(without(train(recipe("grpo").but(system=system), steps=2, **SMALL), "staleness"), plain)
+    assert not running(links[0].process.pid)
 
 
 @pytest.mark.nightly

@@ -25,6 +25,7 @@ from gradus.systems.messages import (
 from gradus.types import Context, Ended, Frozen, Key, Problem, Request, Sampling, UserError, prompt_context
 from gradus.types.samplers import Drawing, Ode, Sde
 from gradus.types.signals import EntropyOf, LogProb, LogProbs, MatchingError, Viewed, Want
+from gradus.types.slots import Slots
 
 
 def sent(message):
@@ -124,6 +125,13 @@ def test_drawing_rules_and_conditions_arrive_where_a_policy_reads_them():
     assert [w.request.how for w in wanted] == list(hows)
     assert [w.request.problem.meta["condition"] for w in wanted] == [p.meta["condition"] for p in problems]
     assert "conditions" not in samples_asked(asked)[0]
+
+
+def test_slots_arrive_with_the_expected_length_of_each_request():
+    hows = [Slots(4, "shortest", 0.2, 17.5), None, Slots(4, "shortest", 0.2, 3.0)]
+    asked = [Errand(prompt_context([5]), 1, Sampling(), Key(i), request=Request(Problem("p", "p"), how=how)) for i, how in enumerate(hows)]
+    document, arrays = samples_asked(asked)
+    assert [got.request.how for got in samples_wanted(json.loads(json.dumps(document)), arrays)] == hows
 
 
 def test_samples_of_every_kind_come_back_whole():

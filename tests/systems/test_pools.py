@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradus.rewards.verified import Verified
+from gradus.runtime.time_limit import Late
 from gradus.runtime.user_code import load_object
 from gradus.systems.hosts import MOST, Host
 from gradus.systems.pools import Pool, digest, pooled_environment, pooled_verifiers, sendable
@@ -302,6 +303,10 @@ def test_a_cancelled_wait_ends_the_process():
         await asyncio.sleep(0)
         behind.cancel()  # has not begun, so it ends no process
         await asyncio.wait([behind])
+        late = pool.ask(0, lambda tell: "never")
+        late.send(None)
+        with pytest.raises(Late):
+            late.throw(Late())  # as at the time limit of the environment
         assert not links[0][0].closed
         waiting.cancel()
         await asyncio.wait([waiting])

@@ -97,6 +97,9 @@ def test_what_cannot_be_divided_is_refused(model):
     check(run.players, 4)
     with pytest.raises(UserError, match="which has 4; give at most 4 --processes"):
         check(run.players, 5)
+    chunked = api.start(plan(model, setting__backward_chunks=8))
+    with pytest.raises(UserError, match=r"already divides the rows, but setting.backward_chunks is 8; use --recompute true"):
+        check(chunked.players, 2)
     flow = api.start(api.plan("flow_grpo", "flow_2d", steps=1))
     with pytest.raises(UserError, match="the policy of policy is another network or has a gate"):
         check(flow.players, 2)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from gradus import api
 from gradus.systems.leader import Crew
-from gradus.systems.sharded import Together, check, learning, told
+from gradus.systems.sharded import Parts, Together, check, learning, told
 from gradus.types import UserError
 from gradus.types.players import Copy, MovingAverage, Player
 from gradus.types.systems import Sharded
@@ -122,6 +122,8 @@ def test_what_cannot_be_divided_is_refused(model):
     check(run.recipe, run.players)
     with pytest.raises(UserError, match="update Reptile reads or writes whole weights; leave out --system"):
         check(run.recipe.but(update=Reptile()), run.players)
+    with pytest.raises(UserError, match=r"setting.backward_chunks is 4, .*leave out --system"):
+        check(run.recipe.but(setting__backward_chunks=4), run.players)
     average = api.start(plan(model, "grpo", players__reference=Player(model=MovingAverage())))
     with pytest.raises(UserError, match=r"players\.reference is a MovingAverage"):
         check(average.recipe, average.players)
@@ -150,3 +152,24 @@ def test_after_an_error_the_processes_do_not_work_together_again():
     crew.lost = False
     with pytest.raises(UserError, match=r"memory ran out in a pass of policy.*smaller --micro_tokens"), together.round():
         raise MemoryError
+
+
+def test_a_failed_process_ends_at_once(monkeypatch, capfd):
+    """If it went on, the others would wait for it in a common operation."""
+    from gradus.systems import worker
+
+    parts = Parts.__new__(Parts)
+    parts.parts = {}
+    with pytest.raises(SystemExit):
+        parts.answer({"player": "policy", "act": "rows"}, {})
+    assert "KeyError: 'policy'" in capfd.readouterr().err
+
+    def fail(channel):
+        raise SystemExit(1)
+
+    codes: list[int] = []
+    for name, stand_in in (("join", lambda *given: None), ("leave", lambda: None), ("serve", fail), ("end", codes.append)):
+        monkeypatch.setattr(worker, name, stand_in)
+    monkeypatch.setattr(worker.signal, "signal", lambda *given: None)
+    worker.main("file:///nowhere", 1, 2)
+    assert codes == [1]
