@@ -15,7 +15,7 @@ _SMALL = "Attention, norms and activations are not in the floor; in a small mode
 
 
 def gaps(rows: Sequence[Any]) -> list[Any]:
-    """Returns the parts without parts of their own, the largest gap to the floor first."""
+    """Returns the rows that have no parts below them, the largest gap to the floor first."""
     inner = {row.name.partition("/")[0] for row in rows if "/" in row.name}
     return sorted((row for row in rows if row.name not in inner), key=lambda row: -row.gap)
 
@@ -37,8 +37,8 @@ def _micro_batch(rows: float, setting: Any) -> str:
     """Returns a sentence about the rows of a micro-batch."""
     told = f"A micro-batch has {rows:,.0f} rows on average"
     if rows >= setting.micro_tokens / 2:
-        return f"{told}, near the limit --micro_tokens {setting.micro_tokens}; a higher limit uses the machine better."
-    return f"{told}, far below the limit --micro_tokens {setting.micro_tokens}; more answers per mini-batch (--prompts, --group) use the machine better."
+        return f"{told}, near the limit --micro_tokens {setting.micro_tokens}; a higher limit may use the machine better."
+    return f"{told}, far below the limit --micro_tokens {setting.micro_tokens}; more answers per mini-batch (--prompts, --group) may use the machine better."
 
 
 def _precision(setting: Any, gpu: bool) -> str:
