@@ -19,6 +19,7 @@ Reference: Huang et al., QeRL: Beyond Efficiency -- Quantization-enhanced Reinfo
 and the rule of the stages are those of the released code; in the paper's runs the rank is 32. The paper names three ranges: 0.05 to 0.0005, 0.01 to
 0.0005, and an example that starts at 0.01. Its learning rate is 1e-5.
 Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, it does.
+The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here are 4 updates and the average per answer of GRPO.
 The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the clean weights at the start of the
 update. Every RMSNorm gets noise, also the last one; the paper's figure shows the two of each block. The weights are rounded to the nearest number
 without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two models share theirs. The learning rate, the

@@ -85,12 +85,13 @@ def test_every_answer_has_one_version_which_is_at_most_two_steps_old():
         for group in groups:
             for trajectory in group.trajectories:
                 for context in trajectory.contexts:
-                    seen.append((row["step"], set(context.versions.tolist())))
+                    seen.append((row["step"], context.actions, set(context.versions.tolist())))
 
     run = gradus.train(longcat.but(objective__policy__average__length=8), steps=6, on_step=watch, **SMALL)
     assert len(seen) == 6 * 2 * 4
-    assert all(len(versions) <= 1 for _, versions in seen)
-    assert all(step - max(versions, default=step) <= 2 for step, versions in seen)
+    assert all(len(versions) == (actions > 0) for _, actions, versions in seen)
+    assert all(0 <= step - version <= 2 for step, _, versions in seen for version in versions)
+    assert len(set().union(*(versions for _, _, versions in seen))) > 1
     assert run.recipe.system == Streaming(staleness=2, workers=2)
 
 
