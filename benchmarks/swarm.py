@@ -40,7 +40,7 @@ SHARES: Counter[str] = Counter()
 
 
 @dataclass(frozen=True)
-class Delayed:
+class SlowMachines:
     """The reward `then`, after the delay of the worker that sampled the groups."""
 
     then: Verified = Verified()
@@ -68,7 +68,7 @@ def measured(staleness: int, seed: int) -> dict[str, Any]:
     """The seconds of a run, the mean reward of its last five steps, the groups of each worker, and the largest mean age of a step's groups."""
     claim = BOTH[0]
     own = [(name if name == "study" else f"setting.{name}", value) for name, value in claim.fields.items()]
-    made = override_all(echo_swarms, own).but(reward=Delayed(), update=SlowUpdate(), system__staleness=staleness)
+    made = override_all(echo_swarms, own).but(reward=SlowMachines(), update=SlowUpdate(), system__staleness=staleness)
     SHARES.clear()
     began = time.perf_counter()
     with contextlib.redirect_stderr(io.StringIO()):

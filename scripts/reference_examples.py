@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import MISSING
@@ -110,6 +111,8 @@ def call(value: Any) -> str:
         return f"({', '.join(map(call, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, Frozen):
         return f"Frozen({', '.join(f'{name}={call(one)}' for name, one in value.items())})"
+    if isinstance(value, float) and math.isinf(value):
+        return f'float("{value}")'
     if not dataclasses.is_dataclass(value):
         return repr(value)
     given = [f"{f.name}={call(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.init and getattr(value, f.name) != default(f)]

@@ -1,4 +1,4 @@
-"""What a request asks for in the world of its step: its sampling, its prompt, and one request per answer."""
+"""The values of a request in the world of its step: its sampling, its prompt, and one request per answer."""
 
 from __future__ import annotations
 

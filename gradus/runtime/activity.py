@@ -84,7 +84,7 @@ class Activity:
         self.parts = False
         self.settled: Callable[[], None] | None = None
         self._told: dict[str, Any] = {"seconds": {}, "tokens": Counter(), "ages": Counter()}  # the numbers that `taken` has returned
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while the lock is held
 
     @contextmanager
     def on(self, worker: str) -> Iterator[None]:

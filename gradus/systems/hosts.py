@@ -23,8 +23,14 @@ T = TypeVar("T")
 MOST = 5
 """The number of processes that may end, one after the other, during one question. After this, the run ends."""
 
+PAUSE = 0.02
+"""The seconds between two checks for newer weights while a worker samples."""
+
 Tell = Callable[..., Message]
-"""Asks the process: (verb, document, tensors, seconds) -> answer. Raises TimeoutError if there is no answer within `seconds` (None: no limit)."""
+"""Asks the process: (verb, document, tensors, seconds, pause) -> answer.
+
+Raises TimeoutError if there is no answer within `seconds` (None: no limit). If `pause` is given and returns True, the worker answers with its work so far.
+"""
 
 
 class Host:
@@ -106,12 +112,34 @@ class Host:
 
 
 def _told(
-    link: Link, name: str, verb: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None, seconds: float | None = None
+    link: Link,
+    name: str,
+    verb: str,
+    document: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, Tensor] | None = None,
+    seconds: float | None = None,
+    pause: Callable[[], bool] | None = None,
 ) -> Message:
     link.send({"do": verb, **(document or {})}, arrays)
-    answer = link.receive(seconds)
+    answer = link.receive(seconds) if pause is None else _paused(link, pause)
     check_answer(answer[0], name)
     return answer
+
+
+def _paused(link: Link, pause: Callable[[], bool]) -> Message:
+    """Returns the next answer. If `pause()` becomes True before it arrives, tells the worker to answer with its work so far."""
+    asked = False
+    while True:
+        try:
+            answer = link.receive(None if asked else PAUSE)
+        except TimeoutError:
+            if pause():
+                link.send({"do": "pause"})
+                asked = True
+            continue
+        if asked:
+            link.receive()  # the answer to the pause
+        return answer
 
 
 class Weights:
@@ -144,15 +172,15 @@ class Hosted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_policy"], name)
 
-    def act(self, asked: Sequence[Any]) -> list[Any]:
-        """Samples once per request, in order."""
+    def act(self, asked: Sequence[Any], pause: Callable[[], bool] | None = None) -> list[Any]:
+        """Samples once per request, in order. If `pause` is given and returns True, returns the samples with their tokens so far."""
         from gradus.systems.messages import sampled_from, samples_asked
 
         document, arrays = samples_asked(asked, conditions="condition" in self._policy.reads)
 
         def work(tell: Tell) -> Message:
             self._weights.send(tell, self._name, self._policy.network)
-            return tell("sample", {"player": self._name, **document}, arrays)
+            return tell("sample", {"player": self._name, "pauses": pause is not None, **document}, arrays, None, pause)
 
         told, found = self._host.ask(work)
         return sampled_from(told, found, asked)

@@ -29,6 +29,10 @@ class Wire:
         self.end = end
         self._read = bytearray()
 
+    def pending(self) -> bool:
+        """Whether the other process has sent something that was not received yet, or has ended."""
+        return bool(self._read) or bool(readable([self.end.fileno()], 0.0))
+
     def send(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> None:
         """See `gradus.systems.link.Link`."""
         try:

@@ -36,7 +36,8 @@ def worker_of(role: str) -> Any:
 
 
 def serve(link: Any, worker: Any) -> None:
-    """Answers the messages of a link until the link closes."""
+    """Answers the messages of a link until the link closes. A worker of players may pause its work if the next message arrives."""
+    worker.pending = link.pending
     with suppress(Closed):
         while True:
             link.send(*answer(worker, *link.receive()))

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
@@ -36,12 +36,13 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 class Worker:
     """Answers messages with the players' policies. The worker keeps the last rows, because a `carry` message may request their gradient."""
 
-    verbs = frozenset({"begin", "weights", "sample", "rows", "open", "carry", "part"})
+    verbs = frozenset({"begin", "weights", "sample", "pause", "rows", "open", "carry", "part"})
 
     def __init__(self) -> None:
         self.policies: dict[str, Any] = {}
         self.held: dict[Any, Tensor] = {}
         self.bounds = ExitStack()
+        self.pending: Callable[[], bool] = bool  # whether the next message has arrived
         self.parts: sharded.Parts | sequence.Shares | None = None  # this process's part of the weights or of the passes, if a system divides them
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
@@ -86,8 +87,14 @@ class Worker:
         return {}, {}
 
     def sample(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        """Samples. If the message allows a pause, returns the tokens so far as soon as the next message arrives."""
         self.held = {}
-        return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays)))
+        more = {"pause": self.pending} if document.get("pauses") else {}
+        return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays), **more))
+
+    def pause(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
+        """Does nothing: the arrival of this message has ended the samples before it."""
+        return {}, {}
 
     def rows(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         """Computes rows without gradient."""

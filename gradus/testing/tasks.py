@@ -142,14 +142,15 @@ def digests(subject: Subject) -> list[str]:
 
 
 def other_keys(subject: Subject) -> Checked:
-    """An endless source gives other problems for another key. In a world of arrays, the first turns of its episodes must differ instead."""
+    """An endless source gives other problems for another key. In a world of arrays, the first turns must differ for other keys of source and episode."""
     if subject.task.source.size is not None:
         return Checked("other keys", skipped=f"the source is finite ({subject.task.source.size} problems)")
     found = []
     for level in subject.levels:
         one, two = subject.drawn[level], subject.draw(level, key=subject.key.fold("another"))
         if of_arrays(subject.task.environment):
-            if all(told(played(subject, p, [], subject.key)) == told(played(subject, p, [], subject.key.fold("another"))) for p in one):
+            pairs = zip(one, two, strict=True)
+            if all(told(played(subject, p, [], subject.key)) == told(played(subject, q, [], subject.key.fold("another"))) for p, q in pairs):
                 found.append("episodes of another key begin alike; draw the first state from the key")
         elif len(one) > 1 and [content(p) for p in one] == [content(p) for p in two]:
             found.append(f"another key gives the same problems{at(level)}; draw from the key (or the given generator)")

@@ -84,8 +84,6 @@ def check(run: Run, system: Ahead | Streaming) -> None:
         f"{named(states[0]) if states else ''} has a state, which would depend on the order of the rollouts": bool(states) and isinstance(system, Streaming),
         f"the player {', '.join(engines)} samples with an engine outside this process": bool(engines),
     }
-    if isinstance(system, Streaming) and system.interrupt and run.hosts is not None:
-        raise UserError("worker processes cannot take new weights between two tokens; leave out --system.interrupt")
     for reason, holds in reasons.items():
         if holds:
             raise UserError(f"system {name} cannot sample earlier, because {reason}; leave out --system")

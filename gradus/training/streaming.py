@@ -46,7 +46,7 @@ class Sampled:
     version: int
     groups: list[Group]
     world: RunWorld
-    changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with other versions (`changing.Diary.stored`)
+    changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with other versions (`between_tokens.Diary.stored`)
     lost: tuple[Mapping[str, int], ...] = ()  # the tokens of earlier groups of the request, which were too old, by purpose
 
     def decision(self, number: int) -> list[Any]:

@@ -62,7 +62,7 @@ class Streaming:
     publish_every: int = 1  # steps between two publications of weights
     trains_on: Literal["first", "newest"] = "first"  # the finished groups of a step: those that finished first, or those with the newest weights
     dispatch: Literal["idle", "speed"] = "idle"  # the worker of a request: the first idle one, or the one that is expected to finish it first
-    unit: Literal["group", "answer"] = "group"  # what a worker samples at a time; "answer": one answer or episode, so a slow one holds no other of its group
+    unit: Literal["group", "answer"] = "group"  # the work of a worker at a time; "answer": one answer or episode, so a slow one holds no other of its group
     interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
@@ -105,6 +105,8 @@ class Cluster(Streaming):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
+        if self.interrupt and self.workers_in == "processes":
+            raise UserError("Cluster: actors of Ray cannot take new weights between two tokens; set interrupt to False, or take the system Streaming")
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,17 @@ def test_verdicts_of_killed_processes_are_judged_again(monkeypatch):
 
 
 @pytest.mark.nightly
+def test_killed_workers_that_take_weights_between_tokens_are_replayed(monkeypatch, tmp_path):
+    made = doomed(monkeypatch, 4, seed=3, every=10)
+    words = {**SMALL, "setting__max_tokens": 48}
+    system = Streaming(staleness=2, workers=2, workers_in="processes", interrupt=True)
+    run = train(recipe("grpo").but(system=system), steps=8, run=tmp_path / "run", **words)
+    assert made.roles == ["players"] * 4
+    assert max(row["versions"] for row in run.metrics) > 1  # some answers have tokens of several versions
+    assert replay(tmp_path / "run", tmp_path / "again").differs is None
+
+
+@pytest.mark.nightly
 def test_the_group_of_a_worker_that_hangs_is_sampled_by_another(monkeypatch):
     plain = train(recipe("grpo"), steps=2, **SMALL)
     links: list[ProcessLink] = []

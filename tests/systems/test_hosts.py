@@ -142,6 +142,68 @@ def test_samples_of_a_host_are_those_of_this_process(run, ends):
     assert policy.context_length == policy._policy.context_length  # other methods are those of this process
 
 
+class Slow(Near):
+    """A link whose answer to a question arrives only after `left` waits, or after a pause."""
+
+    left = 2
+
+    def receive(self, timeout=None):
+        if timeout is not None and self.asked[-1] != "pause" and self.left:
+            self.left -= 1
+            raise TimeoutError
+        return super().receive(timeout)
+
+
+class Pausing(Counter):
+    verbs = Counter.verbs | {"pause"}
+
+    def pause(self, document, arrays):
+        return {}, {}
+
+
+def test_a_pause_is_told_once_and_leaves_no_answer_behind():
+    links = []
+
+    def opened():
+        links.append(Slow(Pausing()))
+        return links[-1]
+
+    one, checks = Host("worker", opened, lambda: [("begin", {"name": "ann"})], print), []
+
+    def paused(answers):
+        given = iter(answers)
+
+        def pause():
+            checks.append(next(given))
+            return checks[-1]
+
+        return lambda tell: tell("count", None, None, None, pause)[0]["number"]
+
+    assert one.ask(paused([False, True])) == 1
+    assert links[0].asked == ["begin", "count", "pause"]
+    assert checks == [False, True]
+    links[0].left = 2
+    assert one.ask(paused([False, False])) == 2  # an answer without a pause
+    assert links[0].asked == ["begin", "count", "pause", "count"]
+    assert not links[0].answers
+
+
+def test_a_worker_pauses_when_the_next_message_arrives(run):
+    from gradus.systems.hosts import Hosted
+    from gradus.training.twins import twin
+
+    opened, links = openings(lambda: None)
+    (one,) = rollout_hosts(run, run.model_folder, "cpu", lambda role: opened())[:1]
+    player = twin(run.players["policy"])
+    hosted = Hosted(player.policy, one, Weights(one), "policy")
+    whole = hosted.act(questions(2))
+    left = iter([False, False, False, True])
+    links[0].worker.pending = lambda: next(left)
+    part = hosted.act(questions(2), lambda: False)
+    assert [p.actions for p in part] == [min(3, w.actions) for w in whole]
+    assert all(p.tokens.tolist() == w.tokens.tolist()[: len(p.tokens)] for p, w in zip(part, whole, strict=True))
+
+
 def test_only_changed_weights_are_sent_and_a_new_process_gets_all():
     network = torch.nn.Linear(2, 2)
     sent = []

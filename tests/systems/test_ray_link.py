@@ -151,6 +151,9 @@ def test_a_cluster_is_a_stream_with_places():
     assert Cluster().workers_in == "processes"
     with pytest.raises(UserError, match="worker_gpus"):
         Cluster(worker_gpus=-1)
+    with pytest.raises(UserError, match="actors of Ray cannot take new weights between two tokens"):
+        Cluster(interrupt=True)
+    assert Cluster(interrupt=True, workers_in="threads").interrupt
     with pytest.raises(UserError, match="publish_every to 2 or less"):
         Cluster(publish_every=3)
 

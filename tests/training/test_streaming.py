@@ -18,7 +18,9 @@ from gradus.comparison.replay import replay
 from gradus.policies.lm import LanguageModel
 from gradus.recipe.registry import recipe
 from gradus.rollouts.in_flight import InFlight
+from gradus.testing.methods import toy_run
 from gradus.training import twins
+from gradus.training.arrivals import check
 from gradus.training.between_tokens import Changing
 from gradus.types import UserError
 from gradus.types.parts import Judgement
@@ -176,6 +178,13 @@ def test_an_interrupted_run_is_repeated_from_its_facts(tmp_path, interrupted):
     assert all((np.diff(c.versions) >= 0).all() for c in mixed)
 
 
+def test_single_answers_may_be_interrupted_too(tmp_path):
+    system = Streaming(staleness=2, workers=3, unit="answer", interrupt=True)
+    run = train(recipe("grpo").but(system=system), steps=4, run=tmp_path / "run", **LONGER)
+    assert max(row["staleness"] for row in run.metrics) <= 2
+    assert replay(tmp_path / "run", tmp_path / "again").differs is None
+
+
 def test_an_interrupted_run_of_many_turns_is_repeated_from_its_facts(tmp_path, interrupted):
     words = {name: value for name, value in SMALL.items() if name not in ("task", "reward")}
     made = recipe("gigpo").but(system=Streaming(staleness=2, interrupt=True), rollout__max_turns=3)
@@ -260,3 +269,12 @@ def test_runs_that_cannot_stream_are_refused():
         train(recipe("grpo").but(system=Streaming(), rollout=InFlight()), steps=1, **SMALL)
     with pytest.raises(UserError, match="--processes is 2, but a run with system Streaming trains in one process"):
         train(recipe("grpo").but(system=Streaming()), steps=1, processes=2, **SMALL)
+
+
+def test_worker_processes_are_not_interrupted():
+    system = Streaming(interrupt=True)
+    run = toy_run(recipe("grpo").but(system=system))
+    run.hosts = object()
+    with pytest.raises(UserError, match=r"worker processes cannot take new weights between two tokens; leave out --system\.interrupt"):
+        check(run, system)
+    check(run, Streaming())

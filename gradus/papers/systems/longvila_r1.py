@@ -8,9 +8,9 @@ The loss is that of grpo, with G = 8 answers per group. $a_i$ is 1 for the right
 It has two stages, and neither of them changes the loss.
 
 Rollout: the frames of a video are encoded once. All answers to the question use the encoded frames, which are kept by the digest of their pixels; so
-do the passes without gradient, such as those of the reference. The frames are encoded again if a weight of the vision tower or of the projector has
-changed, or in a pass with gradient if such a weight learns. With `--players.policy.trains layers` the tower is frozen, and every frame is encoded
-once per run.
+do all passes without gradient. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a pass with
+gradient if such a weight learns. With `--players.policy.trains layers`, tower and projector are frozen, so every frame is encoded once, as long as its
+encoding is kept (256 MiB). The reference has its own tower, and keeps its own encodings.
 
 Prefill: with `--processes P` the N packed tokens are cut into P parts of nearly equal size. Process p computes part p, and encodes only the frames in
 it. For the attention, the processes exchange tokens for heads (all-to-all), so the result is that of one process. The log-probability of token t + 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradus import api
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.systems.longvila_r1 import longvila_r1
@@ -56,6 +57,16 @@ def test_eight_answers_encode_every_frame_once_and_equal_those_without_a_cache(m
     for mine, theirs in zip(answers, again, strict=True):
         assert np.array_equal(mine.tokens, theirs.tokens)
         assert np.array_equal(mine.logprobs, theirs.logprobs)
+
+
+@pytest.mark.parametrize(("trains", "count"), [(("",), 8), (("layers",), 4)])
+def test_a_frozen_tower_encodes_every_picture_once_in_a_run(trains, count):
+    """Two steps with two pictures each. If the tower learns, the pass with gradient encodes them again."""
+    small = {"setting__prompts": 2, "setting__group": 4, "setting__max_tokens": 8, "study": None}
+    planned = api.plan("longvila_r1", "shapes", steps=2)
+    planned = api.replace(planned, recipe=planned.recipe.but(**small, players__policy__trains=trains))
+    run = api.launch(planned, None)
+    assert [run.players[name].policy.trunk.encoded.count for name in ("policy", "reference")] == [count, 4]
 
 
 def batch_of(answers: list[Context]):
