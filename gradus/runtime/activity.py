@@ -17,7 +17,7 @@ import contextvars
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -195,10 +195,10 @@ def doing(what: str) -> Iterator[None]:
         here.activity.end(here.worker, entry)
 
 
-def during(what: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+def during(what: str) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """Returns a decorator of an async function whose calls are this activity (see `doing`)."""
 
-    def decorated(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    def decorated(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
         @wraps(work)
         async def timed(*args: P.args, **more: P.kwargs) -> T:
             with doing(what):
