@@ -18,7 +18,7 @@ STEPS_OF_LENGTH = 32
 
 @dataclass(frozen=True)
 class Item:
-    """A group: the tokens of its prompt and of each answer, and the seconds from its last token to its rewards."""
+    """A group: the tokens of the prompt and of each answer, and the seconds from the last token of the group to the rewards."""
 
     prompt: int
     lengths: tuple[int, ...]
