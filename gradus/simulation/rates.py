@@ -1,4 +1,4 @@
-"""The speeds of a model of a training run: decoding, reading prompts, updates, and the transfer of weights."""
+"""The speeds of a simulated training run: decoding, reading prompts, updates, and the transfer of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a model of a training run: groups with their lengths and delays, from a distribution or from the rollouts of a run."""
+"""The work of a simulated training run: groups with their lengths and delays, from a distribution or from the rollouts of a run."""
 
 from __future__ import annotations
 
