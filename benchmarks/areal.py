@@ -5,7 +5,7 @@
 
 The lengths of the answers are those of a synchronous run with a low learning rate. A group takes as many decoding steps as its longest answer has tokens, and
 an update takes as long as a mean group. Both arms have as many workers as a step has groups. Admission, age and order are the functions of
-`gradus.training.admission`, which the runs call too. The clock does not count the new reading of interrupted answers.
+`gradus.training.admission`, which the runs call too. The clock does not count the time to read interrupted answers again.
 """
 
 from __future__ import annotations

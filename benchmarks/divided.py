@@ -149,7 +149,7 @@ def side(options: argparse.Namespace) -> None:
 
 
 def measured(options: argparse.Namespace, size: int) -> list[dict[str, float]]:
-    """What each of `size` processes measures."""
+    """Returns the measurements of all `size` processes."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "benchmarks.divided", options.what, "--tokens", str(options.tokens), "--meet", (Path(folder) / "meet").as_uri()]
         words += ["--frames", str(options.frames)]

@@ -93,7 +93,7 @@ def miscounted(run: Path) -> list[str]:
 
 
 def unrepeated(forked: Forked, run: Path, log: Path) -> list[str]:
-    """What is wrong with a run that depends on the clock: the differences to its replay, and requests that two steps have trained on."""
+    """The errors of a run that depends on the clock: the differences from its replay, and the requests that two steps have trained on."""
     from gradus.lab.folder import RunFolder
     from gradus.training.streaming import CALL
 

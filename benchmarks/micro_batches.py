@@ -1,4 +1,4 @@
-"""How micro-batches use their budget of tokens: balanced bins, against families in their order (the rule before it) and whole sequences in bins.
+"""How micro-batches use their budget of tokens: balanced bins, against families in their order (the earlier rule) and whole sequences in bins.
 
     python -m benchmarks.micro_batches [--seeds 10] [--update]
 
@@ -50,7 +50,7 @@ def drawn(rng: np.random.Generator, prompts: int, group: int, low: int, high: in
 
 
 def in_order(contexts: Sequence[Context], budget: int) -> list[list[int]]:
-    """Families in their order, each into the last micro-batch if it fits, else from a new one on."""
+    """Families in their order. A family goes into the last micro-batch if it fits there, else into one or more new ones."""
     batches: list[list[int]] = [[]]
     used = 0
     for family in families(contexts):
@@ -67,7 +67,7 @@ def in_order(contexts: Sequence[Context], budget: int) -> list[list[int]]:
 
 
 def by_sequence(contexts: Sequence[Context], budget: int) -> list[list[int]]:
-    """Bins of whole sequences, without regard to prefixes."""
+    """Bins of whole sequences. The size of a sequence includes its prefix."""
     return balanced_bins([len(c.sequence) for c in contexts], budget)
 
 

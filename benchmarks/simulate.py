@@ -2,7 +2,7 @@
 
 The rewards are those of `benchmarks.asynchronous`: the reward of a group sleeps between 0 and S seconds, as its problem says. The rates come from two short runs
 without sleep, one with 8 problems per step and one with 1: seconds of a decoding step, and seconds of a step outside its rollout. The lengths are those of the
-first of these runs. The first step, which loads and compiles, does not count. Prints the seconds of both for each system, and their ratio.
+first of these runs. The first step, which loads and compiles, does not count. For each system, prints the predicted seconds, the measured seconds, and their ratio.
 """
 
 from __future__ import annotations

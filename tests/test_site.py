@@ -75,7 +75,7 @@ COUNTED = {
     "README.md": {"six recipes": curves},
     "docs/how/compare.md": {"six recipes": curves},
     "docs/how/grounds.md": {"six recipes": curves},
-    "docs/how/survive.md": {"eighteen kinds of recipe": kinds},
+    "docs/how/survive.md": {"twenty kinds of recipe": kinds},
     "docs/course/index.md": {"Six short lessons": lessons},
 }
 

@@ -1,8 +1,8 @@
 """Measures the time of each part of a step, and compares it with the floor of the machine (`gradus profile`).
 
 A few steps are trained in a temporary folder, without evaluations and without a system. Then the peaks of the machine are measured: matrix products of the
-shapes that the steps had, and the reading of memory of the size of the weights. The floor of a part is the time that its products with the weights need at
-these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
+shapes that the steps had, and reads of a block of memory of the size of the weights. The floor of a part is the time that its products with the weights need
+at these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 WARM_UP = 1  # steps that are not measured, because they load code and data
-IDLE = 0.8  # share of the time below which a process that computes is slowed down by others
+IDLE = 0.8  # if a process computes for a smaller share of the time, other programs slow it down
 FLOORED = {f"{SAMPLING}/prefill", f"{SAMPLING}/decode", f"{SCORING}/forward", f"{UPDATING}/forward", f"{UPDATING}/backward"}
 """The parts with a floor. They consist of products with the weights."""
 
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """The measured steps. `rows`: the activities and their parts, where a part has a name such as sampling/decode."""
+    """The measured steps. `rows`: the activities and their parts; the name of a part is, for example, sampling/decode."""
 
     recipe: str
     task: str
@@ -139,7 +139,7 @@ def busy_of(before: tuple[float, float], after: tuple[float, float], device: str
     clock, processor = (b - a for a, b in zip(before, after, strict=True))
     if device != "cpu" or clock <= 0 or processor / clock >= IDLE:
         return ()
-    told = f"During the steps this process computed for only {processor / clock:.0%} of the time: other programs slow it down, or it waits."
+    told = f"During the steps this process computed for only {processor / clock:.0%} of the time: other programs slow the process down, or it waits."
     return (f"{told} On a busy machine all gaps are too large.",)
 
 

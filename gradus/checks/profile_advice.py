@@ -7,10 +7,10 @@ from typing import Any
 
 from gradus.runtime.activity import ENVIRONMENT, JUDGING, OTHER, SAMPLING, SAVING, SCORING, UPDATING
 
-MOST = 2  # largest number of gaps that are told
+MOST = 2  # largest number of gaps in the advice
 LEAST = 0.05  # smallest share of the step that is worth advice
-FEW_ROWS = 64  # rows of a decoding step below which more answers at a time cost little
-CLOSE = 0.6  # share of the peak above which only less work, or another machine, helps
+FEW_ROWS = 64  # with fewer rows in a decoding step, more answers at a time cost little
+CLOSE = 0.6  # above this share of the peak, only less work or another machine helps
 _SMALL = "Attention, norms and activations are not in the floor; in a small model they take much of the time."
 
 
@@ -66,7 +66,7 @@ def _remedy(row: Any, recipe: Any, device: str) -> str:
         case name if name == f"{SAMPLING}/prefill":
             return "A prompt is read once for its whole group. Shorter prompts or a larger --group in place of more --prompts need less time."
         case name if name in (SAMPLING, f"{SAMPLING}/rest"):
-            return "This time goes to the choice of tokens, to texts and to the model's own loop. More answers at a time (--prompts, --group) share it."
+            return "This time goes to the choice of tokens, to texts and to the model's own loop. More answers at a time (--prompts, --group) need less time each."
         case name if name.startswith(JUDGING):
             return "A faster reward function helps. With --system Ahead, the judging of the next step runs while this step updates."
         case name if name == ENVIRONMENT:
@@ -81,7 +81,7 @@ def _remedy(row: Any, recipe: Any, device: str) -> str:
         case name if name.startswith(f"{UPDATING}/") and name != f"{UPDATING}/rest":
             return f"{_micro_batch(per_call, setting)}{_precision(setting, gpu)} {_SMALL}"
         case name if name.startswith(UPDATING):
-            return "This time goes to the loss and to the handling of batches. Larger micro-batches (--micro_tokens) share it."
+            return "This time goes to the loss and to the handling of batches. With larger micro-batches (--micro_tokens), this time is shorter."
         case name if name == SAVING:
             return f"A checkpoint is written every {setting.save_every} steps; a larger --save_every writes fewer."
         case name if name == OTHER:

@@ -123,7 +123,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("top runs/mine", "until the run ends, or Ctrl-C"),
                 ("top runs/mine --once", "one time, for scripts"),
             ),
-            "Shows a run that another process trains: the activity of each worker, its waits, the queue, tokens per second, memory and the time left.",
+            "Shows a run that another process trains: the activity and the waits of each worker, the queue, tokens per second, memory and the time left.",
         ),
         "race": Command(
             "find the best recipe for a task, within a budget",
@@ -205,7 +205,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "Machine": {
         "profile": Command(
-            "measure the parts of a step against the machine's floor",
+            "measure the parts of a step, and the speed of the machine",
             (
                 ("profile grpo", "the built-in model"),
                 ("profile dapo --model path/to/model --task problems.jsonl --steps 5", "your own model and data, five steps"),
@@ -220,7 +220,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "Shows the hardware and packages of this machine, with warnings, or predicts the memory of a run.",
         ),
         "simulate": Command(
-            "predict the speed of a run on a cluster, before you rent it",
+            "predict the speed of a run on a cluster before you rent GPUs",
             (
                 ("simulate grpo --gpus 1024 --model 70B --length 4000", "all splits of the GPUs, with estimated rates"),
                 ("simulate grpo --gpus 64 --from runs/mine --decode 16=1900,128=9000", "lengths of a run, and measured rates"),

@@ -150,7 +150,7 @@ def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]]
 
 
 def trackers_of(options: argparse.Namespace, planned: Sequence[str] = ()) -> str | None:
-    """The trackers of train or resume, with the port for Prometheus; None: as planned, and for other commands. `planned`: the trackers of the resumed run."""
+    """The trackers of train or resume, with the port for Prometheus; None: as planned, or another command. `planned`: the trackers of the resumed run."""
     if getattr(options, "metrics_port", None) is None:
         return getattr(options, "log", None)
     before = ",".join(name for name in planned if name.partition(":")[0] != "prometheus") if options.log is None else options.log

@@ -1,4 +1,4 @@
-"""`gradus profile`: the time of each part of a step, against the floor of the machine."""
+"""`gradus profile`: the time of each part of a step, compared with the floor of the machine."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Cluster:
 
     @property
     def training(self) -> int:
-        """The least GPUs that train."""
+        """The smallest number of GPUs that can train."""
         return training_gpus(self.shape, gpu_of(self.options.gpu), self.costs)
 
     def rates(self, c: Configuration) -> Rates:
@@ -71,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
     prompts = numbers(options.prompts, int, "--prompts") if options.prompts else [made.setting.prompts]
     ages, shares = numbers(options.staleness, int, "--staleness", 0), numbers(options.share, float, "--share")
     if wrong := [share for share in shares if share >= 1]:
-        raise UserError(f"--share has {wrong[0]:g}; give shares between 0 and 1 of the GPUs that sample")
+        raise UserError(f"--share has {wrong[0]:g}; give the shares of the GPUs that sample, each between 0 and 1")
     if min(options.gpus, options.steps, group) < 1:
-        raise UserError("--gpus, --steps and --group must be 1 or more")
+        raise UserError(f"--gpus is {options.gpus}, --steps is {options.steps} and --group is {group}; each of them must be 1 or more")
     work = work_of(options)
     mean, prompt_share = means(sample := work.draw(256, group, options.seed))
     cluster = Cluster(options, costs_of(made), sample[0].prompt + mean / 2, prompt_share)
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if not found:
         print(
             f"no configuration fits: {options.model} needs {cluster.replica} GPUs per replica and at least {cluster.training} GPUs to train; "
-            f"--gpus is {options.gpus}",
+            f"--gpus is {options.gpus}; give more --gpus, or a smaller --model",
             file=sys.stderr,
         )
         return 1
@@ -112,7 +112,7 @@ def work_of(options: argparse.Namespace) -> LogNormal | Recorded:
 
 
 def basis(options: argparse.Namespace, cluster: Cluster, mean: float, group: int) -> str:
-    """Returns a paragraph about the numbers that the prediction rests on."""
+    """Returns a paragraph about the numbers behind the prediction."""
     measured = [f"--{name}" for name in ("decode", "prefill", "update", "publish") if getattr(options, name) is not None]
     c, shape = cluster.costs, cluster.shape
     models = f"{c.learning} learning and {c.frozen} frozen model{'s' * (c.frozen != 1)}"
@@ -169,7 +169,7 @@ def as_json(found: Sequence[Prediction]) -> dict[str, Any]:
 
 
 def numbers(text: str, kind: Callable[[str], T], option: str, least: float | None = None) -> list[T]:
-    """Returns the numbers of a list with commas. Raises UserError for a word that is no number, and for one below `least` (None: 0 or less)."""
+    """Returns the numbers of a list with commas. Raises UserError for another word, and for a number below `least` (None: 0 or less)."""
     try:
         found = list(dict.fromkeys(kind(word) for word in text.split(",")))
     except ValueError:
@@ -180,7 +180,7 @@ def numbers(text: str, kind: Callable[[str], T], option: str, least: float | Non
 
 
 def pairs(text: str) -> Mapping[int, float]:
-    """Returns tokens per second by number of sequences, of a text such as 8=900,64=5200. Raises UserError for another text."""
+    """Reads the tokens per second, by the number of sequences, from a text such as 8=900,64=5200. Raises UserError for another text."""
     try:
         return {int(left): float(right) for left, right in (word.split("=") for word in text.split(","))}
     except ValueError:
@@ -190,5 +190,5 @@ def pairs(text: str) -> Mapping[int, float]:
 def above(value: float, option: str) -> float:
     """Returns the value. Raises UserError unless it is above 0."""
     if not value > 0:
-        raise UserError(f"{option} is {value:g}; it must be above 0: tokens per second")
+        raise UserError(f"{option} is {value:g}; it must be above 0; give tokens per second")
     return value

@@ -54,8 +54,8 @@ def state_of(folder: Path) -> dict[str, Any]:
     found = read_status(folder)
     if found is None:
         raise UserError(
-            f"{folder} has no {STATUS} that this version can read: the run has not begun to train, or another version wrote it; wait until its first "
-            f"step, or look at its results with {command('report', folder)}"
+            f"{folder} has no {STATUS} that this version can read: the run has not begun to train, or another version wrote it; wait until the first "
+            f"step, or see the results with {command('report', folder)}"
         )
     return found
 

@@ -56,10 +56,11 @@ def until_success(found: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class UntilSuccess:
-    """Gives weight 0 to the actions after the first success of an episode, and to the actions of a chunk that were not executed.
+    """Gives weight 0 to the actions, or to the chunks, after the first success of an episode.
 
-    A success is an action, or a chunk, with a reward of 1 or more. At the level "chunk" the whole chunk with the success keeps its weight. All other weights,
-    and the advantages and returns, are those of `rule`. `SequenceMean(counted="weighted")` divides the loss of an episode by its remaining tokens.
+    A success is an action, or a chunk, with a reward of 1 or more. At the level "chunk" the whole chunk with the success keeps its weight. At the level "action",
+    actions that were not executed also get weight 0. All other weights, and the advantages and returns, are those of `rule`.
+    `SequenceMean(counted="weighted")` divides the loss of an episode by the number of its remaining tokens.
     Reference: the trainer released with RLinf-VLA (arXiv:2510.06710).
     """
 
@@ -95,8 +96,8 @@ class ChunkGAE:
     """GAE over actions or chunks in place of tokens. All tokens of an action (or chunk) have its advantage, its return, and the value of its first token.
 
     At the level "chunk", the reward of a chunk is the sum of the rewards of its actions. At the level "action", the critic needs a value for each action of a
-    chunk (`Fresh(outputs="value", each_step=True)`). Actions that were not executed have the weight 0. If a limit cut the episode off, the value after the cut
-    completes the rewards, as in `GAE`. Whitening counts every action, or every chunk, once.
+    chunk (`Fresh(outputs="value", each_step=True)`), and actions that were not executed have the weight 0. If a limit cut the episode off, the value after the
+    cut completes the rewards, as in `GAE`. Whitening counts every action, or every chunk, once.
     """
 
     gamma: float = 0.99

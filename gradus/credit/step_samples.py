@@ -36,7 +36,7 @@ def step_relative(rewards: np.ndarray, steps: np.ndarray, *, scale: Scale = "pop
 
 @dataclass(frozen=True)
 class StepRelative:
-    """The reward standardised over the step samples of the group, so a trajectory counts as often as it has steps."""
+    """The reward standardised over the step samples of the group, so a trajectory with n steps counts n times."""
 
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -61,10 +61,10 @@ def high_steps(entropies: np.ndarray, top: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HighEntropySteps:
-    """Gives weight 0 to the steps of a group whose mean token entropy is below the group's (1 - top) quantile. All other credit is that of `rule`.
+    """Gives weight 0 to each step with a mean token entropy below the (1 - top) quantile of its group. All other credit is that of `rule`.
 
     The entropies are those of the policy at the start of the update. Steps that are not trained on still count in the statistics of `rule`. An average with
-    counted="weighted" divides by the remaining tokens. Groups without a trained step are kept as they are.
+    counted="weighted" divides by the remaining tokens. Groups without steps stay as they are.
     """
 
     rule: Credit = GroupRelative()

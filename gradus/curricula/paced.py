@@ -26,8 +26,8 @@ def next_count(count: int, rate: float, *, easy_above: float, step: int, least: 
 class Paced:
     """Requests the problems of `ShuffledEpochs`. Each problem has its own number of episodes and its own limit of turns, which follow from its successes.
 
-    A new problem gets `most` episodes. After a visit, its success rate is the share of successes among all its episodes so far, in which each visit has `keep`
-    times the weight of the next one. While the rate is above `easy_above`, each visit has `step` episodes fewer, down to `least`; otherwise it has `most`. The
+    A new problem gets `most` episodes. The success rate of a problem is the share of successes among all its episodes so far. Each visit has `keep` times the
+    weight of the next visit. If the rate is above `easy_above`, the next visit has `step` episodes fewer, but at least `least`; otherwise it has `most`. The
     limit of turns is the length of the longest success so far; without a success, the rollout's limit applies. Given and replayed trajectories do not count.
 
     The metric `rollouts` is the mean number of episodes per problem, and `turn_limit` the mean limit of the problems that have one.

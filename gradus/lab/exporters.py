@@ -1,8 +1,8 @@
 """Trackers for the monitoring of machines: Prometheus reads the numbers of a run over HTTP, and OpenTelemetry sends them to a collector.
 
-Both have the numbers of the last step and the present state of the run: `POINTS` lists their names. The HTTP server of Prometheus has an address of this
-machine alone. A Prometheus on another machine needs a tunnel, such as `ssh -L`. OpenTelemetry sends to http://localhost:4318, unless its environment variables
-(OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_METRIC_EXPORT_INTERVAL) say otherwise.
+Both have the numbers of the last step and the present state of the run: `POINTS` lists their names. Only this machine can reach the HTTP
+server for Prometheus. A Prometheus on another machine needs a tunnel, such as `ssh -L`. OpenTelemetry sends to http://localhost:4318. Its environment variables
+(OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_METRIC_EXPORT_INTERVAL) change the address, the headers and the interval.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Point:
-    """A number of a run with labels. `total`: whether it only grows, so that a rate can be computed from it."""
+    """A number of a run with labels. `total`: whether the number only grows, so that a rate can be computed."""
 
     name: str
     about: str

@@ -103,7 +103,7 @@ def silence(state: State, now: float, *, alive: bool | None) -> str:
         return ""
     where = f"process {state['process']} on {state['machine']}"
     if alive is False:
-        return f"The run has ended without a last state: {where} does not exist any more. To continue: gradus resume"
+        return f"The run has ended without a last state: {where} does not exist any more. Continue the run with gradus resume."
     return f"The run has written no state for {duration(quiet)}: {where} is blocked, or was ended."
 
 
@@ -117,7 +117,7 @@ def bytes_told(size: float) -> str:
 
 
 def view(state: State, heading: str, now: float, *, alive: bool | None = True) -> RenderableType:
-    """Returns the whole view for a terminal or a file. `heading`: such as "grpo on arithmetic". `now`: the time, to which the ages of the state refer."""
+    """Returns the whole view for a terminal or a file. `heading`: such as "grpo on arithmetic". `now`: the present time, as in the state."""
     from rich.console import Group
     from rich.text import Text
 
@@ -159,7 +159,7 @@ def _head(state: State, heading: str) -> RenderableType:
 
 
 def _table(*columns: str, wrapped: bool = False) -> Any:
-    """Returns a table without rows. The first column is on the left; `wrapped`: so is the last one, whose text may have several lines."""
+    """Returns a table without rows. The first column is on the left. `wrapped`: the last column is on the left, too, and its text may have several lines."""
     from rich.table import Table
 
     made = Table(box=None, padding=(0, 2, 0, 0), header_style=STYLES["title"], pad_edge=False, show_header=any(columns))

@@ -55,7 +55,7 @@ def workers(rows: Rows) -> str:
 def times(title: str, rows: Rows, mine: Callable[[str], bool]) -> str:
     """Returns a figure of the shares of the activities by step; '' if no worker is chosen.
 
-    `mine`: tells by its name whether a worker is chosen. The seconds of several workers are added up.
+    `mine`: returns whether the worker with this name is chosen. The seconds of several workers are added up.
     """
     found = [(step, share) for step, seconds in stretches(rows, mine) if (share := shares(seconds))]
     shown = [name for name in ACTIVITIES if any(name in share for _, share in found)]

@@ -78,7 +78,7 @@ class Learner:
         self.bind()
 
     def bind(self) -> None:
-        """Finds the trained parameters of the network, and makes their float32 copies and a new optimizer."""
+        """Finds the trained parameters of the network, and makes a new optimizer. If weights have 16 bits, makes float32 copies of the parameters."""
         if not self.learns:
             return
         learning = {n: p for n, p in self.policy.network.named_parameters() if p.requires_grad}
@@ -223,7 +223,7 @@ class Learner:
         return torch.nn.utils.get_total_norm([held(p.grad) for p in self.masters if p.grad is not None])
 
     def not_finite(self, *, gradients: bool = False) -> tuple[str, ...]:
-        """Returns the names of the trained weights that are not finite in this process, or of those whose gradients are not finite."""
+        """Returns the names of the trained weights that are not finite in this process; with `gradients`, of weights whose gradients are not finite."""
         learning = [(name, p) for name, p in self.policy.network.named_parameters() if p.requires_grad]
         seen = [(name, m.grad if gradients else p) for (name, p), m in zip(learning, self.masters, strict=True)]
         return tuple(name for name, t in seen if t is not None and not bool(torch.isfinite(held(t)).all()))

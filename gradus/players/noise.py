@@ -16,7 +16,7 @@ from gradus.types.players import Noisy
 
 
 def norms(network: nn.Module) -> dict[str, Tensor]:
-    """Returns the weights of the RMSNorms of a network, by name. Every module counts whose class has a name that ends with RMSNorm."""
+    """Returns the weights of the RMSNorms of a network, by name. A module counts if the name of its class ends with RMSNorm."""
     found = ((name, module) for name, module in network.named_modules() if type(module).__name__.endswith("RMSNorm"))
     return {f"{name}.weight": module.weight.detach() for name, module in found if isinstance(getattr(module, "weight", None), Tensor)}
 

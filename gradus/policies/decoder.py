@@ -117,7 +117,7 @@ class Layer(nn.Module):
         self.steer: nn.Module | None = None  # applied to the layer's output (`steering`)
 
     def forward(self, work: Callable[..., Tensor], *given: Any) -> Tensor:
-        """Returns work(self, *given). Hooks of the module see the call, and a model whose layers are divided among processes needs them."""
+        """Returns work(self, *given). Hooks of the module see the call. A model whose layers are divided among processes needs these hooks."""
         return work(self, *given)
 
     def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,8 +3,8 @@
     value = code * block scale * tensor scale
 
 A code is one of 0, 0.5, 1, 1.5, 2, 3, 4, 6, with a sign (E2M1: 2 bits of exponent, 1 of mantissa). Each block has a scale in 8 bits (E4M3), and the
-matrix has one scale in float32. So a number takes 4.5 bits. The tensor scale gives the largest number of the matrix the code 6 in a block with the scale
-448, the largest number of E4M3.
+matrix has one scale in float32. So a number takes 4.5 bits. With the tensor scale, the largest number of the matrix gets the code 6 in a block with
+the scale 448, which is the largest number of E4M3.
 
 Reference: NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149, section 2 and appendix B; used by QeRL, arXiv:2510.11696, section 2.
 """

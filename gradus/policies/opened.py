@@ -32,7 +32,7 @@ from gradus.types import Context, UserError
 class OpenedDecoder:
     """A packed pass of the built-in decoder. `opens`: the abilities whose values will be read. `trains`: whether the trunk gets gradients.
 
-    `recompute`: as in `pack.forward`. With more than 1, the logits of at most this part of the actions are in memory together.
+    `recompute`: as in `pack.forward`. With n > 1, the logits of at most one n-th of the actions are in memory at the same time.
     """
 
     def __init__(

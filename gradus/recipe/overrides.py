@@ -211,7 +211,8 @@ def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
 
 def _mapping(text: str, of: Any, path: str) -> Frozen[Any]:
     """Values of the type `of` by name, from a JSON object."""
-    what, kinds = {str: ("texts", str), float: ("numbers", (int, float)), int: ("whole numbers", int)}.get(of, ("numbers and texts", (int, float, str)))
+    known: dict[Any, tuple[str, tuple[type, ...]]] = {str: ("texts", (str,)), float: ("numbers", (int, float)), int: ("whole numbers", (int,))}
+    what, kinds = known.get(of, ("numbers and texts", (int, float, str)))
     try:
         found = json.loads(text)
     except ValueError:

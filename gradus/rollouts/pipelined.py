@@ -19,8 +19,8 @@ from gradus.types.ranges import check_ranges
 class Pipelined:
     """Plays the episodes of `rollout` in `parts` sub-batches. The policy and the simulator each work on one sub-batch at a time, but on different ones.
 
-    With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half, then the halves
-    change places. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment has `step_many`, one call steps the
+    With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half. Then the two
+    exchange the halves. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment has `step_many`, one call steps the
     episodes of a sub-batch; otherwise their steps run at the same time. Keys determine all draws, so the trajectories are the same for any number of parts.
 
     Time is saved only if the simulator works outside of this thread: in a process, on a GPU, or behind a network. At test time `rollout` plays without
@@ -68,12 +68,12 @@ class _Stage:
         calls.append((call, future))
         if len(calls) == 1:
             task = asyncio.ensure_future(self._served(part))
-            self.running.add(task)  # the event loop alone would not keep it
+            self.running.add(task)  # the event loop itself keeps only a weak reference to a task
             task.add_done_callback(self.running.discard)
         return await future
 
     async def _served(self, part: int) -> None:
-        for _ in range(_TURNS):  # the other episodes of the sub-batch get to their calls
+        for _ in range(_TURNS):  # meanwhile the other episodes of the sub-batch make their calls
             await asyncio.sleep(0)
         async with self.free:
             calls = self.waiting.pop(part)

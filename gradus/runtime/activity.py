@@ -1,14 +1,14 @@
 """The present activity of each worker of a run, and the seconds that the worker has spent on each activity.
 
-A worker is a line of work of the run: the trainer, or a worker that samples for a system (`Streaming`, `Ahead`). At any moment a worker has exactly one
+A worker is a part of the run that does one thing at a time: the trainer, or a sampler of a system (`Streaming`, `Ahead`). At any moment a worker has exactly one
 activity: the one that began last and has not ended, or else `OTHER`. A worker without work waits for requests. So the seconds of all activities of a worker
 add up to its whole time.
 
 `with activity.on("trainer")` names the worker for the code inside. `with doing(SAMPLING)` marks an activity of that worker. Outside of a worker,
 `doing` has no effect, so any code can call it. A context variable holds the worker. Tasks of an event loop inherit it. For a thread, see `carried`.
 
-The seconds are those of the clock, not of the processor. A GPU works on after a call has returned, so work of one activity may count for the next one. With
-`settled`, each activity has its own work.
+The seconds are those of the clock, not of the processor. A GPU still works after a call has returned, so the work of one activity may count for the next one.
+With `settled`, each activity counts its own work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import contextvars
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ class Worker:
     since: float
     began: float  # time at which the present activity began
     open: list[list[str]] = field(default_factory=list)  # each is a list with one name, so that equal names differ by identity
-    uses: int = 0  # contexts of `Activity.on` in which it works
+    uses: int = 0  # contexts of `Activity.on` in which the worker works
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -118,7 +118,7 @@ class Activity:
         return entry
 
     def end(self, worker: str, entry: list[str]) -> None:
-        """Ends an activity. Others that began later and still run stay open."""
+        """Ends an activity. Activities that began later and still run stay open."""
         if self.settled is not None:
             self.settled()
         with self._lock:
@@ -195,10 +195,10 @@ def doing(what: str) -> Iterator[None]:
         here.activity.end(here.worker, entry)
 
 
-def during(what: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+def during(what: str) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """Returns a decorator of an async function whose calls are this activity (see `doing`)."""
 
-    def decorated(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    def decorated(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
         @wraps(work)
         async def timed(*args: P.args, **more: P.kwargs) -> T:
             with doing(what):
@@ -248,6 +248,6 @@ def counted(purpose: str, tokens: int) -> None:
 
 
 def carried(work: Callable[..., T]) -> Callable[..., T]:
-    """Returns `work` with the present worker, for another thread. Without it, a thread belongs to no worker."""
+    """Returns `work` with the present worker, for another thread. Without this function, a thread belongs to no worker."""
     run: Any = contextvars.copy_context().run
     return partial(run, work)

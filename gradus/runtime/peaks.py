@@ -20,7 +20,7 @@ def product_peak(rows: int, inner: int, columns: int, dtype: torch.dtype, device
 
 
 def read_peak(size: int, device: torch.device | str = "cpu", seconds: float = SECONDS) -> float:
-    """Returns the bytes per second at which `size` bytes are read again and again: the faster of a sum and of a product with a vector.
+    """Returns the bytes per second of repeated reads of `size` bytes: the faster of a sum and of a product with a vector.
 
     A size that fits into a cache of the processor gives the speed of this cache.
     """

@@ -1,4 +1,4 @@
-"""A table from which tasks take the rows that are ready: a task takes each row once, as soon as the columns that the task reads are written."""
+"""A table from which tasks take rows. A task takes each row once, as soon as the columns that the task reads are written."""
 
 from __future__ import annotations
 

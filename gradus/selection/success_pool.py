@@ -16,8 +16,8 @@ from gradus.types.ranges import check_ranges
 class SuccessPool:
     """Keeps the newest `size` successes of each problem. If no new trajectory of a problem is right, a success from the pool replaces one of them.
 
-    Keys draw the success and the trajectory that it replaces. The success enters with its own reward, with the log-probabilities of the policy that sampled
-    it, and with the source "replay". So a term of the objective with this source learns from it, and a group of n trajectories still has n.
+    Keys draw the success and the trajectory to replace. The success enters with its own reward, with the log-probabilities of the policy that sampled the
+    success, and with the source "replay". So terms of the objective with this source learn from the success. The size of the group does not change.
     Reference: Li et al., Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data Curation, arXiv:2509.23866.
     """
 

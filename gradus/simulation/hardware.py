@@ -87,7 +87,7 @@ def gpu_of(name: str) -> GPU:
 
 
 def replica_gpus(shape: Shape, gpu: GPU, efficiency: Efficiency = Efficiency()) -> int:
-    """Returns the least power of two of GPUs. Their memory is large enough for the weights in bfloat16, and for caches of the same size."""
+    """Returns the smallest power of two of GPUs with enough memory for the weights in bfloat16 and for caches of the same size."""
     count = 1
     while 2 * 2 * shape.parameters > efficiency.used * count * gpu.memory:
         count *= 2
@@ -116,9 +116,9 @@ def costs_of(recipe: Recipe) -> Costs:
 
 
 def training_gpus(shape: Shape, gpu: GPU, costs: Costs = Costs(), efficiency: Efficiency = Efficiency()) -> int:
-    """Returns the least number of GPUs with enough memory for the training.
+    """Returns the smallest number of GPUs with enough memory for the training.
 
-    A model that learns needs 18 bytes per parameter (weights, gradients, float32 copies and two moments), a frozen model 2. A fifth is added for activations.
+    A model that learns needs 18 bytes per parameter (weights, gradients, float32 copies and two moments), a frozen model 2. Activations add a fifth.
     """
     needed = 1.2 * shape.parameters * (18 * costs.learning + 2 * costs.frozen)
     return max(1, math.ceil(needed / (efficiency.used * gpu.memory)))
@@ -149,7 +149,9 @@ class Decoding:
 def estimated(
     shape: Shape, gpu: GPU, costs: Costs, *, replica: int, training: int, context: float, prompts: float, efficiency: Efficiency = Efficiency()
 ) -> Rates:
-    """Returns rates from data sheets. An update needs 6 N FLOPs per token, pass and learning model, and 2 N per token for each forward pass without a gradient.
+    """Returns rates from data sheets.
+
+    An update needs 6 N FLOPs per token and pass for each learning model. Each forward pass without a gradient needs 2 N FLOPs per token.
 
     Args: replica: GPUs of a sampling replica; training: GPUs that update; context: tokens of a sequence while it decodes, on average; prompts: prompt tokens per
         sampled token, which an update reads too.

@@ -48,7 +48,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted speed of a configuration after its first steps.
+    """The predicted speed of a configuration. `step`, `tokens` and `age` leave the first third of the steps out; the other numbers are those of all steps.
 
     `step`: seconds of a step; `tokens`: sampled tokens per second that are trained on; `sampling_idle`, `training_idle`: the share of time in which a replica,
     or the training GPUs, do nothing (without a system: in which the GPUs do neither); `age`: mean steps between the weights of a group and its update;
@@ -65,12 +65,12 @@ class Prediction:
 
 
 def workers(prompts: int, group: int, staleness: int, replicas: int, rates: Rates) -> int:
-    """Returns the number of workers of `Streaming` that fill the memory of all replicas, but not more than the groups that may be admitted."""
+    """Returns the number of workers of `Streaming`: enough for the memory of all replicas, but no more than the admitted groups, and at least one per replica."""
     return max(replicas, min(replicas * max(1, rates.most // group), prompts * (staleness + 1)))
 
 
 def predicted(configuration: Configuration, rates: Rates, items: Sequence[Item], steps: int) -> Prediction:
-    """Simulates a run that goes on after `steps` steps. The first third of the steps, in which the system starts, does not count."""
+    """Simulates a run that continues after `steps` steps. For the numbers, see `Prediction`."""
     c = configuration
     trace = Model(c.system, rates, items, c.prompts, steps, c.replicas, endless=True).run()
     return summary(c, trace)
@@ -100,7 +100,7 @@ def configurations(
 ) -> list[Configuration]:
     """Returns the configurations to compare: without a system, and `Ahead` and `Streaming` of every age above 0 with every split of the GPUs.
 
-    Args: shares: of the GPUs that sample; replica, training: the least GPUs of a replica and of the training; workers_of: the workers of a `Streaming`.
+    Args: shares: of the GPUs that sample; replica, training: the GPUs that a replica and the training need; workers_of: the workers of a `Streaming`.
     """
     splits = dict.fromkeys(int(gpus * share) // replica * replica for share in shares)
     found = []

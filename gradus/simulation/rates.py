@@ -1,4 +1,4 @@
-"""The speeds of a model of a training run: decoding, reading prompts, updates, and the transfer of weights."""
+"""The speeds of a simulated training run: decoding, reading prompts, updates, and the transfer of weights."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Affine:
 class Measured:
     """Seconds of a decoding step from measured tokens per second of a replica, by its number of sequences.
 
-    Between two measured numbers, the seconds of a step are interpolated linearly. Below the smallest number they are those of this number. Above the largest number
-    the tokens per second do not grow, so the seconds are proportional to the number of sequences.
+    Between two measured numbers, the seconds of a step are interpolated linearly. Below the smallest number, the seconds are those of this number.
+    Above the largest number the tokens per second do not grow, so the seconds are proportional to the number of sequences.
     """
 
     tokens: Mapping[int, float]
@@ -54,7 +54,7 @@ class Measured:
             raise UserError("Measured: tokens is empty; give at least one number of sequences with its tokens per second")
         for sequences, rate in self.tokens.items():
             if sequences < 1 or not rate > 0:
-                raise UserError(f"Measured: {rate:g} tokens per second at {sequences} sequences; both numbers must be above 0")
+                raise UserError(f"Measured: {rate:g} tokens per second at {sequences} sequences; give two numbers above 0")
 
     def __call__(self, sequences: int) -> float:
         known = sorted(self.tokens)

@@ -36,8 +36,7 @@ class Trace:
 class Model:
     """A simulated run. `items`: the groups of step 0, then those of step 1, and so on; each step has `prompts` groups.
 
-    `shared`: whether the same GPUs sample and train, so that they take new weights before each rollout. `endless`: whether the run continues after its last step,
-    so that later requests are admitted there, too.
+    `endless`: whether the run continues after its last step, so that later requests are admitted, too.
     """
 
     system: Ahead | Streaming | None
@@ -55,7 +54,7 @@ class Model:
 
     def __post_init__(self) -> None:
         if isinstance(self.system, Streaming) and self.system.interrupt:
-            raise UserError("a simulation has no weights that change between two tokens; leave interrupt out")
+            raise UserError("Streaming.interrupt is set, but a simulation changes no weights between two tokens; leave interrupt out")
         self.clock = _environment()
         self.pool = [Replica(self.clock, self.rates) for _ in range(self.replicas)]
 

@@ -1,4 +1,4 @@
-"""The work of a model of a training run: groups with their lengths and delays, from a distribution or from the rollouts of a run."""
+"""The work of a simulated training run: groups with their lengths and delays, from a distribution or from the rollouts of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS_OF_LENGTH = 32
 
 @dataclass(frozen=True)
 class Item:
-    """A group: the tokens of its prompt and of each answer, and the seconds from its last token to its rewards."""
+    """A group: the tokens of the prompt and of each answer, and the seconds from the last token of the group to the rewards."""
 
     prompt: int
     lengths: tuple[int, ...]

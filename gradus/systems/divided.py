@@ -1,4 +1,4 @@
-"""One process's part of a player: of its weights, of their gradients and of the optimiser's moments. PyTorch's FSDP2 (`fully_shard`) divides and gathers them.
+"""One process's part of a player: parts of the weights, of the gradients and of the optimiser's moments. FSDP2 of PyTorch (`fully_shard`) divides and gathers.
 
 Every tensor is cut along its first dimension into one part per process. Before a layer computes, its parts are gathered. After that the whole layer is freed.
 In the backward pass the gradients of all processes are added, and each process keeps only its part of the sum.
@@ -33,7 +33,7 @@ class Pass(nn.Module):
 
 
 class Part:
-    """A player's part in this process. `whole` is the same policy with undivided weights, which it has only between `gather` and `drop`."""
+    """A player's part in this process. `whole` is the same policy undivided. The weights of `whole` exist only between `gather` and `drop`."""
 
     def __init__(self, learner: Learner, mesh: Any) -> None:
         self.learner, self.full = learner, False
@@ -87,7 +87,7 @@ class Part:
             self.full = False
 
     def changed(self) -> None:
-        """Must be called after the parts have changed. Nothing that was computed from the former weights is kept."""
+        """Drops all values that were computed from the former weights. The caller must call this method after every change of the parts."""
         self.drop()
         _forget_pictures(self.network)
 
@@ -126,7 +126,7 @@ def mesh_of(device: str, size: int) -> Any:
 
 
 def cut(tensors: Mapping[str, Tensor], divided: set[str], rank: int, size: int) -> dict[str, Tensor]:
-    """Returns the parts of process `rank`: of a tensor in `divided` its rows, as FSDP cuts them, and every other tensor itself."""
+    """Returns the tensors of process `rank`. A tensor in `divided` is cut into rows, as FSDP cuts it. Every other tensor stays whole."""
 
     def part(t: Tensor) -> Tensor:
         rows = -(-len(t) // size)
@@ -176,7 +176,7 @@ def _empty(network: nn.Module) -> None:
 
 
 def _forget_pictures(network: nn.Module) -> None:
-    """Removes encoded pictures. They are kept by the addresses of the weights, and weights that are gathered again can get the same addresses."""
+    """Removes encoded pictures. A network stores them under the addresses of the weights; after a gather, other weights can have these addresses."""
     for module in network.modules():
         if isinstance(module, Sighted):
             module.encoded.clear()

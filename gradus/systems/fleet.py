@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 Opener = Callable[[str], Link]
-"""Starts a process of this role and returns the link to it."""
+"""Starts a process of the given role and returns the link to it."""
 
 
 @contextmanager
 def working(run: Run, model: str | Path | None, device: str, processes: int = 1) -> Iterator[Run]:
-    """A context in which the run has its other processes: those that train with it (`leader.shared`), and those of the recipe's system. Yields the run."""
+    """A context in which the run has its other processes: processes that train with it (`leader.shared`), and workers of the recipe's system. Yields the run."""
     with shared(run, model, device, processes), hosted(run, model, device):
         yield run
 
@@ -40,7 +40,7 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
     """
     system, task = run.recipe.system, run.task
     if run.stages is not None and any(wants_processes(leg.recipe.system) for leg in run.stages.legs):
-        raise UserError("a run with stages samples in threads; leave out the processes of --system, or train each stage as a separate run")
+        raise UserError("a run with stages samples in threads only; leave out workers_in, environments and verifiers of --system, or train each stage alone")
     if not isinstance(system, Ahead | Streaming) or not wants_processes(system):
         yield run
         return
@@ -93,7 +93,7 @@ def rollout_hosts(run: Run, model: str | Path | None, device: str, opened: Opene
 def device_of_worker(device: str, worker: int) -> str:
     """Returns the device of a rollout worker. If the run trains on a GPU, the workers share the other GPUs of the machine in turn.
 
-    If there is no other GPU, they use the GPU of the run.
+    If there is no other GPU, the workers use the GPU of the run.
     """
     kind, _, first = device.partition(":")
     if kind != "cuda":

@@ -1,7 +1,7 @@
 """Workers that are started again if their process ends. The question that was open is then asked again.
 
-Every random draw of a worker depends only on the keys in the question. So the second answer has the bytes of the first, and no sample is lost or counted
-twice. A new process has no state: before the question, it gets the first message of the old process and the weights of the question's version.
+Every random draw of a worker depends only on the keys in the question. So the second answer has the same bytes as the first one. No sample is lost or
+counted twice. A new process has no state: before the question, it gets the first message of the old process and the weights of the question's version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST = 5
-"""The number of processes that may end, one after the other, during one question. After this, the run ends."""
+"""The number of processes that may end, one after the other, during one question. After that number, the run ends."""
 
 PAUSE = 0.02
 """The seconds between two checks for newer weights while a worker samples."""
@@ -65,7 +65,7 @@ class Host:
                         raise
                     self.say(f"{self.name} {ended}; it starts again, and its work is done again")
                 except TimeoutError:
-                    self._dropped()  # its late answer must not count as the next one
+                    self._dropped()  # a late answer of this process must not count as the next answer
                     raise
             raise UserError(
                 f"{self.name} has ended {MOST} times during the same work; the last process {ended}. If it printed an error, the error is above. Continue "
@@ -127,7 +127,7 @@ def _told(
 
 
 def _paused(link: Link, pause: Callable[[], bool]) -> Message:
-    """Returns the next answer. If `pause()` becomes True before it arrives, tells the worker to answer with its work so far."""
+    """Returns the next answer. If `pause()` becomes True before the answer arrives, tells the worker to answer with its work so far."""
     asked = False
     while True:
         try:
@@ -143,7 +143,7 @@ def _paused(link: Link, pause: Callable[[], bool]) -> Message:
 
 
 class Weights:
-    """The tensors that a host's process has, each with its address and PyTorch's count of writes to it."""
+    """The tensors that a host's process has. Each tensor is stored with its address and with PyTorch's count of its changes."""
 
     def __init__(self, host: Host) -> None:
         self.host, self.start = host, 0
@@ -164,7 +164,7 @@ class Weights:
 
 
 class Hosted:
-    """A player's policy whose samples are drawn by a host, with the weights that the policy has at that time. Its other methods run in this process."""
+    """A player's policy. A host draws the samples, with the present weights of the policy. The other methods of the policy run in this process."""
 
     def __init__(self, policy: Any, host: Host, weights: Weights, name: str) -> None:
         self.__dict__.update(_policy=policy, _host=host, _weights=weights, _name=name)

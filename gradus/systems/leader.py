@@ -253,7 +253,7 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
         if isinstance(run.recipe.system, Sharded | SequenceParallel):
             say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
             kind = type(run.recipe.system).__name__
-            say(f"system {kind} divides the work of several processes, but this run has one process; give --processes 2 or more to divide it")
+            say(f"system {kind} divides work among several processes, but this run has one process; give --processes 2 or more")
         yield run
         return
     with ExitStack() as stack:
@@ -300,7 +300,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
 
 
 def beginning(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path | None, seed: int) -> dict[str, Any]:
-    """Returns the fields of the message `begin` that are the same for all workers. From them a worker builds the same players."""
+    """Returns the fields of the message `begin` that are the same for all workers. A worker builds the same players from these fields."""
     return {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
         "kind": task.policy,

@@ -67,7 +67,7 @@ def unframed(data: bytes | bytearray | memoryview) -> Message:
     """Reads the bytes that `framed` made. Raises ValueError if the bytes are not one whole message."""
     view = memoryview(data)
     if (size := frame_size(view)) != len(view):
-        raise ValueError(f"the message has {len(view)} bytes, but its first bytes promise {size}")
+        raise ValueError(f"the message has {len(view)} bytes, but its header gives the length {size}")
     words, _ = HEADER.unpack(view[: HEADER.size])
     cut = HEADER.size + words
     return json.loads(bytes(view[HEADER.size : cut])), unpacked_arrays(bytes(view[cut:]))
@@ -97,8 +97,9 @@ def unpacked_arrays(data: bytes) -> dict[str, Tensor]:
 
 
 def check_answer(document: Mapping[str, Any], who: str) -> None:
-    """Raises the error that an answer reports: UserError, RaisedElsewhere, MemoryError, torch.OutOfMemoryError, or (any other) RuntimeError
-    that names the worker.
+    """Raises the error that an answer reports.
+
+    UserError, RaisedElsewhere, MemoryError and torch.OutOfMemoryError keep their class. Any other error becomes a RuntimeError that names the worker.
     """
     if "error" not in document:
         return

@@ -1,8 +1,8 @@
 """Pools of processes that run a task's environment and verifiers.
 
-If a process ends, another one starts. Its episodes are played again from their problem, their key and their recorded actions, and its open answer is judged
+If a process ends, another one starts. The new process plays each episode again from the episode's problem, key and recorded actions. The open answer is judged
 again. So the result does not depend on the processes that end. An environment must be deterministic: the same key and the same actions give the same turns.
-If an episode that is played again has another turn, the episode fails, with a message.
+If a repeated turn differs from the first one, the episode fails with a message.
 """
 
 from __future__ import annotations
@@ -126,7 +126,10 @@ class PooledEpisode:
         tell("start", {"episode": self._number, **self._document})
         for turn, (verb, sent, known) in enumerate(self._past):
             if digest(tell(verb, {"episode": self._number, **sent})[0]["turn"]) != known:
-                raise RaisedElsewhere(f"its process has ended, and the episode cannot be played again: turn {turn} differs from the first time")
+                raise RaisedElsewhere(
+                    f"the process of the episode has ended, and the episode cannot be played again: turn {turn} differs from the first time; the environment "
+                    "must give the same turns for the same key and actions"
+                )
         self._start = now
 
     async def close(self) -> None:
@@ -188,7 +191,7 @@ class PooledVerify:
 
 
 class PooledVerifiers:
-    """The verifiers of a mixture of tasks, each of which judges in the processes of a pool if it can."""
+    """The verifiers of a mixture of tasks. Each verifier judges in the processes of a pool if it can."""
 
     def __init__(self, several: OfSeveral, pooled: Callable[[Any], Any]) -> None:
         self.__wrapped__ = several
@@ -223,7 +226,7 @@ def pooled_environment(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool])
 def pooled_verifiers(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool]) -> tuple[Task, Pool]:
     """Returns the task with verifiers in a pool, and the pool.
 
-    A verifier that already has its own processes (a file's verifier, unit tests in sandboxes) stays there. Raises UserError if no verifier is left, or
+    A verifier that already has its own processes (a file's verifier, unit tests in sandboxes) keeps them. Raises UserError if no verifier is left, or
     if another process cannot make a verifier.
     """
     found = list(task.verify.all()) if isinstance(task.verify, OfSeveral) else [task.verify]

@@ -66,7 +66,7 @@ class ProcessLink(Wire):
     def __init__(self, role: str, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "gradus.systems.serve", str(theirs.fileno()), role]
-        # a session of its own: keys of the terminal stop only the leading process, which then ends the worker
+        # the worker has its own session: Ctrl-C in the terminal stops only the leading process, which then ends the worker
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True, env={**os.environ, **(environment or {})}
         )

@@ -1,6 +1,6 @@
 """A link to a worker in an actor of Ray. The actor carries bytes only: the messages and the answers are those of every other link.
 
-Ray supplies the processes, their places on the machines of a cluster, and their replacement. Ray itself is imported when the first link is made.
+Ray starts each process, and chooses a machine of the cluster for it. The package ray is imported only when a run connects to Ray.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RayLink:
 
     def __init__(self, role: str, options: Mapping[str, Any], patience: float) -> None:
         self._ray = imported()
-        # no restart by Ray: a restarted actor would have lost its players without a sign, while a new actor gets its first messages again
+        # Ray must not restart an actor: a restarted actor has lost its players, and no error reports the loss. A new actor gets the first messages again
         self._actor = self._ray.remote(Endpoint).options(max_restarts=0, max_task_retries=0, **options).remote(role)
         self._owed: deque[Any] = deque()
         self.alive, self.ending = True, ""
@@ -114,7 +114,7 @@ class Connected:
 
     def __init__(self, system: Cluster) -> None:
         if system.address is None and "ray" not in sys.modules:
-            # without the secret, any process that reaches Ray's ports could give it work; Ray reads these names when it is imported
+            # without the secret, any process that reaches Ray's ports could give Ray work; the package ray reads these variables at its import
             os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)})
         ray, self.system = imported(), system
         self.ours = not ray.is_initialized()
@@ -127,7 +127,7 @@ class Connected:
             ray.init(**how)
         except (ConnectionError, ValueError, RuntimeError) as error:
             where = "Ray does not start on this machine" if system.address is None else f"there is no Ray cluster at {system.address}"
-            raise UserError(f"{where}: {str(error).strip().splitlines()[0]}; start it with ray start, and give its address with --system.address") from error
+            raise UserError(f"{where}: {str(error).strip().splitlines()[0]}; start Ray with ray start, and give the address with --system.address") from error
 
     def __call__(self, role: str) -> RayLink:
         return RayLink(role, self.options(role), self.system.patience)

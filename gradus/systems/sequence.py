@@ -1,6 +1,6 @@
-"""The system `SequenceParallel`: all processes compute each micro-batch together, and each has a part of its rows (`gradus.policies.sequence`).
+"""The system `SequenceParallel`: all processes compute each micro-batch together (`gradus.policies.sequence`).
 
-The first process leads. Every process has the whole weights. The first process puts the rows of all processes together, and adds up their gradients.
+Every process has the whole weights, and computes a part of the rows. The first process leads: it joins the rows of all processes, and adds up the gradients.
 """
 
 from __future__ import annotations
@@ -142,4 +142,4 @@ def check(players: Mapping[str, Any], size: int) -> None:
                 f"system SequenceParallel already divides the rows, but setting.backward_chunks is {policy.recompute}; use --recompute true, or leave out --system"
             )
         if (heads := policy.trunk.config.num_attention_heads) < size:
-            raise UserError(f"system SequenceParallel gives each process attention heads of {name}, which has {heads}; give at most {heads} --processes")
+            raise UserError(f"system SequenceParallel needs an attention head per process, but {name} has {heads} heads; give at most {heads} --processes")

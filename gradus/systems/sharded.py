@@ -197,7 +197,7 @@ class Together:
             for rank in ranks:
                 self.ask(rank, "take", {"other": other.name, "share": share})
             self.answers()
-        self.part.changed()  # the caller changes the weights after this call, and computes nothing in between
+        self.part.changed()  # the caller changes the weights after this call, and computes nothing before the change
 
     def tensors(self) -> dict[str, Tensor]:
         with self.round() as ranks:
@@ -282,7 +282,8 @@ class Divided:
         """Returns the rows of the wants without gradient. Raises UserError if gradients are enabled and the player learns."""
         if torch.is_grad_enabled() and self._part.learner.learns:
             raise UserError(
-                f"a part of the recipe computes gradients of {self._part.learner.name} outside its update, which needs the whole weights; leave out --system"
+                f"a part of the recipe computes gradients of {self._part.learner.name} outside the update; these gradients need whole weights, but system Sharded "
+                "divides the weights; leave out --system"
             )
         found: dict[Any, Tensor] = self.__getattr__("evaluate")(contexts, wants, key)
         return found
@@ -299,7 +300,7 @@ class Divided:
             yield from zip(pieces, rows, strict=False)  # a process without a micro-batch has repeated the last one
 
     def carry(self, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key, slopes: Slopes) -> None:
-        """See `gradus.updates.forward_backward`. The gradients of a round are added up while they are divided, so their order is not that of one process."""
+        """See `gradus.updates.forward_backward`. The processes add up the gradients of a round, in another order than one process."""
         together = self._together
         for pieces in self._rounds(contexts, micro_tokens):
             if not _acts(contexts, pieces[0]):
@@ -344,7 +345,7 @@ def _acts(contexts: Sequence[Context], chosen: Sequence[int]) -> bool:
 
 
 def divide(players: Mapping[str, Learner], device: str, crew: Crew) -> None:
-    """Divides the players among the processes, which have got the message `begin`, and gives all processes the first process's weights and moments."""
+    """Divides the players among the processes, which have received the message `begin`, and gives all processes the first process's weights and moments."""
     whole = {name: (player.tensors(), player.updates) for name, player in players.items()}
     mesh = mesh_of(device, crew.size)
     for name, player in players.items():

@@ -79,7 +79,7 @@ class Worker:
         return self.parts.answer(document, arrays)
 
     def weights(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        self.held = {}  # their gradient was not asked for
+        self.held = {}  # no message has asked for the gradient of these rows
         mine = self.policies[document["player"]].network.state_dict()
         with torch.no_grad():
             for name, tensor in arrays.items():

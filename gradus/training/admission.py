@@ -1,6 +1,6 @@
 """The rules by which a system orders its rollouts: admission, assignment and age. Runs and the simulator call the same functions.
 
-A step is a number from 0 on. The version v of the weights is those before step v. A request is known by its number, in the order of admission.
+A step is a number from 0 on. Version v of the weights is the state of the weights before step v. A request is known by its number, in the order of admission.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def too_old(version: int, step: int, staleness: int) -> bool:
 def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
     """Returns the request that an idle worker samples: the first one that no worker has, else the first late one; None: there is none.
 
-    Args: free: the requests that no worker has; running: for each request that is sampled, the time at which this began and the number of its workers;
+    Args: free: the requests that no worker has; running: for each request in work, its start time and the number of its workers;
         late: a request is late if it has one worker and began at this time or earlier; None: no request is late.
     """
     first = min(free, default=None)
@@ -40,7 +40,7 @@ def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], 
 
 
 def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> list[int]:
-    """Deals `count` requests to workers, one after another. Each request goes to the worker that is expected to finish it first. Returns their workers.
+    """Deals `count` requests to workers, one after another. Each request goes to the worker that is expected to finish it first. Returns the workers.
 
     Args: free_in: the expected seconds until each worker is free; seconds: the expected seconds of a request for each worker. Of equal workers, the first
         one gets the request.
@@ -61,7 +61,7 @@ def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> lis
 def newest_finished(versions: Mapping[int, int], count: int) -> list[int] | None:
     """Returns the `count` finished requests with the newest weights, in the order of their numbers; None if fewer are done.
 
-    `versions`: the version of each finished request, in the order of the ends. Of equal versions, those that finished first are chosen.
+    `versions`: the version of each finished request, in the order of the ends. Of several requests with the same version, the first to finish come first.
     """
     return sorted(sorted(versions, key=lambda number: -versions[number])[:count]) if len(versions) >= count else None
 

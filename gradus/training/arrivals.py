@@ -41,7 +41,7 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
 
 
 async def earlier(run: Run, recipe: Recipe, system: Ahead | Streaming, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests and the groups of a step for a recipe with a system. Before the first step, makes the copies of the players that sample."""
+    """Returns the requests and the groups of a step for a recipe with a system. Before the first step, copies the players; these copies sample."""
     if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
         check(run, system)
         end(run)

@@ -37,7 +37,7 @@ class Diary:
         return min((version for changes in self.changes.values() for _, version in changes), default=self.default)
 
     def stored(self) -> dict[str, list[Change]]:
-        """Returns the changes of all samples, without those that only have the oldest version."""
+        """Returns the changes of all samples, without samples that have only the oldest version."""
         plain = [(0, self.oldest)]
         return {name: changes for name, changes in self.changes.items() if changes != plain}
 
@@ -59,7 +59,7 @@ class Diary:
 class Changing:
     """The policy of a worker's player. It does all work of the policy `inner`, and takes published weights between two tokens.
 
-    A policy that cannot pause takes them between two answers.
+    A policy that cannot pause takes the weights between two answers.
     """
 
     def __init__(self, player: Learner, newest: Callable[[], Mapping[str, Any]], version: Callable[[int], Mapping[str, Any]]) -> None:
@@ -85,13 +85,13 @@ class Changing:
 
     def evaluate(self, *_: Any, **__: Any) -> Any:
         raise UserError(
-            f"a part of the recipe computes values with the weights of {self.player.name} while its answers are sampled, but these weights change during "
-            "the group; set --system.interrupt false"
+            f"a part of the recipe computes values with the weights of {self.player.name} while {self.player.name} samples, but these weights may "
+            "change within a group; set --system.interrupt false"
         )
 
     def lockstep(self, *_: Any, **__: Any) -> Any:
         raise UserError(
-            f"a token rule reads the logits of {self.player.name}, which cannot take new weights between two tokens of a rule; set --system.interrupt false"
+            f"a token rule reads the logits of {self.player.name}, but a token rule needs the same weights for all tokens; set --system.interrupt false"
         )
 
     def _newest(self, answers: Sequence[Answer]) -> None:
@@ -105,7 +105,7 @@ class Changing:
                 answer.add(part, version["step"], pauses)
 
     def _again(self, answers: Sequence[Answer], due: Sequence[Sequence[Change]]) -> None:
-        """Samples with given changes. Versions only ever increase, so each version is loaded once."""
+        """Samples with given changes. The versions within a sample only increase, so each version is loaded once."""
         for version in sorted({version for changes in due for _, version in changes}):
             jobs: list[tuple[Answer, int | None]] = []
             for answer, changes in zip(answers, due, strict=True):

@@ -1,6 +1,6 @@
 """Shows a run to other processes. Writes the run's state to `status.json` while it trains, and one line per step to `workers.jsonl`.
 
-A thread writes the state every half second, also while a step computes. Neither file is part of the result, so nothing here changes it.
+A thread writes the state every half second, also while a step computes. The two files are not part of the result, so this module does not change the result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def state_of(run: Any) -> dict[str, Any]:
 
 
 def progress_of(run: Any) -> float | None:
-    """Returns the finished share of a run; None for a run with stages. Changes nothing, because another thread trains: `Run.progress` adds up the budget."""
+    """Returns the finished share of a run; None for a run with stages. Must not change the run (as `Run.progress` does), because another thread trains."""
     if run.stages is not None:
         return None
     if run.budget is not None:

@@ -242,7 +242,7 @@ class Run:
         return enough or over or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
-        """Updates the players that are moving averages, lagged or noisy copies of other players. The run calls this method after every round of a step."""
+        """Updates the players that are moving averages, lagged copies or noisy copies of other players. The run calls this method after every round of a step."""
         from gradus.players.build import follow
         from gradus.players.noise import renew
 

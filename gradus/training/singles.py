@@ -31,7 +31,7 @@ def check_singly(rollout: Any) -> None:
 
 
 def members(requests: Sequence[Request], first: int) -> list[tuple[int, Request]]:
-    """Divides requests into requests of one sample each. Returns (number of the group, request). The group's number is that of its first request.
+    """Divides requests into requests of one sample each. Returns (number of the group, request). A group has the number of its first request.
 
     Args: first: the number of the first request; the others have the next numbers.
     """

@@ -157,7 +157,7 @@ def enter(run: Run, course: Course, index: int) -> None:
 
 
 def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
-    """Gives the run the recipe, the task and the players of a leg. Rollouts that have begun with the players so far are discarded.
+    """Gives the run the recipe, the task and the players of a leg. Discards the rollouts that have begun with the former players.
 
     The dictionary of players stays the same object, because other objects may refer to it.
     """

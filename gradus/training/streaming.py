@@ -47,10 +47,10 @@ class Sampled:
     groups: list[Group]
     world: RunWorld
     changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with other versions (`between_tokens.Diary.stored`)
-    lost: tuple[Mapping[str, int], ...] = ()  # the tokens of earlier groups of the request, which were too old, by purpose
+    lost: tuple[Mapping[str, int], ...] = ()  # by purpose: the tokens of earlier groups of the request that were too old
 
     def decision(self, number: int) -> list[Any]:
-        """Returns all that the clock has decided for this group, as plain values: the number of its request, its version, and, if any, the rest."""
+        """Returns all that the clock has decided for this group, as plain values: its request, its version, and, if present, its changes and lost tokens."""
         more = {name: value for name, value in (("changes", self.changes), ("lost", self.lost)) if value}
         return [number, self.version, *([more] if more else [])]
 
@@ -72,7 +72,7 @@ class Stream:
         self.threads = {"update": thread("update"), **{f"worker-{i}": thread(f"worker-{i}") for i in range(system.workers)}}
         self.players = [self._copies(i) for i in range(system.workers)]
         self.requests: dict[int, tuple[int, Request]] = {}  # number -> (the step for which it was chosen, the request)
-        self.home: dict[int, int] = {}  # number -> the number of its group, which differs only if a worker samples single answers
+        self.home: dict[int, int] = {}  # request -> its group; the two numbers differ only if a worker samples single answers
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
         self.tasks: list[asyncio.Task[None]] = []
@@ -92,7 +92,7 @@ class Stream:
         return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}
 
     def _copies(self, worker: int) -> dict[str, Learner]:
-        """Returns the players of a worker. With `interrupt`, those whose weights change take new weights while they sample."""
+        """Returns the players of a worker. With `interrupt`, each player whose weights change takes new weights while it samples."""
         made = copies(self.run, worker)
         for name in changing(self.run) if self.system.interrupt else ():
             made[name].policy = Changing(made[name], lambda: self.run.history[PLACE][-1], self._version)
@@ -124,7 +124,7 @@ class Stream:
         return requests, [group for sampled in chosen.values() for group in sampled.groups]
 
     def _count(self, chosen: Sequence[Sampled], world: RunWorld) -> None:
-        """Adds the tokens and the notes of the chosen groups to those of the step, with the tokens of the groups that were too old."""
+        """Adds the tokens and the notes of the chosen groups to the step. Also counts the tokens of the groups that were too old."""
         for sampled in chosen:
             world.note("staleness", world.step - sampled.version)
             world.take(sampled.world)

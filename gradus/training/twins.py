@@ -38,8 +38,8 @@ def twin(player: Learner) -> Learner:
 
 
 def copies(run: Run, worker: int) -> dict[str, Learner]:
-    """Returns frozen copies of all players, by name, with which the worker of this number samples. If the run has worker processes, the samples of the
-    copies are drawn in the process of this number."""
+    """Returns frozen copies of all players, by name, for the worker with this number. If the run has worker processes, the process with this number draws
+    the samples of these copies."""
     made = {name: twin(player) for name, player in run.players.items()}
     return made if run.hosts is None else run.hosts.players(worker, made)
 

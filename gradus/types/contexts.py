@@ -188,7 +188,7 @@ class Context:
         return prompt_context(self.sequence[start:], tuple(piece for s in self.shown if (piece := s.since(start)) is not None))
 
     def first(self, count: int) -> Context:
-        """This context up to its action number `count`, with the streams, rewards and media of these tokens. A cut context ended at its length.
+        """This context up to its action number `count`, with the streams, rewards and media of these tokens. A cut context has `Ended.LENGTH`.
 
         Raises ValueError if the context has fewer actions.
         """

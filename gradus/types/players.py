@@ -133,7 +133,7 @@ class Noisy:
     """
 
     of: str = "policy"
-    sigma_start: float = 0.01  # standard deviation in the second stage; 0: never any noise
+    sigma_start: float = 0.01  # standard deviation in the second stage; 0: no stage has noise
     sigma_end: float = 0.0001  # standard deviation in the last stage, if there are more than two
     stages: int = 10
 

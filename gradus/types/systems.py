@@ -41,13 +41,14 @@ class Streaming:
     P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
     the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
 
-    With `unit` "answer", a worker samples one answer or episode at a time, with the newest weights at its beginning. A group is released, and judged, when all of
-    its answers are finished, so a slow answer holds no worker that could sample the others. A group may then have answers of several versions. Only an answer
-    that is too old is sampled again. This needs a rollout whose answers are independent: SingleTurn, Episodes or Auto.
+    With `unit` "answer", a worker samples one answer or episode at a time, with the weights that are newest when the answer begins.
+    When all answers of a group are finished, the group is judged and released. So a slow answer occupies only one worker, and the other workers continue. A
+    group may then have answers of several versions. Only an answer that is too old is sampled again. The rollout must sample each answer independently of the
+    others: SingleTurn, Episodes or Auto.
     Reference: Li et al., DART, arXiv:2509.23866 (rollout-wise sampling).
 
     With `dispatch` "speed", the tokens per second of each worker are measured. An idle worker leaves a request to a faster worker that is expected to finish the
-    request earlier, although it is still busy.
+    request earlier, although the faster worker is still busy.
 
     With `interrupt`, a worker does not wait for the end of its group. It stops between two tokens, takes the new weights, reads its unfinished answers again,
     and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its oldest token, so the
@@ -62,7 +63,7 @@ class Streaming:
     publish_every: int = 1  # steps between two publications of weights
     trains_on: Literal["first", "newest"] = "first"  # the finished groups of a step: those that finished first, or those with the newest weights
     dispatch: Literal["idle", "speed"] = "idle"  # the worker of a request: the first idle one, or the one that is expected to finish it first
-    unit: Literal["group", "answer"] = "group"  # the work of a worker at a time; "answer": one answer or episode, so a slow one holds no other of its group
+    unit: Literal["group", "answer"] = "group"  # the samples that a worker takes at a time: a whole group, or one answer or episode
     interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
     deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
@@ -90,10 +91,10 @@ class Cluster(Streaming):
     """`Streaming` whose workers run on the machines of a Ray cluster.
 
     Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the run. The
-    processes get the same messages as those on one machine, so the result is the same if the machines round alike.
+    processes get the same messages as those on one machine, so the result is the same if all machines round in the same way.
     """
 
-    workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is an actor of Ray; "threads": only the pools are
+    workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is an actor of Ray; "threads": only the pool processes are
     address: str | None = None  # the running Ray cluster: "auto" on one of its machines, or HOST:PORT; None: Ray starts on this machine alone
     worker_cpus: float = 1.0  # CPU cores that Ray reserves for a rollout worker
     worker_gpus: float = 0.0  # GPUs that Ray reserves for a rollout worker; 0: it samples on the CPU
@@ -117,7 +118,7 @@ class Sharded:
     every process gathers all weights of a player. The processes share samples and micro-batches, and add up their gradients. Sums of floats have another order
     than in one process, so results agree up to rounding errors. Checkpoints are those of a run in one process, and any number of processes can continue them.
 
-    With one process, the run is that without a system.
+    With one process, the run is the same as without a system.
     Reference: Zhao et al., PyTorch FSDP, arXiv:2304.11277; Rajbhandari et al., ZeRO, arXiv:1910.02054.
     """
 
@@ -130,7 +131,7 @@ class SequenceParallel:
     attention, the processes exchange rows for heads (all-to-all), so each process attends with an n-th of the heads over all rows. The log-probability of a
     token belongs to the process that has the row before the token. Samples are shared as without this system.
 
-    With one process, the run is that without a system.
+    With one process, the run is the same as without a system.
     Reference: Jacobs et al., DeepSpeed Ulysses, arXiv:2309.14509.
     """
 

@@ -81,7 +81,7 @@ class Apart(Protocol):
     """A verifier that judges each completion in another process."""
 
     async def apart(self, trajectories: Sequence[Trajectory], seconds: float, retries: int) -> list[Outcome]:
-        """Returns one outcome per trajectory. A completion that is not judged within `seconds` is judged again `retries` times, and then fails."""
+        """Returns one outcome per trajectory. A completion that is not judged within `seconds` is judged again, at most `retries` times, and then fails."""
         ...
 
 

@@ -39,7 +39,7 @@ def test_measured_rates_take_the_place_of_estimates(capsys: pytest.CaptureFixtur
         (["--decode", "8:900"], "SEQUENCES=TOKENS_PER_SECOND"),
         (["--update", "0"], "--update is 0; it must be above 0"),
         (["--from", "nowhere", "--length", "3"], "--length sets lengths, but --from reads them from nowhere"),
-        (["--gpus", "0"], "--gpus, --steps and --group must be 1 or more"),
+        (["--gpus", "0"], "--gpus is 0, --steps is"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], due: str, capsys: pytest.CaptureFixture[str]) -> None:

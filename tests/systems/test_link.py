@@ -44,7 +44,7 @@ def test_the_size_of_a_message_is_unknown_before_its_lengths_have_come(cut):
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"x"])
 def test_part_of_a_message_is_refused(change):
-    with pytest.raises(ValueError, match="promise 24"):
+    with pytest.raises(ValueError, match="header gives the length 24"):
         unframed(change(framed({"a": 1})))
 
 

@@ -138,7 +138,7 @@ def test_a_missing_package_and_a_missing_cluster_are_named(monkeypatch):
 
     ray = faked(monkeypatch)
     ray.is_initialized, ray.init = lambda: False, init
-    with pytest.raises(UserError, match=r"there is no Ray cluster at 10\.0\.0\.1:6379: no answer; start it with ray start"):
+    with pytest.raises(UserError, match=r"there is no Ray cluster at 10\.0\.0\.1:6379: no answer; start Ray with ray start"):
         Connected(Cluster(address="10.0.0.1:6379"))
 
 

@@ -48,7 +48,7 @@ def test_longer_runs_stay_within_a_ten_thousandth(key, model, tmp_path):
 
 def test_with_one_process_the_run_is_that_without_a_system_and_says_so(model, tmp_path, capsys):
     api.launch(plan(model), tmp_path / "with")
-    assert "system SequenceParallel divides the work of several processes, but this run has one process" in capsys.readouterr().err
+    assert "system SequenceParallel divides work among several processes, but this run has one process" in capsys.readouterr().err
     api.launch(plan(model, system=None), tmp_path / "without")
     assert "SequenceParallel" not in capsys.readouterr().err
     assert far(tmp_path / "with", tmp_path / "without") == 0
@@ -95,7 +95,7 @@ def test_rows_are_put_together_and_slopes_cut_by_hand(model, monkeypatch):
 def test_what_cannot_be_divided_is_refused(model):
     run = api.start(plan(model))
     check(run.players, 4)
-    with pytest.raises(UserError, match="which has 4; give at most 4 --processes"):
+    with pytest.raises(UserError, match="but policy has 4 heads; give at most 4 --processes"):
         check(run.players, 5)
     chunked = api.start(plan(model, setting__backward_chunks=8))
     with pytest.raises(UserError, match=r"already divides the rows, but setting.backward_chunks is 8; use --recompute true"):

@@ -18,9 +18,7 @@ from gradus.comparison.replay import replay
 from gradus.policies.lm import LanguageModel
 from gradus.recipe.registry import recipe
 from gradus.rollouts.in_flight import InFlight
-from gradus.testing.methods import toy_run
 from gradus.training import twins
-from gradus.training.arrivals import check
 from gradus.training.between_tokens import Changing
 from gradus.types import UserError
 from gradus.types.parts import Judgement
@@ -269,12 +267,3 @@ def test_runs_that_cannot_stream_are_refused():
         train(recipe("grpo").but(system=Streaming(), rollout=InFlight()), steps=1, **SMALL)
     with pytest.raises(UserError, match="--processes is 2, but a run with system Streaming trains in one process"):
         train(recipe("grpo").but(system=Streaming()), steps=1, processes=2, **SMALL)
-
-
-def test_worker_processes_are_not_interrupted():
-    system = Streaming(interrupt=True)
-    run = toy_run(recipe("grpo").but(system=system))
-    run.hosts = object()
-    with pytest.raises(UserError, match=r"worker processes cannot take new weights between two tokens; leave out --system\.interrupt"):
-        check(run, system)
-    check(run, Streaming())

@@ -20,6 +20,7 @@ them, reads its unfinished answers again, and continues them. A group whose olde
 Metrics: staleness (age of a group in steps), versions (per answer), stale, clip_share, ratio (u).
 
 A bound on w is an option: `--objective.policy.weight.cap 5` limits w to 5, and `--objective.policy.weight MaskedImportance` removes tokens outside a band.
+The present releases use w only together with a bound, and remove tokens with w above 5 in their examples; without a bound they leave w out.
 
 Use if: answers differ widely in length or rewards are slow, and sampling and training can work at the same time.
 Avoid if: runs must have the same bytes without their facts (see Ahead in docs/how/ahead.md), one core does all the work, or the learning rate is high:
@@ -29,10 +30,11 @@ Reference: Fu et al., AReaL: A Large-Scale Asynchronous Reinforcement Learning S
 (decoupled objective, after Hilton et al., arXiv:2110.00641), section 4.1 (interruption). The paper's numbers: eta 4, clip 0.2, 4 mini-batches, 512
 prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is that of the
 released code.
-Departures: A worker samples a whole group (`--system.unit answer`: one answer at a time), and the step counts groups; in the paper single answers are
-admitted and trained on. The paper's rule bounds the
-number of requests only; here a group that is too old is dropped besides, so the bound applies to each token. Prompts, answers per prompt, learning rate and
-temperature come from the setting. Micro-batches are packed as in all recipes.
+Departures: A worker samples a whole group (`--system.unit answer`: one answer at a time), and N and B count groups, as in the released code; in the paper they
+count single answers. Of the finished groups, the present releases train on those that began first. The paper's rule bounds the number of requests only; here a
+group that is too old is dropped besides, so the bound applies to each token. But slow groups are then sampled again more often, which favours short answers.
+Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all recipes; the released code gives each
+answer, the longest first, to the micro-batch with the fewest answers that has room.
 """
 
 import math

@@ -23,11 +23,15 @@ Avoid if: episodes have one turn, or answers take equally long (see grpo, and `-
 Reference: Li et al. (Beijing Institute of Technology, BIGAI, DataCanvas), Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data
 Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, the upper 80 % of the steps by entropy, w at most 1, clip 0.2 and 0.28, KL
 coefficient 0.1, 30 steps per episode, learning rate 1e-6.
-Departures: The paper trains a vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows
-text, pictures or arrays. The least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate
-(0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers
-are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher rate than
-1e-6; the setting gives it.
+Departures: The released script (Computer-use-agents/dart-gui, run_trainer_debug_w_rollout_stepwise_train_pt) has other settings than the paper: clip 0.1 and
+0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. Its std is that of the
+sample, with 1e-6 added. A group with only successes, and a group with only failures and no earlier success, is left out there; here such a group has the KL
+term. The released sampler (Computer-use-agents/dart_rollouter) gives a task with a success rate r above the threshold int(9/r - 7) episodes: 8 for 0.6, and 2
+for 1. It shows the last five screens; the two turns of history are ours. The paper trains a vision-language model on desktops; here any policy plays any
+environment, and `screens` is a small device that shows text, pictures or arrays. The least number of episodes (2), the steps by which their number falls (1),
+the weight of an earlier visit in the success rate (0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects
+them beforehand, and only for hard tasks. Workers are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the
+pool. Small models need a higher rate than 1e-6; the setting gives it.
 """
 
 from gradus.credit.step_samples import HighEntropySteps, StepRelative

@@ -5,10 +5,11 @@
     rho_(k,c,m) = (pi(a_(k,c,m))) / (pi_old(a_(k,c,m)))
     loss = mean over tokens of -min(rho A_(k,c), clip(rho, 1 - 0.2, 1 + 0.28) A_(k,c))
 
-In turn k the policy sees the scene once and gives a chunk of C = 4 actions; each action has M tokens $a_(k,c,m)$, one per number. The environment
-executes the actions one after another. The critic gives C values per scene, and $delta$ is the error of these values from one action to the next. gamma
-is 0.99, and lambda is 0.95. All tokens of an action have its advantage. Actions that the environment did not execute, because the episode was over, have no
-loss. Lanes play on while the policy learns: if an episode ends, the next one begins at once (partial reset).
+In turn k the policy sees the scene once and gives a chunk of C = 4 actions; each action has M tokens $a_(k,c,m)$, one per number. The environment executes the
+actions one after another. The critic gives C values per scene, and $delta$ is the error of these values from one action to the next. gamma is 0.99, and lambda
+is 0.95. The advantages are whitened over all actions of the batch. All tokens of an action have its advantage. Actions that the environment did not execute,
+because the episode was over, have no loss, but count in the mean. Lanes play on while the policy learns: if an episode ends, the next one begins at once
+(partial reset).
 
 The levels of advantage and probability are fields. `--credit.level chunk` gives one advantage per chunk, from the sum of its rewards; then the critic
 needs one value (`--players.critic.model.each_step false`). `--objective.policy.ratio JointRatio` takes the probability of a whole chunk, the product over
@@ -22,11 +23,14 @@ Use if: a policy gives several actions at a time, rewards are sparse, and the si
 Avoid if: the simulator computes in the same thread as the policy, so that a pipeline saves nothing (`--rollout.parts 1`), or actions are single (see ppo).
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
 numbers are those of the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95, action-level
-rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head.
+rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head. Two sub-batches are those of
+maniskill_ppo_openvla.
 Departures: The policy is a small network without language, which starts with random weights; the paper starts from a fine-tuned vision-language-action
 model. It gives all tokens of a chunk in one pass, as OpenVLA-OFT does, from 8 bins per number (256 there). The critic is a separate network; in the
 paper it is a head on the policy's trunk. The value error is squared (a Huber loss with bound 10 in the released code). The released code keeps the loss
-constant above ratio 3 if A < 0. Devices are threads of one process. For pictures: `--task.show image --players.policy.model.kind cnn
+constant above ratio 3 if A < 0, and adds gamma times the value of the last scene to the reward of every finished episode; here only an episode that was cut off
+gets this value. The rate of the policy is that of the setting; the norm of the gradient is at most 1 (10 there), without weight decay (0.01 there), and each
+batch has four passes (one there). Devices are threads of one process. For pictures: `--task.show image --players.policy.model.kind cnn
 --players.critic.model.kind cnn`.
 """
 

@@ -6,9 +6,10 @@
     grad loss_DPO = -beta sigmoid(-beta m) grad (log pi(y_w) - log pi(y_l))
 
 f is a layer, H its input, and H'_c the rows of its output in chunk c of D = 8. The forward pass keeps only H. For the backward pass, the chunks are taken from
-the last to the first. The queries, the attention and the MLP of chunk c are computed again from $H_c$, and one backward pass runs through this chunk only.
-The gradients of the weights and of all earlier keys and values are added up. No later chunk sees keys of chunk c when its turn comes, so the sums are complete
-and exact. A chunk attends only to keys up to its own end. A chunk has ceil(N/D) of the N rows of a micro-batch, so there can be fewer than D chunks.
+the last to the first. The queries, the attention and the MLP of chunk c are computed again from $H_c$, and one backward pass runs through this chunk only. The
+gradients of the weights and of all earlier keys and values are added up. When the turn of chunk c comes, all later chunks are done, so the gradients of its
+keys and values are complete, and the sums are exact. A chunk attends only to keys up to its own end. A chunk has ceil(N/D) of the N rows of a micro-batch, so
+there can be fewer than D chunks.
 
 The head computes the logits of one chunk at a time, forward and backward; there are never more than ceil(A/D) rows of logits, for A actions. A loss that is a
 sum over tokens (sft, grpo) passes its slopes to the chunks directly. DPO couples all tokens of a pair by the margin m, so a pass without gradients comes
@@ -18,11 +19,12 @@ Use if: long sequences do not fit into memory, or a longer micro-batch should fi
 Avoid if: memory is not scarce (the layers are computed twice), or the model does not run in the built-in decoder.
 Reference: Luo et al., StreamBP: Memory-Efficient Exact Backpropagation for Long Sequence Training of LLMs, arXiv:2506.03077, abstract (sequences 2.8 to 5.5
 times as long as with checkpointing, in a comparable or shorter time), section 3.2 (head, attention and MLP). Code: https://github.com/Ledzy/StreamBP.
-Departures: In the paper a separate backward pass through the keys and values follows the last chunk; here it is part of each chunk, when their gradient is complete.
-Chunks are cut from the packed rows of a micro-batch, so a shared prompt is in one chunk only, and its keys collect the gradients of all answers. The forward
-pass computes the attention of all rows at once. The base is GRPO; the paper does not change any loss. The number 8 is that of the catalogue's
-measurements. A profile sets all fields of the setting, so `--profile small` needs `--backward_chunks 8` too. Reduction over several processes is that of
-`--processes`, once per micro-batch.
+Departures: In the paper a separate backward pass through the keys and values follows the last chunk; here it is part of each chunk, when their gradient is
+complete. The released code takes the chunks from the first to the last, computes for each chunk the keys and values up to its end again, and sets the size of a
+chunk in tokens (500 by default, for layers and head) in place of their number. Chunks are cut from the packed rows of a micro-batch, so a shared prompt is
+there once, in one chunk or in several, and its keys collect the gradients of all answers. The forward pass computes the attention of all rows at once. The base
+is GRPO; the paper does not change any loss. The number 8 is that of the catalogue's measurements. A profile sets all fields of the setting, so `--profile
+small` needs `--backward_chunks 8` too. Reduction over several processes is that of `--processes`, once per micro-batch.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -23,7 +23,7 @@ class VectorEpisode:
     """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the space is not legal and costs a step.
 
     `name`: returns the name of a state for `Turn.state`, if the observation does not show the whole state. `chunk`: the number of steps of one action.
-    The steps of a chunk are executed one after another, until the episode is over or has reached the limit (`Turn.steps`).
+    The steps of a chunk are executed one after another, until the episode is over or has reached the limit. `Turn.steps` has their rewards.
     """
 
     def __init__(

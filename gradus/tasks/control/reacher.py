@@ -32,7 +32,7 @@ SIDE = 24  # pixels of a picture
 def reacher(level: int = 1, chunk: int = CHUNK, ends: bool = True, show: Literal["state", "image"] = "state") -> Task:
     """Touch a target with the fingertip of an arm; levels 1 to 3 have smaller and smaller targets. The first touch earns 1.
 
-    `chunk`: the steps of one action. `ends`: whether the first touch ends the episode; if not, the episode plays on to its limit. `show`: numbers
+    `chunk`: the steps of one action. `ends`: whether the first touch ends the episode; if not, the episode continues to its limit. `show`: numbers
     (`state`), or a picture of 24 x 24 pixels for a controller with convolutions.
     """
     source = Generated("reacher", make, level, (min(LEVELS), max(LEVELS)))
@@ -70,7 +70,7 @@ class Reacher:
 
     limit: int = LIMIT  # steps after which an episode is truncated
     chunk: int = CHUNK
-    ends: bool = True  # False: the episode plays on after the first touch, without a further reward
+    ends: bool = True  # False: the episode continues after the first touch, without a further reward
     show: Literal["state", "image"] = "state"
     shows: frozenset[str] = frozenset({"array"})
 
