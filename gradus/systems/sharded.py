@@ -374,7 +374,6 @@ def check(recipe: Any, players: Mapping[str, Learner]) -> None:
         model = player.spec.model
         reasons[f"players.{name} samples with an engine outside this process"] = player.spec.engine is not None
         reasons[f"players.{name} is a {type(model).__name__}, which reads the weights of another player"] = isinstance(model, Lagged | MovingAverage)
-        reasons[f"players.{name} has no way to copy its policy"] = not hasattr(player.policy, "clone")
         trunk = player.policy.network if not getattr(player.policy, "shared", False) else player.policy.trunk
         for p in trunk.parameters():
             other = owner.setdefault(id(p), name)

@@ -53,7 +53,7 @@ def test_a_recipe_is_shown_as_a_tree() -> None:
     assert [len(line) - len(line.lstrip()) for line in method[at : at + 7]] == [2, 4, 6, 8, 6, 8, 8]
     assert ["betas", "0.9,", "0.999"] in rows(text)
     assert ["greedy", "true"] in rows(text)
-    assert "  learning_rate   by rule: gradus explain learning_rate --model FOLDER" in text.partition("\nSetting\n")[2].splitlines()
+    assert "  learning_rate    by rule: gradus explain learning_rate --model FOLDER" in text.partition("\nSetting\n")[2].splitlines()
     assert "--players.policy.every 2" in text
 
 

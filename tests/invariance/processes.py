@@ -57,7 +57,7 @@ def led(folder: Path, dtype: torch.dtype, crew: Crew) -> dict[str, Learner]:
     made = players(folder, dtype)
     crew.marks.clear()
     setting = Setting(precision=NAMES[dtype])
-    begin(made, SimpleNamespace(setting=setting), task(), folder, 0, "cpu", crew)
+    begin(made, SimpleNamespace(setting=setting, system=None), task(), folder, 0, "cpu", crew)
     return made
 
 
