@@ -53,7 +53,7 @@ def main(descriptor: int, role: str) -> None:
 
 
 def _follow(parent: int) -> None:
-    """Ends this process if the leading process has ended, because nobody would read the worker's answers."""
+    """Ends this process if the leading process has ended, because no process would read the worker's answers."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
