@@ -7,7 +7,7 @@ environment did not execute this action. Without this stream a turn counts as on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -77,8 +77,7 @@ class UntilSuccess:
         return [[self._masked(c, t) for c, t in zip(row, g.trajectories, strict=True)] for row, g in zip(rows, groups, strict=True)]
 
     def _masked(self, credited: Credited, trajectory: Trajectory) -> Credited:
-        mask = until_success(units(trajectory, self.level), environment_rewards(trajectory))
-        return replace(credited, weights=mask if credited.weights is None else mask * credited.weights)
+        return credited.weighted(until_success(units(trajectory, self.level), environment_rewards(trajectory)))
 
 
 def environment_rewards(trajectory: Trajectory) -> np.ndarray:

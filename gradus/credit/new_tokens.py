@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,4 +48,4 @@ class NewTokens:
 
     def _masked(self, credited: Credited, trajectory: Trajectory) -> Credited:
         mask = mask_of_new(trajectory, self.before_cut)
-        return credited if mask.all() else replace(credited, weights=mask if credited.weights is None else mask * credited.weights)
+        return credited if mask.all() else credited.weighted(mask)

@@ -6,7 +6,7 @@ A step is a turn of an episode: all tokens of one answer of the agent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -88,8 +88,4 @@ class HighEntropySteps:
         means = [e.sums(signals[ENTROPIES][t.id].astype(np.float64)) / e.lengths for e, t in zip(episodes, group.trajectories, strict=True)]
         cuts = np.cumsum([len(m) for m in means])[:-1]
         masks = np.split(high_steps(np.concatenate(means), self.top).astype(np.float64), cuts) if means else []
-        return [_masked(c, e.spread(m)) for c, e, m in zip(row, episodes, masks, strict=True)]
-
-
-def _masked(credited: Credited, mask: np.ndarray) -> Credited:
-    return replace(credited, weights=mask if credited.weights is None else mask * credited.weights)
+        return [c.weighted(e.spread(m)) for c, e, m in zip(row, episodes, masks, strict=True)]

@@ -7,7 +7,7 @@ last argument and returns the new state as its last value. State is plain: numbe
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -87,6 +87,10 @@ class Credited:
     advantages: np.ndarray
     returns: np.ndarray | None = None
     weights: np.ndarray | None = None
+
+    def weighted(self, weights: np.ndarray) -> Credited:
+        """Returns the same credit with its weights multiplied by `weights` [A]."""
+        return replace(self, weights=weights if self.weights is None else weights * self.weights)
 
 
 @runtime_checkable

@@ -391,10 +391,9 @@ def test_no_more_sequences_run_than_asked_for():
 
 
 def test_a_pause_returns_the_tokens_so_far():
-    questions = iter([False] * 3 + [True])
+    network, questions = decoder(), iter([False] * 3 + [True])
     jobs = [Job(np.array([5, 6, 7], np.int32), Sampling(max_tokens=n), i) for i, n in enumerate((2, 9, 9))]
-    network = decoder()
-    whole, parts = sample(network, jobs, end_tokens=()), sample(network, jobs, end_tokens=(), pause=lambda: next(questions))
+    whole, parts = (sample(network, jobs, end_tokens=(), **more) for more in ({}, {"pause": lambda: next(questions)}))
     assert [len(part.tokens) for part in parts] == [2, 3, 3]
     assert [part.ended for part in parts] == [Ended.LENGTH] * 3  # an unfinished sequence was cut at its length
     assert all(part.tokens.tolist() == one.tokens[: len(part.tokens)].tolist() for part, one in zip(parts, whole, strict=True))

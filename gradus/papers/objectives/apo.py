@@ -87,7 +87,7 @@ class Divergence:
 
     def _weighed(self, credited: Credited, difficulty: float) -> Credited:
         k = np.where(credited.advantages > 0, divergence_weight(difficulty, rate=self.rate), 1.0)
-        return replace(credited, advantages=credited.advantages / k, weights=k if credited.weights is None else credited.weights * k)
+        return replace(credited.weighted(k), advantages=credited.advantages / k)
 
 
 apo = grpo.derive(

@@ -31,7 +31,7 @@ the sampled one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -107,7 +107,7 @@ class PredictedChange:
         out = []
         for row, group in zip(rows, groups, strict=True):
             masks = [self._mask(signals[self.reads][t.id].astype(np.float64), c.advantages, model, sums) for c, t in zip(row, group.trajectories, strict=True)]
-            out.append([replace(c, weights=m if c.weights is None else m * c.weights) for c, m in zip(row, masks, strict=True)])
+            out.append([c.weighted(m) for c, m in zip(row, masks, strict=True)])
         if not sums:
             return out, state
         tokens = sorted(sums)

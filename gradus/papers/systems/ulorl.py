@@ -34,7 +34,7 @@ answers with a model that compares the final answer with the reference; here the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class MasteredMask:
         if not trajectory.right:
             return credited
         mask = mask_of_mastered(signals[CHANCES][trajectory.id], signals[ENTROPIES][trajectory.id], tau=self.tau, sigma=self.sigma)
-        return credited if mask.all() else replace(credited, weights=mask if credited.weights is None else mask * credited.weights)
+        return credited if mask.all() else credited.weighted(mask)
 
 
 ulorl = grpo.derive(
