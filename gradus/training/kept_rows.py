@@ -17,8 +17,8 @@ from gradus.types.signals import LogProbs, Signal
 PLACE = "rows"
 """The place of the rows in the memory of the run."""
 
-MOST = 16_000_000
-"""The largest number of kept log-probabilities (64 MB). The rows of the oldest steps are removed first."""
+MOST = 8_000_000
+"""The largest number of kept log-probabilities (32 MB, because the run copies its states before each step). The rows of the oldest steps are removed first."""
 
 Read = Callable[[Sequence[int]], Awaitable[list[np.ndarray]]]
 """Reads the rows of the contexts with these indices."""
@@ -47,24 +47,24 @@ class KeptRows:
         """Whether an answer is given, or was sampled in an earlier step."""
         return trajectory.source != "policy" or trajectory.id.partition("/")[0] != str(self.step)
 
-    def _known(self) -> Mapping[str, np.ndarray]:
-        found: dict[str, np.ndarray] = {}
+    def _known(self) -> Mapping[bytes, np.ndarray]:
+        found: dict[bytes, np.ndarray] = {}
         for step in self.states[PLACE]["state"]["steps"] if PLACE in self.states else ():
-            found |= zip(step["names"], np.split(step["rows"], np.cumsum(step["counts"])[:-1]), strict=True)
+            found |= zip(map(bytes, step["names"]), np.split(step["rows"], np.cumsum(step["counts"])[:-1]), strict=True)
         return found
 
-    def _keep(self, rows: Mapping[str, np.ndarray]) -> None:
+    def _keep(self, rows: Mapping[bytes, np.ndarray]) -> None:
         if not rows:
             return
         state = self.states.setdefault(PLACE, {"part": "KeptRows", "state": {"steps": []}})["state"]
-        counts = [len(row) for row in rows.values()]
-        steps = [*state["steps"], {"names": list(rows), "counts": counts, "rows": np.concatenate(list(rows.values()))}]
-        while steps and sum(len(step["rows"]) for step in steps) > self.most:
-            steps = steps[1:]
-        state["steps"] = steps
+        names = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+        counts = np.array([len(row) for row in rows.values()], np.int64)
+        steps = [*state["steps"], {"names": names, "counts": counts, "rows": np.concatenate(list(rows.values()))}]
+        later = np.cumsum([len(step["rows"]) for step in reversed(steps)])[::-1]  # the numbers of each step and of all later steps
+        state["steps"] = [step for step, numbers in zip(steps, later, strict=True) if numbers <= self.most]
 
 
-def name_of(signal: Signal, context: Context) -> str:
+def name_of(signal: Signal, context: Context) -> bytes:
     """Returns a digest of everything on which the log-probabilities depend: the player, the tokens and their media, the actions
     and their streams, and the temperature.
     """
@@ -73,4 +73,4 @@ def name_of(signal: Signal, context: Context) -> str:
     for stream, rows in sorted(context.streams.items()):
         told.update(f"{stream}/{rows.dtype}/{rows.shape}".encode() + rows.tobytes())
     told.update(f"{signal.player}/{context.temperature!r}".encode())
-    return told.hexdigest()
+    return told.digest()
