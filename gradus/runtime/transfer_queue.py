@@ -12,13 +12,11 @@ from gradus.types.errors import unknown
 class TransferQueue:
     """The rows of a step, and the tasks that read them.
 
-    `needs`: the columns that each task reads. `whole`: tasks that take a group of rows only when all its rows are ready; row r belongs to group r // `group`.
+    `needs`: the columns that each task reads.
     Reference: Han et al., AsyncFlow, arXiv:2507.01663 (TransferQueue). This table holds no data: the caller keeps the values of its rows.
     """
 
     needs: Mapping[str, Collection[str]]
-    group: int = 1
-    whole: Collection[str] = ()
     written: dict[int, set[str]] = field(default_factory=dict)  # row -> its columns
     taken: dict[str, set[int]] = field(default_factory=dict)  # task -> the rows that it has taken
 
@@ -33,24 +31,15 @@ class TransferQueue:
             self.written.setdefault(row, set()).add(column)
 
     def ready(self, task: str) -> list[int]:
-        """Returns the rows that a task can take, in the order of their numbers. A `whole` task can take only whole groups.
-
-        Raises: UserError for an unknown task.
-        """
+        """Returns the rows that a task can take, in the order of their numbers. Raises UserError for an unknown task."""
         if task not in self.needs:
             raise unknown("task of the queue", task, self.needs)
         taken, needed = self.taken.get(task, set()), set(self.needs[task])
-        rows = [row for row in sorted(self.written) if row not in taken and needed <= self.written[row]]
-        if task not in self.whole:
-            return rows
-        by: dict[int, list[int]] = {}
-        for row in rows:
-            by.setdefault(row // self.group, []).append(row)
-        return [row for members in by.values() if len(members) == self.group for row in members]
+        return [row for row in sorted(self.written) if row not in taken and needed <= self.written[row]]
 
     def get(self, task: str, most: int) -> list[int]:
-        """Returns at most `most` of the rows that are ready for a task, and marks them as taken by it. A `whole` task gets whole groups."""
-        rows = self.ready(task)[: most // self.group * self.group if task in self.whole else most]
+        """Returns at most `most` of the rows that are ready for a task, and marks them as taken by it."""
+        rows = self.ready(task)[:most]
         self.taken.setdefault(task, set()).update(rows)
         return rows
 

@@ -30,15 +30,6 @@ def test_a_task_waits_for_all_its_columns():
     assert queue.get("update", 9) == [5]
 
 
-def test_a_whole_task_gets_groups_whose_rows_are_all_ready():
-    queue = TransferQueue(NEEDS, group=2, whole={"advantage"})
-    queue.put([0, 2, 3, 4, 5], "reward")
-    assert queue.get("advantage", 1) == []
-    assert queue.get("advantage", 3) == [2, 3]
-    queue.put([1], "reward")
-    assert queue.get("advantage", 9) == [0, 1, 4, 5]
-
-
 def test_rows_without_columns_and_an_unknown_task():
     queue = TransferQueue({"sample": ()})
     queue.add(range(3))
