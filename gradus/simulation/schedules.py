@@ -53,8 +53,10 @@ class Model:
     dropped: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.system, Streaming) and self.system.interrupt:
-            raise UserError("Streaming.interrupt is set, but a simulation changes no weights between two tokens; leave interrupt out")
+        if isinstance(self.system, Streaming):
+            plain = {"interrupt": False, "unit": "group", "trains_on": "first", "dispatch": "idle"}
+            if other := [f"{name} {value}" for name, known in plain.items() if (value := getattr(self.system, name)) != known]:
+                raise UserError(f"a simulation knows only whole groups that finish first, but Streaming has {', '.join(other)}; leave these fields out")
         self.clock = _environment()
         self.pool = [Replica(self.clock, self.rates) for _ in range(self.replicas)]
 

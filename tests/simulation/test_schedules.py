@@ -92,6 +92,8 @@ def test_without_simpy_a_sentence_says_what_to_install(monkeypatch):
         trace(None)
 
 
-def test_changes_between_tokens_are_refused():
-    with pytest.raises(UserError, match="leave interrupt out"):
-        trace(Streaming(interrupt=True))
+@pytest.mark.parametrize("field", [{"interrupt": True}, {"unit": "answer"}, {"trains_on": "newest"}, {"dispatch": "speed"}])
+def test_fields_that_the_simulation_does_not_know_are_refused(field):
+    ((name, value),) = field.items()
+    with pytest.raises(UserError, match=f"Streaming has {name} {value}; leave these fields out"):
+        trace(Streaming(**field))
