@@ -35,7 +35,7 @@ from gradus.systems.messages import (
 )
 from gradus.systems.together import Crew, Reply, together
 from gradus.types import Context, Frozen, Key, UserError
-from gradus.types.players import Lagged, MovingAverage, Player
+from gradus.types.players import FOLLOWING, Player
 from gradus.types.signals import Want
 from gradus.updates.forward_backward import Rows, Slopes, detached
 
@@ -373,7 +373,7 @@ def check(recipe: Any, players: Mapping[str, Learner]) -> None:
     for name, player in players.items():
         model = player.spec.model
         reasons[f"players.{name} samples with an engine outside this process"] = player.spec.engine is not None
-        reasons[f"players.{name} is a {type(model).__name__}, which reads the weights of another player"] = isinstance(model, Lagged | MovingAverage)
+        reasons[f"players.{name} is a {type(model).__name__}, which reads the weights of another player"] = isinstance(model, FOLLOWING)
         trunk = player.policy.network if not getattr(player.policy, "shared", False) else player.policy.trunk
         for p in trunk.parameters():
             other = owner.setdefault(id(p), name)

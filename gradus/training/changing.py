@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gradus.types.players import FOLLOWING
+from gradus.types.players import FOLLOWING, Copy
 
 
 def changing(run: Any) -> Iterator[str]:
@@ -15,5 +15,9 @@ def changing(run: Any) -> Iterator[str]:
 
 
 def constant(run: Any) -> set[str]:
-    """Returns the names of the players with log-probabilities whose weights never change during the run."""
-    return {name for name, player in run.players.items() if "logprobs" in player.policy.can} - set(changing(run))
+    """Returns the names of the players with log-probabilities whose weights never change during the run.
+
+    Only loaded models and copies count, because other models may share weights with a player that learns.
+    """
+    own = {name for name, player in run.players.items() if player.spec.model is None or isinstance(player.spec.model, (str, Copy))}
+    return {name for name in own if "logprobs" in run.players[name].policy.can} - set(changing(run))

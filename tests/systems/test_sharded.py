@@ -12,7 +12,7 @@ from gradus import api
 from gradus.systems.leader import Crew
 from gradus.systems.sharded import Parts, Together, check, learning, told
 from gradus.types import UserError
-from gradus.types.players import Copy, MovingAverage, Player
+from gradus.types.players import Copy, MovingAverage, Noisy, Player
 from gradus.types.systems import Sharded
 from gradus.updates.reptile import Reptile
 from tests.small_model import save_small_model
@@ -127,6 +127,9 @@ def test_what_cannot_be_divided_is_refused(model):
     average = api.start(plan(model, "grpo", players__reference=Player(model=MovingAverage())))
     with pytest.raises(UserError, match=r"players\.reference is a MovingAverage"):
         check(average.recipe, average.players)
+    noisy = api.start(plan(model, "grpo", players__reference=Player(model=Noisy())))
+    with pytest.raises(UserError, match=r"players\.reference is a Noisy"):
+        check(noisy.recipe, noisy.players)
     common = api.start(plan(model, "grpo", players__reference=Player(model=Copy())))
     common.players["reference"].policy = common.players["policy"].policy
     with pytest.raises(UserError, match=r"players\.reference and players.policy have common weights"):
