@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
 
 def told(found: Profile) -> str:
     """A profile as text: the machine, the table, and the largest gaps with advice."""
+    from gradus.runtime.tables import table
     from gradus.runtime.terminal import paint, paragraph
 
     model = f"{found.weights / 1e6:,.1f} million weights in {found.dtype}"
@@ -35,11 +36,7 @@ def told(found: Profile) -> str:
     lines = [paragraph(f"{found.recipe} on {found.task}: {model} on {where}; {counted} after one for warm-up, {_seconds(found.seconds)} per step")]
     lines += [paragraph(note) for note in found.notes]
     titles = ("part", "seconds", "share", "tokens/s", "reached", "peak", "of peak")
-    cells = [titles, *(_cells(row, found.seconds) for row in found.rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(titles))]
-    for number, row in enumerate(cells):
-        line = "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True)))
-        lines.append(paint(line.rstrip(), "title") if number == 0 else line.rstrip())
+    lines.append(table([_cells(row, found.seconds) for row in found.rows], titles))
     lines.append(paragraph(f"One checkpoint takes {_seconds(found.checkpoint)}. The peaks were measured on this machine, at the shapes of these steps."))
     if found.advice:
         lines += [paint("The largest gaps to the floor", "title"), *(paragraph(text, "   ", f"{i}. ") for i, text in enumerate(found.advice, start=1))]
