@@ -90,7 +90,7 @@ class Flaws(Combines):
         if not isinstance(clean, int | float):
             return Judgement(0.0, Frozen({self.name: 0.0}))
         world.note("flawed", 1 - clean)
-        value = -self.penalty * (1 - clean)
+        value = self.penalty * (clean - 1)
         return Judgement(value, Frozen({self.name: value}), extra=found.extra)
 
 

@@ -85,13 +85,13 @@ def test_the_sign_of_a_flawed_answer_is_that_of_wrong_minus_clean(rewards, advan
 
 
 def scripted(penalty):
-    judge = ScriptedJudge(sound=lambda problem, text: [len(text) > 2])
+    judge = ScriptedJudge(sound=lambda problem, text: [len(text) < 6])
     return fapo.but(reward=dapo.reward + Flaws(Cascade(JudgedSteps(judge, unread=1.0), sends="reached"), penalty))
 
 
 def test_without_a_penalty_it_is_dapo_without_further_sampling():
     base = dapo.but(rollout=Auto(), selection=Everything(), objective__policy__trust=DualClip(0.2, 0.28, 10.0))
-    one, other, flaws = (weights_after(r, steps=3)["policy.logits"] for r in (scripted(0.0), base, scripted(2.0)))
+    one, other, flaws = (weights_after(r, steps=3)["policy.logits"] for r in (scripted(0.0), base, scripted(1.0)))
     assert torch.equal(one, other)
     assert not torch.equal(one, flaws)
     assert set(changes(dapo, fapo)) == {"reward", "rollout", "selection", "objective.policy.trust", "players.detector", "setting.group"}
