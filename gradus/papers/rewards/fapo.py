@@ -103,7 +103,6 @@ fapo = dapo.derive(
     selection=Everything(),
     objective__policy__trust=DualClip(0.2, 0.28, 10.0),
     players__detector=Player(),
-    setting__group=8,
 )
 
 _DETECTOR = {

@@ -94,7 +94,7 @@ def test_without_a_penalty_it_is_dapo_without_further_sampling():
     one, other, flaws = (weights_after(r, steps=3)["policy.logits"] for r in (scripted(0.0), base, scripted(1.0)))
     assert torch.equal(one, other)
     assert not torch.equal(one, flaws)
-    assert set(changes(dapo, fapo)) == {"reward", "rollout", "selection", "objective.policy.trust", "players.detector", "setting.group"}
+    assert set(changes(dapo, fapo)) == {"reward.parts.flaws", "rollout", "selection", "objective.policy.trust", "players.detector"}
 
 
 def test_what_is_refused_and_micro_batches():
