@@ -57,7 +57,7 @@ def even(weight: Tensor) -> Tensor:
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:
     """Returns the sizes of blocks that together have room for at least `rows` rows.
 
-    First come blocks of the largest size, as long as the remaining rows fill one. Last comes the smallest block that has room for the rest.
+    The first blocks have the largest size, as long as the remaining rows fill such a block. The last block is the smallest block with room for the rest.
     """
     largest = sizes[-1]
     blocks = [largest] * (rows // largest)

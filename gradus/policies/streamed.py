@@ -5,8 +5,7 @@ chunk's activations again, and adds up the gradients of the weights and of all e
 later chunks are done. So the gradients of the chunk's own keys and values are complete, and one backward pass through the chunk is exact. The queries of a
 chunk read only the keys up to the end of the chunk.
 
-Source: Luo et al., StreamBP, arXiv:2506.03077. There the keys and values of a layer have their own backward pass after the last chunk.
-"""
+Source: Luo et al., StreamBP, arXiv:2506.03077. In this paper, the keys and values of a layer have their own backward pass after the last chunk."""
 
 from __future__ import annotations
 

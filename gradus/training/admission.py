@@ -23,7 +23,7 @@ def due(step: int, published: int | None, every: int) -> bool:
 
 
 def too_old(version: int, step: int, staleness: int) -> bool:
-    """Whether `step` may not train on a group that the weights `version` have sampled."""
+    """Whether a group is too old for `step`, if the weights `version` have sampled the group."""
     return step - version > staleness
 
 

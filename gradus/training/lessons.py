@@ -54,7 +54,7 @@ class Lessons:
         return [first, [name for name in learning if name not in first]] if first else [learning]
 
     async def begin(self) -> None:
-        """Before the first wave is updated, reads those signals of its players that later waves need. Does not read `fresh` signals."""
+        """Reads signals of the first wave's players before they are updated, because later waves need these signals. Does not read `fresh` signals."""
         first, *later = self.waves
         for name in (n for wave in later for n in wave):
             before = [s for s in self._needs(name) if not s.fresh and s.player in first]

@@ -34,7 +34,7 @@ def claims_nothing(body: Sequence[ast.stmt]) -> bool:
 
 
 def free_names(texts: Iterable[Sequence[ast.stmt]]) -> list[str]:
-    """Returns the names that texts use but that neither the texts nor Python define. Such names are the functions of the program."""
+    """Returns the names in texts that neither the texts nor Python define. Such names are the functions of the program."""
     nodes = [inner for body in texts for node in body for inner in ast.walk(node)]
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return sorted(set(used) - _BUILTINS - set(_bound(nodes)))

@@ -40,7 +40,7 @@ class Test:
 
 
 class _NotApart(Exception):
-    """The error for a text that has a part which cannot be split into tests. Such a text can only be run."""
+    """The error for a text with a part that cannot be split into tests. Such a text can only be run."""
 
 
 def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:

@@ -74,7 +74,7 @@ def _draft(
 ) -> Draft:
     """Makes the draft of a puzzle. `against`: the counterexamples.
 
-    `alike`: the same puzzle in other orders. After their letters are renamed, the first of these in sort order is the content.
+    `alike`: the same puzzle in other orders. The content is the first of these texts in sort order, after the letters are renamed.
     """
     solution = f"{steps}={answer}"
     meta = Frozen(category=kind, hints=hints(_RULES, planning, solution), against=against)
