@@ -28,7 +28,7 @@ def too_old(version: int, step: int, staleness: int) -> bool:
 
 
 def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
-    """Returns the request that an idle worker samples: the first one that no worker has, else the first late one; None: there is none.
+    """Returns the request for an idle worker: the first request without a worker, else the first late request; None: there is no such request.
 
     Args: free: the requests that no worker has; running: for each request in work, its start time and the number of its workers;
         late: a request is late if it has one worker and began at this time or earlier; None: no request is late.

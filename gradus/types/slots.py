@@ -1,4 +1,4 @@
-"""Slots: the number of answers that decode at the same time, and the order in which waiting answers take the slots.
+"""Slots limit the number of answers that decode at the same time, and set the order of the waiting answers.
 
 Time is counted in decoding steps; in a step, every busy slot gets one token. A slot whose answer ends begins the next waiting answer in the next step.
 """

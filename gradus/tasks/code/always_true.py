@@ -43,7 +43,7 @@ def free_names(texts: Iterable[Sequence[ast.stmt]]) -> list[str]:
 def mistake(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
     """Returns the reason why a test is surely a mistake, with the remedy; None if no test is a mistake.
 
-    Such mistakes are a tuple after `assert`, and a comparison without `assert`.
+    Two mistakes are found: a tuple after `assert`, and a comparison without `assert`.
     """
     lines = [node for body in texts for node in body]
     for node in (inner for outer in lines for inner in ast.walk(outer)):

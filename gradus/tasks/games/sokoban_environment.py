@@ -102,7 +102,7 @@ class Push:
 
 
 def move_of(action: Any, acts: Choice) -> str | None:
-    """Returns the direction of an action, which is an index or a text whose last word counts. None if the action names no direction."""
+    """Returns the direction of an action. The action is an index, or a text; the last word of a text counts. None if the action names no direction."""
     if isinstance(action, str):
         return parse(action)
     index = acts.index(action)

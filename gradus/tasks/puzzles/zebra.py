@@ -117,7 +117,7 @@ def opened(names: Sequence[str]) -> dict[str, int]:
 
 
 def narrowed(names: Sequence[str], clues: Sequence[str], possible: dict[str, int], trace: list[str] | None = None) -> bool:
-    """Removes houses that the clues exclude, or that another name of the row has, until nothing changes.
+    """Removes possible houses until nothing changes: houses excluded by a clue, and houses of another name in the row.
 
     Returns False if a name has no possible house.
 
