@@ -1,4 +1,4 @@
-"""Rewards of single answers that keep the task's verdict as a component, so that accuracy is the share of right answers whatever the reward."""
+"""Rewards of single answers that keep the task's verdict as a component, so accuracy stays the share of right answers for any reward."""
 
 from __future__ import annotations
 

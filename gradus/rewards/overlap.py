@@ -191,7 +191,7 @@ def part(completion: str, of: str) -> str | None:
 class Overlap(Combines):
     """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without one.
 
-    A missing part has the value 0. Texts are compared up to 2,000 characters. An overlap of 1 marks the answer as right, if no verdict is given beside it.
+    A missing part has the value 0. Texts are compared up to 2,000 characters. An overlap of 1 marks the answer as right, if the reward has no verdict.
     """
 
     measure: str = "f1"  # exact, f1, bleu, chrf, rouge_l, edit, match or jaccard
