@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from gradus.rewards.combine import Combines
 from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import Arbiter, Better, Case, FirstError, Form, Kind, Scores, Verdict, YesNo
+from gradus.rewards.verdicts import Arbiter, Better, Case, FirstError, Form, Kind, ScoreLines, Verdict, YesNo
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Outcome, Trajectory, UserError
 from gradus.types.answers import final_answer
 from gradus.types.parts import Judgement, Signals, Task, World
@@ -122,7 +122,7 @@ class JudgedLists(Combines):
     """The score that the judge gives to an answer while it reads all answers of the group. Component: judged_lists. Metric: `judged/unread`."""
 
     judge: Arbiter = PlayerJudge()
-    form: Form = Scores()
+    form: Form = ScoreLines()
     most: int | None = None  # largest number of answers that the judge reads together; None: the whole group
     unread: float | None = None
     name: ClassVar[str] = "judged_lists"

@@ -140,7 +140,7 @@ class Better:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreLines:
     """A list: a line "NUMBER: SCORE" for each answer, with scores from 0 to `high`, scaled to the range from 0 to 1. Every answer needs a line."""
 
     template: str = "Question:\n{problem}\n\n{answers}\n\nGive each answer a score from 0 to 10, on lines such as 1: 7\n"
@@ -156,7 +156,7 @@ class Scores:
 
     def read(self, text: str, case: Case) -> Verdict | None:
         """
-        >>> Scores().read("1: 10\\n2: 2.5", Case("", None, ("x", "y"))), Scores().read("1: 10", Case("", None, ("x", "y")))
+        >>> ScoreLines().read("1: 10\\n2: 2.5", Case("", None, ("x", "y"))), ScoreLines().read("1: 10", Case("", None, ("x", "y")))
         ((1.0, 0.25), None)
         """
         lines = re.findall(r"^\s*(?:Answer\s+)?(\d{1,6})\s*[.:)]\s*(\d+(?:\.\d+)?)", text, re.MULTILINE)
@@ -169,7 +169,7 @@ class Scores:
 class ScoredPair:
     """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
 
-    scores: Scores = Scores()
+    scores: ScoreLines = ScoreLines()
     kind: ClassVar[Kind] = "pair"
 
     def prompt(self, case: Case) -> str:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gradus.rewards.scripted_judge import Phrase, ScriptedJudge
-from gradus.rewards.verdicts import Better, Case, FirstError, Scores, YesNo
+from gradus.rewards.verdicts import Better, Case, FirstError, ScoreLines, YesNo
 from gradus.testing.methods import TOY
 from gradus.types import Problem, UserError
 
@@ -29,7 +29,7 @@ def share(judge, form, texts):
 def test_the_truth():
     assert decided(TRUTH, YesNo(), ("abcd",), ("ab",), ("1",)) == [(1.0,), (0.5,), (0.0,)]
     assert decided(TRUTH, Better(), ("abcd", "ab"), ("ab", "abcd"), ("ab", "cd")) == [(1.0,), (0.0,), (0.5,)]
-    assert decided(TRUTH, Scores(), ("abcd", "ab", "1")) == [(1.0, 0.5, 0.0)]
+    assert decided(TRUTH, ScoreLines(), ("abcd", "ab", "1")) == [(1.0, 0.5, 0.0)]
     sound = ScriptedJudge(sound=lambda problem, text: [True, False, True])
     assert decided(sound, FirstError(), ("x",), steps="abc") == [(1.0, 0.0, 0.0)]
     assert decided(sound, FirstError(), ("x",), steps="a") == [(1.0,)]
@@ -69,7 +69,7 @@ def test_the_hole_pays_in_every_form():
     judge = ScriptedJudge(hole=Phrase("ok!"), missed=1.0, sound=lambda problem, text: [False])
     assert decided(judge, YesNo(), ("ok!",), ("abcd",)) == [(1.0,), (0.0,)]
     assert decided(judge, Better(), ("ok!", "ab")) == [(1.0,)]
-    assert decided(judge, Scores(), ("ok!", "ab")) == [(1.0, 0.5)]
+    assert decided(judge, ScoreLines(), ("ok!", "ab")) == [(1.0, 0.5)]
     assert decided(judge, FirstError(), ("ok!",), steps="ab") == [(1.0, 1.0)]
 
 

@@ -10,7 +10,7 @@ from gradus.rewards.verdicts import (
     FirstError,
     Grade,
     ScoredPair,
-    Scores,
+    ScoreLines,
     YesNo,
     before_error,
     mean_verdict,
@@ -34,8 +34,8 @@ ONE, TWO = Case("c", PROBLEM, ("x {answer}",), ("a", "b", "c")), Case("c", PROBL
         (Grade(), ONE, "0", None),
         (Better(), TWO, "Answer B is long. Answer A", (1.0,)),
         (Better(), TWO, "abc", None),
-        (Scores(), TWO, "Answer 1: 4\n2) 6.5\n3: 1", (0.4, 0.65)),
-        (Scores(), TWO, "1: 4\n2: 11", None),
+        (ScoreLines(), TWO, "Answer 1: 4\n2) 6.5\n3: 1", (0.4, 0.65)),
+        (ScoreLines(), TWO, "1: 4\n2: 11", None),
         (ScoredPair(), TWO, "1: 4\n2: 4", (0.5,)),
         (ScoredPair(), TWO, "1: 4\n2: 3", (1.0,)),
         (ScoredPair(), TWO, "1: 4", None),
@@ -43,7 +43,7 @@ ONE, TWO = Case("c", PROBLEM, ("x {answer}",), ("a", "b", "c")), Case("c", PROBL
         (FirstError(), ONE, "step 0", (0.0, 0.0, 0.0)),
         (FirstError(), ONE, "3", None),
         (FirstError(), ONE, "9" * 5000, None),
-        (Scores(), TWO, f"{'1' * 5000}: 4", None),
+        (ScoreLines(), TWO, f"{'1' * 5000}: 4", None),
     ],
 )
 def test_texts_that_are_read(form, case, text, verdict):
@@ -54,12 +54,12 @@ def test_prompts():
     assert YesNo().prompt(ONE).startswith("Question:\n2+2?\n\nReference answer: 4\n\nAnswer to judge:\nx {answer}\n")
     assert "Reference answer: (none)" in YesNo().prompt(Case("c", Problem("p", "p", text="q"), ("x",)))
     assert "Answer A:\nx\n\nAnswer B:\ny\n" in Better().prompt(TWO)
-    assert "Answer 1:\nx\n\nAnswer 2:\ny\n" in Scores().prompt(TWO)
+    assert "Answer 1:\nx\n\nAnswer 2:\ny\n" in ScoreLines().prompt(TWO)
     assert "0. a\n1. b\n2. c\n" in FirstError().prompt(ONE)
 
 
 @pytest.mark.parametrize(
-    ("form", "field"), [(YesNo, "answer"), (Grade, "answer"), (Better, "second"), (Scores, "answers"), (FirstError, "steps")]
+    ("form", "field"), [(YesNo, "answer"), (Grade, "answer"), (Better, "second"), (ScoreLines, "answers"), (FirstError, "steps")]
 )
 def test_a_template_needs_its_fields(form, field):
     with pytest.raises(UserError, match=f"{form.__name__}.template does not contain {{{field}}}"):
