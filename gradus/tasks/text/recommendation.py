@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradus.tasks.generated import Draft, generated_task
-from gradus.tasks.text.ranking import dcg
 from gradus.types import Frozen, Outcome, Problem
+from gradus.types.gains import dcg
 from gradus.types.parts import Task
 
 GENRES = (
