@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -43,7 +44,7 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
     return generated_task(
         "instructions",
         functools.partial(_instructions, kinds=names),
-        share if partial else verify,
+        Constraints(partial),
         level=level,
         levels=(1, 8),
         max_tokens={1: 64, 2: 120, 3: 160}.get(level, 256 if level < 6 else 512),
@@ -52,6 +53,42 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
         "level: constraints, in sentences from 4 on",
         provides=("hints",),
     )
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """A verifier: 1.0 if the text meets every constraint, else 0.0; or, with `partial`, the share of the constraints that the text meets.
+
+    `checklist` gives the constraints of a problem in short form, each with the weight 1, and `checks` the check of each, so that judges can use them.
+    """
+
+    partial: bool = False
+
+    def __call__(self, problem: Problem, completion: str) -> Outcome:
+        return share(problem, completion) if self.partial else verify(problem, completion)
+
+    def checklist(self, problem: Problem) -> tuple[tuple[str, float], ...]:
+        return tuple((code(kind, value), 1.0) for kind, value in problem.meta["constraints"])
+
+    @property
+    def checks(self) -> Mapping[str, Callable[[Problem, str], bool]]:
+        return Checks()
+
+
+class Checks(Mapping[str, Callable[[Problem, str], bool]]):
+    """Maps a constraint in short form ("words:4") to its check. A constraint that the problem does not have is not met."""
+
+    def __getitem__(self, text: str) -> Callable[[Problem, str], bool]:
+        return lambda problem, completion: met(problem, completion).get(text, False)
+
+    def __contains__(self, text: object) -> bool:
+        return isinstance(text, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CONSTRAINTS)
+
+    def __len__(self) -> int:
+        return len(CONSTRAINTS)
 
 
 def verify(problem: Problem, completion: str) -> Outcome:

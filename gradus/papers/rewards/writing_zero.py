@@ -1,0 +1,138 @@
+"""Writing-Zero: a judge compares every answer with one random answer of its group. An answer that wins earns 1, any other answer -1.
+
+    r_i = 1 "if" s_i > s_u, "else" -1, quad i != u
+    A_i = r_i, quad A_u = 0
+    loss = 1/N sum_i 1/(|o_i|) sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)
+    0 < |mean r| <= 0.8 "or" mean r = 0
+
+This is Bootstrapped Relative Policy Optimization (BRPO). u is drawn anew in each step, with equal chances for all answers of the group. The judge, a
+pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie is a loss.
+The two answers are shown in random order. The advantage is the reward itself, without mean and deviation. Without ties its expectation is 0, because
+u comes from the same policy. Groups with a mean above 0.8 or below -0.8 are dropped, because u is then far better or worse than the others. There is
+no KL term, and the training starts from a base model.
+
+The judge learns in two stages: it imitates critiques with the right preference, and then learns by RL with the reward `preferred`: 1 if the preferred
+text has the higher score, plus 0.1 for each point of the gap up to 3 points; else -1.
+
+Use if: quality has no verifier, and a judge of pairs is more reliable than single scores, which the policy exploits, for example by length.
+Avoid if: answers can be verified (see grpo), or ties are frequent.
+Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks and Verifiable Rewards, arXiv:2506.00103: the judge, BRPO and the
+filter. No code is public.
+Departures: The bound 0.8, the bonus for the gap, 8 answers per group and the clip 0.2 are ours; the paper gives no numbers that were found. The paper
+can also take the majority of several texts of the judge (`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its
+reward is `preferred`. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from gradus.credit.groups import BatchBaseline
+from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
+from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.judged import JudgedPairs
+from gradus.rewards.player_judge import PlayerJudge
+from gradus.rewards.verdicts import Case, ScoredPair, ScoreLines
+from gradus.types import Frozen, Group, Key
+from gradus.types.parts import Judgement, Signals, Task, World
+from gradus.types.players import Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
+
+FORM = ScoredPair(
+    ScoreLines(
+        "Query:\n{problem}\n\n{answers}\n\nState the principles by which this query should be answered. Criticise each answer. End with a score from 0 to 10 for "
+        "each answer, on lines such as 1: 7\n"
+    )
+)
+
+
+def preferred(text: str, first: bool) -> float:
+    r"""Returns the reward of the judge for its text about two answers, of which people prefer the first one if `first` is set, else the second one.
+
+    >>> preferred("1: 8\n2: 6", True), preferred("1: 8\n2: 1", True), preferred("1: 8\n2: 8", True), preferred("none", False)
+    (1.2, 1.3, -1.0, -1.0)
+    """
+    scores = FORM.scores.read(text, Case("", None, ("", "")))  # type: ignore[arg-type]
+    gap = 0.0 if scores is None else (scores[0] - scores[1]) * FORM.scores.high * (1 if first else -1)
+    return 1 + 0.1 * min(gap, 3.0) if gap > 1e-9 else -1.0
+
+
+@dataclass(frozen=True)
+class Bootstrapped(Combines):
+    """1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, -1 for any other answer."""
+
+    pairs: JudgedPairs = JudgedPairs(PlayerJudge("judge", max_tokens=1024), FORM, against="one", both_orders=False)
+    name: ClassVar[str] = "bootstrapped"
+    unmarked: ClassVar[bool] = True  # a win marks no answer as right
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.pairs.needs
+
+    def check(self, task: Task) -> None:
+        check_reward(self.pairs, task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        found = await self.pairs.score(groups, signals, world)
+        drawn = [self.pairs.drawn(g, world) for g in groups]
+        return [
+            [self.judged(j, t is u) for j, t in zip(row, g.trajectories, strict=True)] for row, g, u in zip(found, groups, drawn, strict=True)
+        ]
+
+    def judged(self, found: Judgement, drawn: bool) -> Judgement:
+        if not isinstance(found.reward, int | float):
+            return found
+        value = 0.0 if drawn else 1.0 if found.reward > 0.5 else -1.0
+        return replace(found, reward=value, components=Frozen({self.name: value}))
+
+
+@dataclass(frozen=True)
+class NotOneSided:
+    """Keeps groups whose rewards have a mean within [-most, most]. The drawn answer, with the reward 0, does not count."""
+
+    most: float = 0.8
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most="[0, 1)")
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept = [g for g in groups if self.keeps(g)]
+        return kept, [g for g in groups if g not in kept]
+
+    def keeps(self, group: Group) -> bool:
+        decided = group.rewards[group.rewards != 0]
+        return len(decided) > 0 and abs(float(decided.mean())) <= self.most
+
+
+writing_zero = grpo.derive(
+    "writing_zero",
+    "A judge compares every answer with one random answer of its group, and the win or loss is the advantage.",
+    family="rewards",
+    reward=Bootstrapped(),
+    selection=NotOneSided(),
+    credit=BatchBaseline("none"),
+    objective__kl=None,
+    players__reference=None,
+    players__judge=Player(),
+)
+
+claims = (
+    Claim(
+        says="Judged in pairs, with a tenth of the pairs reversed, the held-out verdict of the hidden rules of stories rises by at least 0.1 in 40 steps.",
+        source="arXiv:2506.00103, main results; task, judge and the size of the effect are ours",
+        measure="held_out/reward:gain",
+        better_by=0.1,
+        task="stories",
+        model="gradus/policies/tiny/words",
+        fields={
+            "setting.prompts": "8", "setting.group": "8", "warmup": "0", "learning_rate": "3e-4", "reward.pairs.judge": "ScriptedJudge(reversed=0.1)",
+            "study.reward": "Verified", "study.greedy": "false", "study.problems": "64",
+        },
+        budget="steps=40",
+        seeds=3,
+    ),
+)  # fmt: skip
