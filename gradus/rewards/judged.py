@@ -57,17 +57,17 @@ class Judged(Combines):
 class JudgedPairs(Combines):
     """The share of an answer's comparisons that it wins, from 0 to 1; a tie is half a win. Component: judged_pairs.
 
-    `against` "all": every other answer of the group. "one": one answer of the group, which the step's key draws; this answer has the value 0.5. "reference": the
-    problem's reference answer. With `both_orders`, each pair is judged in both orders, and the mean counts; else the key draws the order. Comparisons that fail
-    do not count. The reward does not apply to an answer without a comparison. Metrics: `judged/unread`; `judged/order`, the share of pairs in which the two
-    orders contradict each other.
+    `against` "all": every other answer of the group. "one": one answer of the group, which the step's key draws; this answer has the value 0.5.
+    "reference": the problem's reference answer. With `both_orders`, each pair is judged in both orders, and the mean counts; else the key draws the order.
+    Comparisons that fail do not count. With `unread` "coin", the step's key decides a pair without a verdict. The reward does not apply to an answer
+    without a comparison. Metrics: `judged/unread`; `judged/order`, the share of pairs in which the two orders contradict each other.
     """
 
     judge: Arbiter = PlayerJudge()
     form: Form = Better()
     against: Against = "all"
     both_orders: bool = True
-    unread: float | None = 0.5
+    unread: float | Literal["coin"] | None = 0.5
     name: ClassVar[str] = "judged_pairs"
     needs: ClassVar[tuple[Signal, ...]] = ()
     unmarked: ClassVar[bool] = True  # no answer is marked as right
@@ -198,11 +198,15 @@ def first_error(verdict: Verdict) -> int:
     return next((i for i, right in enumerate(verdict) if right < 0.5), -1)
 
 
-async def decided(judge: Arbiter, form: Form, cases: Sequence[Case], unread: float | None, world: World) -> list[Verdict | Failed]:
-    """Returns the judge's verdicts. A text without a verdict gives the verdict `unread`, or a failure if `unread` is None."""
+async def decided(
+    judge: Arbiter, form: Form, cases: Sequence[Case], unread: float | Literal["coin"] | None, world: World
+) -> list[Verdict | Failed]:
+    """Returns the judge's verdicts. A text without a verdict gives the verdict `unread`, or a failure if `unread` is None, or 0 or 1 at random for "coin"."""
     found = await judge.decide(form, cases, world) if cases else []
     for verdict in found:
         world.note("judged/unread", verdict is None)
+    if unread == "coin":
+        return [(float(world.key.fold("coin", c.id).uniform() < 0.5),) if v is None else v for v, c in zip(found, cases, strict=True)]
     silent: Verdict | Failed = Failed("the judge's text has no verdict") if unread is None else (unread,)
     return [silent if v is None else v for v in found]
 

@@ -87,6 +87,11 @@ def test_one_answer_is_compared_with_all_others():
     assert drawn == {0, 1, 2, 3}
 
 
+def test_a_coin_decides_without_a_verdict():
+    found = {tuple(scored(JudgedPairs(Told(None), both_orders=False, unread="coin"), "ab", key=key)[0][0]) for key in range(20)}
+    assert found == {(0.0, 1.0), (1.0, 0.0)}
+
+
 def test_the_reference_answer():
     judge = Told((1.0,), (0.0,))
     t = toy_trajectory([2], name="t/0").but(completion="x")

@@ -105,6 +105,7 @@ light_if = grpo.derive(
     objective__policy__trust=DualClip(1.0, 1.0, 10.0),
     objective__kl__coefficient=0.001,
     objective__entropy=EntropyBonus(0.001, weight=Covariance()),
+    requires=frozenset({"checklist"}),
 )
 
 _TERMS = {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"}

@@ -20,7 +20,8 @@ Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks
 filter. No code is public.
 Departures: The bound 0.8, the bonus for the gap, 8 answers per group and the clip 0.2 are ours; the paper gives no numbers that were found. The paper
 can also take the majority of several texts of the judge (`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its
-reward is `preferred`. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
+reward is `preferred`. A text without scores decides by a coin, which keeps the expectation of A at 0. In the claims, the judge is scripted: it knows
+the hidden rules and errs in a tenth of the pairs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def preferred(text: str, first: bool) -> float:
 class Bootstrapped(Combines):
     """1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, -1 for any other answer."""
 
-    pairs: JudgedPairs = JudgedPairs(PlayerJudge("judge", max_tokens=1024), FORM, against="one", both_orders=False)
+    pairs: JudgedPairs = JudgedPairs(PlayerJudge("judge", max_tokens=1024), FORM, against="one", both_orders=False, unread="coin")
     name: ClassVar[str] = "bootstrapped"
     unmarked: ClassVar[bool] = True  # a win marks no answer as right
 

@@ -51,7 +51,7 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
         chance=0.0,
         about='write a text with given properties: "first:sun words:3 no:e" -> "...=sun or ash" (a text without "=" counts as a whole); '
         "level: constraints, in sentences from 4 on",
-        provides=("hints",),
+        provides=("hints", "checklist"),
     )
 
 

@@ -35,6 +35,7 @@ def stories(level: int = 2) -> Task:
         levels=(1, 4),
         max_tokens=80,
         chance=0.0,
+        provides=("checklist",),
         about='stories about given words: "has:fox has:river" -> "=fox boat river star"; judges can use its checks, one with a hole; level: words',
     )
 
@@ -101,6 +102,10 @@ class Gold:
     def checks(self) -> Mapping[str, Callable[[Problem, str], bool]]:
         """The checks of all criteria that a scripted judge knows, by text. The first check has the hole."""
         return Frozen({"The text is a story.": seems_a_story, **RULES})
+
+    def checklist(self, problem: Problem) -> tuple[tuple[str, float], ...]:
+        """The three rules, each with the weight 1."""
+        return tuple((text, 1.0) for text in RULES)
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
         return sum(holds(problem, completion) for holds in RULES.values()) / len(RULES)

@@ -83,6 +83,13 @@ class QuestionSource(ToySource):
         return [replace(p, meta=Frozen({**p.meta, "questions": (("a", "b"), (p.text, p.answer))})) for p in found]
 
 
+class ChecklistSource(ToySource):
+    """A source whose problems have two criteria: the answer is right, and it is short."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        return [replace(p, meta=Frozen({**p.meta, "checklist": tuple(CHECKS)})) for p in super().draw(indices, level, key)]
+
+
 class DocumentSource(ToySource):
     """A source whose problems have a document: the letter and the next letter."""
 
@@ -119,6 +126,22 @@ class EpisodeSource(ToySource):
 def verify(problem: Problem, completion: str) -> Outcome:
     """Returns 1 if the completion contains the answer anywhere, else 0."""
     return float(problem.answer in completion)
+
+
+CHECKS: Mapping[str, Callable[[Problem, str], bool]] = Frozen(
+    right=lambda problem, completion: problem.answer in completion, short=lambda problem, completion: len(completion) < 4
+)
+"""Criterion -> its check."""
+
+
+@dataclass(frozen=True)
+class VerifyByChecks:
+    """The verdict of `verify`, with the checks of the criteria."""
+
+    checks: ClassVar[Mapping[str, Callable[[Problem, str], bool]]] = CHECKS
+
+    def __call__(self, problem: Problem, completion: str) -> Outcome:
+        return verify(problem, completion)
 
 
 @dataclass(frozen=True)
@@ -239,6 +262,11 @@ TOY_STATES = replace(TOY, source=StateSource(), provides=TOY.provides | {"state"
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents"})
 """Single answers whose problems also have a document."""
 
+TOY_CHECKLISTS = replace(
+    TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}
+)
+"""Single answers whose problems also have criteria with checks."""
+
 TOY_PICTURES = replace(TOY, source=PictureSource(), held_out=PictureSource(), provides=frozenset({"hints", "solution", "images"}), redraw=redrawn)
 """Single answers about a picture and a letter."""
 
@@ -291,6 +319,8 @@ def toy_task(recipe: Recipe) -> Task:
         return TOY_PICTURES
     if "documents" in recipe.requires:
         return TOY_DOCUMENTS
+    if "checklist" in recipe.requires:
+        return TOY_CHECKLISTS
     if "questions" in recipe.requires:
         return TOY_QUESTIONS
     return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY

@@ -57,6 +57,6 @@ def test_without_both_changes_it_is_grpo():
     one, other, ours = (weights_after(r, steps=3)["policy.logits"] for r in (plain, base, light_if.but(reward=Verified())))
     assert torch.equal(one, other)
     assert not torch.equal(ours, other)
-    assert set(changes(grpo, light_if)) == {"reward", "objective.policy.trust", "objective.kl.coefficient", "objective.entropy"}
+    assert set(changes(grpo, light_if)) == {"reward", "objective.policy.trust", "objective.kl.coefficient", "objective.entropy", "requires"}
     check_micro_batches(light_if.but(reward=Verified()))
     assert Covariance().scale == 10

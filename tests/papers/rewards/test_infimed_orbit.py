@@ -1,0 +1,58 @@
+"""InfiMed-ORBIT: signed rubrics and both filters by hand, retrieval by topic, and GRPO without rubrics and filters."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.rewards.infimed_orbit import infimed_orbit, retrieved
+from gradus.recipe.core import changes
+from gradus.rewards.checklist import counting, weighted_share
+from gradus.rewards.verified import Verified
+from gradus.selection.filters import Everything
+from gradus.testing.methods import check_micro_batches, toy_group, weights_after
+from gradus.types import Key
+
+
+@pytest.mark.parametrize(("met", "score"), [([1, 0, 1], 0.125), ([1, 1, 0], 1.0), ([0, 0, 1], 0.0)])
+def test_signed_rubrics(met, score):
+    assert weighted_share(met, [5, 3, -4]) == score
+
+
+def test_a_mastered_criterion_and_a_mastered_prompt_are_dropped():
+    rows = [[float(i < 7), float(i < 6)] for i in range(8)]
+    assert counting(rows, infimed_orbit.reward.most) == [1]
+    made = [toy_group(*rewards) for rewards in ([1, 0.6], [1, 0.5], [0, 0], [0, 0.1])]  # means 0.8, 0.75, 0, 0.05
+    kept, dropped = infimed_orbit.selection.keep(made, Key(0))
+    assert kept == [made[1], made[3]]
+    assert dropped == [made[0], made[2]]
+
+
+TOPICS = {
+    "fever": ["fever", "temperature", "chills", "sweat"], "heart": ["chest", "pulse", "palpitations", "pressure"], "skin": ["rash", "itch", "spots", "redness"],
+    "stomach": ["nausea", "cramps", "vomiting", "appetite"],
+}  # fmt: skip
+
+
+def test_queries_retrieve_criteria_of_their_topic():
+    rng = random.Random(0)
+    base = [(topic, f"asks about {rng.choice(words)} and {rng.choice(words)} of the patient") for topic, words in TOPICS.items() for _ in range(10)]
+    hits = 0
+    for n in range(100):
+        topic = list(TOPICS)[n % 4]
+        query = f"the patient has {' and '.join(rng.sample(TOPICS[topic], 3))} since monday"
+        hits += base[retrieved(query, [text for _, text in base], 1)[0]][0] == topic
+    assert hits >= 90
+    assert retrieved("nothing", ["a", "b"], 2) == [0, 1]
+    assert retrieved("a", [], 2) == []
+
+
+def test_without_rubrics_and_filters_it_is_grpo():
+    plain = infimed_orbit.but(reward=Verified(), selection=Everything())
+    one, other = (weights_after(r, steps=3)["policy.logits"] for r in (plain, grpo))
+    assert torch.equal(one, other)
+    assert set(changes(grpo, infimed_orbit)) == {"reward", "selection", "players.judge", "requires"}
+    check_micro_batches(plain)
