@@ -3,7 +3,7 @@
     r = clip((sum_j w_j m_j) / (sum_(w_j > 0) w_j), 0, 1)
     A_i = (r_i - mean(r)) / (std(r))
     "criterion" j "counts if" 1/G sum_i m_(i,j) <= 0.75
-    "a group counts if" 0 < mean(r) <= 0.75
+    "a group counts if" mean(r) <= 0.75
 
 A prompt is a medical consultation that ends with a turn of the patient. Its rubric has criteria with whole weights w from -10 to 10; a negative
 weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar cases and
@@ -16,9 +16,9 @@ Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers c
 Reference: Wang et al., InfiMed-ORBIT: Aligning LLMs on Open-Ended Complex Tasks via Rubric-Based Incremental Training, arXiv:2510.15859: retrieval,
 rubrics, both filters, GRPO; the score is that of HealthBench (arXiv:2505.08775). Only the abstract and summaries were read.
 Departures: The filters use the answers of the step's own group, in place of eight extra answers before each of two increments of training. A group
-with the mean 0 is dropped, too, because it has no spread. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are ours. The
-model that writes rubrics, the reranking and the simulated consultations are not part of the recipe; no task has patients, so the claims use the
-constraints of the task instructions, with a scripted judge.
+with the mean 0 is kept, but has no gradient. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are ours. The model that writes
+rubrics, the reranking and the simulated consultations are not part of the recipe; no task has patients, so the claims use the constraints of the task
+instructions, with a scripted judge.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ infimed_orbit = grpo.derive(
     "A rubric for each prompt, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
     family="rewards",
     reward=Checklist(WrittenPoints(), most=0.75),
-    selection=MeanReward(1e-6, 0.75),
+    selection=MeanReward(0.0, 0.75),
     players__judge=Player(),
     requires=frozenset({"checklist"}),
 )

@@ -5,7 +5,7 @@
     loss = 1/N sum_i 1/(|o_i|) sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)
     0 < |mean r| <= 0.8 "or" mean r = 0
 
-This is Bootstrapped Relative Policy Optimization (BRPO). u is drawn anew in each step, with equal chances for all answers of the group. The judge, a
+This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws another u, with equal chances for all answers of the group. The judge, a
 pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie is a loss.
 The two answers are shown in random order. The advantage is the reward itself, without mean and deviation. Without ties its expectation is 0, because
 u comes from the same policy. Groups with a mean above 0.8 or below -0.8 are dropped, because u is then far better or worse than the others. There is
