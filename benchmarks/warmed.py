@@ -35,14 +35,18 @@ class Start:
     model: str | None = None  # the model before the fine-tuning; None: the task's built-in model
 
 
+RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
+
 STARTS = {
+    "critique_grpo": RETRIES,
+    "critique_grpo-accuracy": RETRIES,
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
-"""Recipe -> its start model. After a hyphen: another start model of the same recipe."""
+"""Recipe -> its start model. After a hyphen: another claim of the same recipe."""
 
 
 def model(start: Start, folder: Path) -> str:

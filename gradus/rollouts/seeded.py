@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from gradus.rollouts.allot import joined
 from gradus.rollouts.auto import Auto, one_each, rolled
-from gradus.rollouts.mismatched_prompts import exchanged, opening
+from gradus.rollouts.mismatched_prompts import opening
+from gradus.rollouts.reprompted import reprompted
 from gradus.types import Frozen, Group, Request, UserError
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb
 
 
 def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
@@ -83,7 +81,7 @@ class Seeded:
         found = iter(one_each(await rolled(self.rollout, asked, world), asked, self) if asked else ())
         for i, seed in enumerate(seeds):
             if seed is not None:
-                groups[i] = joined(groups[i], await unseeded(next(found), groups[i], world, seed.player))
+                groups[i] = joined(groups[i], await unseeded(next(found), groups[i], world))
             world.note("seeded", seed.count / requests[i].count if seed else 0.0)
         wrong = [r.problem.id for r, g in zip(requests, groups, strict=True) if not r.sample and g.accuracy == 0.0]
         return groups, {**state, "wrong": [*state["wrong"], *wrong]}
@@ -114,17 +112,7 @@ class Seeded:
         return {"solved": dict(list(solved.items())[-self.most :]), "wrong": []}
 
 
-async def unseeded(group: Group, plain: Group, world: World, player: str) -> Group:
+async def unseeded(group: Group, plain: Group, world: World) -> Group:
     """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are those after this prompt."""
-    contexts = [t.contexts[0] for t in group.trajectories]
-    prompt = opening(plain.trajectories[0].contexts[0])
-    moved = [exchanged(c, prompt, world.context_length(player)) for c in contexts]
-    rows = await world.score(moved, LogProb(), player)
-    done = (
-        replace(m, logprobs=row.astype(np.float32), versions=c.versions, ended=c.ended)
-        for m, row, c in zip(moved, rows, contexts, strict=True)
-    )
-    links = [Frozen({**t.links, "seeded": True}) for t in group.trajectories]
-    return group.but(
-        trajectories=tuple(t.but(contexts=(c,), links=link) for t, c, link in zip(group.trajectories, done, links, strict=True))
-    )
+    moved = await reprompted(group, opening(plain.trajectories[0].contexts[0]), world)
+    return moved.but(trajectories=tuple(t.but(links=Frozen({**t.links, "seeded": True})) for t in moved.trajectories))
