@@ -1,4 +1,4 @@
-"""Second attempts: after feedback on its answers the player answers a problem again, and the new answers join the group or make a group of their own."""
+"""Second attempts: after feedback on its answers the player answers a problem again, and the new answers join the group or become an auxiliary group."""
 
 from __future__ import annotations
 

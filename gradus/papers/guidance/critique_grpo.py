@@ -6,8 +6,8 @@
     f(p) = p / (p + 0.1)
     grad f(p) = (0.1 p) / ((p + 0.1)^2) grad log p
 
-The policy $pi_old$ answers the problem x G times. A verifier judges each answer $y_i$, and the critique $c_i$ says whether the answer is right, and what the
-right answer is. The policy then reads x, $y_i$ and $c_i$, and writes the refinement $y'_i$. The best refinement (of equally good ones, the first) replaces the
+The policy $pi_old$ answers the problem x G times. A verifier judges each answer $y_i$, and the critique $c_i$ gives the verdict and the
+right answer. The policy then reads x, $y_i$ and $c_i$, and writes the refinement $y'_i$. The best refinement (of equally good ones, the first) replaces the
 first answer of the group, even a right one. So a group has G - 1 own answers and one refinement, and the mean of R is over all G. The refinement is trained
 under the plain prompt x, where it has the probability p, and without a ratio: f gives the most weight to its unlikely tokens. The first sum is over the tokens
 of the own answers, with the unclipped ratio rho to $pi_old$. The second sum is over the tokens of the refinement. L is a constant, and H the entropy.
