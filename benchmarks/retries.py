@@ -19,19 +19,24 @@ FORMS = {
     "critique": "{attempt}\nThis solution is {verdict}. The right answer is {answer}.\nSolve the problem again.",
     "explain": "The answer is {answer}. Derive it step by step.",
     "decompose": "Split the problem into parts, solve each part, then combine them.",
-    "reflect": "{attempt}\nThis solution is wrong. Find the error, then write a right solution.",
+    "correct": "{attempt}\nThis solution is wrong. Find the error, then write a right solution.",
     "check": "{attempt}\nThis attempt may be right or wrong. Check it, then solve the problem.",
-    "lesson": "lesson: one function at a time",
     "hint": "hint: {names}",
 }
 """Kind of text after a problem -> its form. The solution is worked out."""
 
 ASKED = {
-    "teach": ("{attempt}\nGive feedback, then solve the problem.", " {note}; {worked}"),
-    "summarise": ("{attempt}\nThis solution is {verdict}.\nWrite one general lesson.", "one function at a time"),
+    "criticise": ("{attempt}\nCriticise this answer, then solve the problem.", " {note}; {worked}"),
+    "reflect": ("{attempt}\nReflect on this answer, then solve the problem.", " {note}; {worked}"),
+    "agree": ("{attempt}\nGive reasons if you agree, then solve the problem.", " {note}; {worked}"),
+    "ask": ("{attempt}\nAsk yourself whether this holds, then solve the problem.", " {note}; {worked}"),
+    "summarise": ("{attempt}\nThis was {verdict}.\nWrite one general lesson.", "one function at a time"),
     "advise": ("Write a hint for this problem.", "{names}"),
 }
 """Kind of text after a problem that asks for another text -> its form, and the form of the asked text."""
+
+
+EXAMPLE = "reverse(tail(rotate(mupet)))\nupetm petm=mtep"
 
 
 def retries(plain: float = 0.3, short: float = 0.97, level: int = 4) -> Task:
@@ -67,8 +72,12 @@ def draft(rng: random.Random, level: int, plain: float, short: float) -> Draft:
     attempt = (f"={answer}" if rng.random() < short else worked) if right else failed(rng, values[0], names, short)
     note = "right" if right else "wrong"
     known = {"attempt": attempt, "verdict": note, "answer": answer, "names": " ".join(names), "note": note, "worked": worked}
-    kind = rng.choice([*FORMS, *ASKED])
+    kind = rng.choice([*FORMS, *ASKED, "lesson"])
+    if kind == "lesson":
+        return Draft(f"lesson: one function at a time\n{question}", answer, worked, question, Frozen(asked=False))
     form, solution = (FORMS[kind], worked) if kind in FORMS else (ASKED[kind][0], filled(ASKED[kind][1], **known))
+    if kind == "decompose" and rng.random() < 0.5:
+        form = f"example: {EXAMPLE}\n{form}"
     return Draft(f"{question}\n{filled(form, **known)}", answer, solution, question, Frozen(asked=kind in ASKED))
 
 

@@ -38,12 +38,18 @@ class Start:
 RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
 
 STARTS = {
+    "cog_rethinker": RETRIES,
+    "cog_rethinker-accuracy": RETRIES,
     "critique_grpo": RETRIES,
     "critique_grpo-accuracy": RETRIES,
+    "expo_self_explanation": RETRIES,
+    "lanpo": RETRIES,
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
+    "thinktuning": RETRIES,
+    "thinktuning-accuracy": RETRIES,
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
 """Recipe -> its start model. After a hyphen: another claim of the same recipe."""

@@ -24,13 +24,14 @@ class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
     `of`: "each" gives a second attempt to every first answer, "wrong" to every wrong one, "group" gives `count` attempts to a problem, with feedback on its
-    first wrong answer (without one, on its first answer). The best `keep` second attempts of a problem are kept; of equally good ones, the earliest. `place`:
-    "instead" puts them in the places of the group's first answers, "appended" adds them to the group, "apart" makes them an auxiliary group.
+    first wrong answer (without one, on its first answer). The best `keep` second attempts of a problem are kept; of equally good ones, the earliest. If
+    `right` is set, a wrong one is never kept. `place`: "instead" puts them in the places of the group's first answers, "appended" adds them to the group,
+    "apart" makes them an auxiliary group.
 
     A second attempt keeps its long prompt. To train it under the plain prompt, set `second` to `Reprompted`. An answer without a reward gets no second
     attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context gets none. At test time
-    `rollout` acts alone. Metrics: second (share of the problems with second attempts), second/right (share of right ones), second/rescued (of the
-    problems with second attempts and no right first answer, the share with a right second attempt).
+    `rollout` acts alone. Metrics, for the name "second": second (share of the problems with second attempts), second/right (share of right ones),
+    second/rescued (of the problems with second attempts and no right first answer, the share with a right second attempt).
     """
 
     rollout: Rollout = Auto()
@@ -39,8 +40,10 @@ class Refine:
     at_most: float = 1.0  # the largest accuracy of a group that gets second attempts; 0: only groups without a right answer
     count: int | None = None  # second attempts per problem if `of` is "group"; None: as many as first answers. Else 1 for each chosen answer
     keep: int | None = None  # most second attempts that are kept per problem; None: all
+    right: bool = False  # True: only right second attempts are kept
     place: Place = "instead"
     second: Rollout = Auto()  # makes the second attempts
+    name: str = "second"  # in metrics, ids and links; one `Refine` within another one needs another name
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
     plays: ClassVar[str] = "answers"
 
@@ -61,11 +64,11 @@ class Refine:
         made = one_each(await rolled(self.second, [r for *_, r in fitting], world), [r for *_, r in fitting], self) if fitting else []
         found: dict[int, list[Trajectory]] = {}
         for (i, first, _), group in zip(fitting, made, strict=True):
-            found.setdefault(i, []).extend(second_of(t, first) for t in group.trajectories)
+            found.setdefault(i, []).extend(self._second(t, first) for t in group.trajectories)
         self._note(groups, found, world)
-        kept = {i: best(tried, self.keep) for i, tried in found.items()}
+        kept = {i: best([t for t in tried if t.right or not self.right], self.keep) for i, tried in found.items()}
         if self.place == "apart":
-            world.also([Group(f"{group_name(requests[i])}/second", tuple(tried), outcomes(found[i])) for i, tried in kept.items() if tried])
+            world.also([Group(f"{group_name(requests[i])}/{self.name}", tuple(tried), outcomes(found[i])) for i, tried in kept.items() if tried])
             return groups
         return [self._placed(g, kept[i], found[i]) if i in kept else g for i, g in enumerate(groups)]
 
@@ -81,7 +84,11 @@ class Refine:
         request, first = attempt
         prompt = after(prompt_of(request, world.task.system), text)
         count = 1 if self.of != "group" else self.count or request.count
-        return replace(request, count=count, prompt=prompt, sample=0, tags=(*request.tags, "second", first.id))
+        return replace(request, count=count, prompt=prompt, sample=0, tags=(*request.tags, self.name, first.id))
+
+    def _second(self, attempt: Trajectory, first: Trajectory) -> Trajectory:
+        """Returns the second attempt with the name of the attempt and the id of the first answer in its links."""
+        return attempt.but(links=Frozen({**attempt.links, "attempt": self.name, "first": first.id}))
 
     def _placed(self, group: Group, kept: Sequence[Trajectory], tried: Sequence[Trajectory]) -> Group:
         """Returns the group with the kept second attempts. Its pool gets the rewards of all second attempts."""
@@ -93,22 +100,17 @@ class Refine:
 
     def _note(self, groups: Sequence[Group], found: dict[int, list[Trajectory]], world: World) -> None:
         for i, group in enumerate(groups):
-            world.note("second", float(i in found))
+            world.note(self.name, float(i in found))
             if i in found:
                 right = [t.right for t in found[i]]
-                world.note("second/right", sum(right) / len(right))
+                world.note(f"{self.name}/right", sum(right) / len(right))
                 if group.accuracy == 0.0:
-                    world.note("second/rescued", float(any(right)))
+                    world.note(f"{self.name}/rescued", float(any(right)))
 
 
 def fits(request: Request, world: World) -> bool:
     """Whether the request's prompt fills at most half of the model's context."""
     return 2 * len(world.prompt(request).sequence) <= world.context_length(request.player)
-
-
-def second_of(attempt: Trajectory, first: Trajectory) -> Trajectory:
-    """Returns the second attempt with the id of the first one in its links."""
-    return attempt.but(links=Frozen({**attempt.links, "attempt": 2, "first": first.id}))
 
 
 def best(attempts: Sequence[Trajectory], keep: int | None) -> list[Trajectory]:

@@ -45,6 +45,39 @@ class Reprompted:
         ]
 
 
+@dataclass(frozen=True)
+class AlsoReprompted:
+    """Adds to the answers of `rollout` a copy of every right answer under the plain prompt of its problem. The copies are auxiliary groups of another source.
+
+    Only answers to requests with their own prompt get copies. Metric: copies (their number per request with its own prompt).
+    """
+
+    rollout: Rollout = Auto()
+    source: str = "expert"  # the source of the copies
+    plays: ClassVar[str] = "answers"
+    asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES or self.source == "policy":
+            raise UserError(f'AlsoReprompted.source is "{self.source}"; choose one of {", ".join(s for s in SOURCES if s != "policy")}')
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns the groups of `rollout`, unchanged."""
+        groups = one_each(await rolled(self.rollout, requests, world), requests, self)
+        for r, g in zip(requests, groups, strict=True):
+            if r.prompt is not None:
+                right = tuple(t.but(id=f"{t.id}/plain") for t in g.trajectories if t.right)
+                world.note("copies", len(right))
+                if right:
+                    copies = g.but(key=f"{g.key}/plain", trajectories=right, pool=())
+                    world.also([await reprompted(copies, world.prompt(replace(r, prompt=None, at=None)), world, source=self.source)])
+        return groups
+
+
 async def reprompted(group: Group, prompt: Context, world: World, *, source: str = "policy") -> Group:
     """Returns the group with `prompt` before every answer. The other values of an answer stay, such as its reward, its end and the versions of its weights.
 

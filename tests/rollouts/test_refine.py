@@ -42,7 +42,7 @@ def test_each_answer_gets_feedback_and_the_best_second_attempt_takes_the_first_p
     group, asked, world = played(Refine(feedback=TELL, keep=1), ["x", "b"], ["y", "bb"])
     assert asked == ["a\nx is wrong: b", "a\nb is right: b"]
     assert said(group) == ["bb", "b"]
-    assert group.trajectories[0].links == {"attempt": 2, "first": "3/toy/0/1"}
+    assert group.trajectories[0].links == {"attempt": "second", "first": "3/toy/0/1"}
     assert group.pool == (0.0, 1.0, 0.0, 1.0)
     assert world.notes == {"second": 1.0, "second/right": 0.5}
 
@@ -52,6 +52,13 @@ def test_of_equally_good_second_attempts_the_earliest_is_kept():
     assert said(played(Refine(feedback=TELL, keep=2), ["x", "q", "z"], ["u", "b1", "b2"])[0]) == ["b1", "b2", "z"]
     assert said(played(Refine(feedback=TELL, keep=0), ["x"], ["b"])[0]) == ["x"]
     assert said(played(Refine(feedback=TELL), ["x", "y"], ["u", "b"])[0]) == ["u", "b"]  # all, in order
+
+
+def test_only_right_second_attempts():
+    rollout = Refine(feedback=TELL, right=True)
+    assert said(played(rollout, ["x", "y", "z"], ["u", "b", "v"])[0]) == ["b", "y", "z"]
+    group, _, world = played(replace(rollout, place="apart"), ["x"], ["u"])
+    assert (said(group), asyncio.run(world.aside())) == (["x"], [])  # no group without an answer
 
 
 def test_only_wrong_answers():

@@ -9,7 +9,7 @@ import pytest
 
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.reprompted import Reprompted
+from gradus.rollouts.reprompted import AlsoReprompted, Reprompted
 from gradus.testing.methods import TOY, readable, scripted_world
 from gradus.types import Ended, Key, Request, UserError
 
@@ -52,3 +52,24 @@ def test_what_is_refused():
     assert Reprompted().test == Auto()
     with pytest.raises(UserError, match=r"Reprompted\.source"):
         Reprompted(source="me")
+
+
+def test_copies_of_right_answers_are_added_next_to_the_answers():
+    said = iter(["bcd", "x"])
+    world, _ = scripted_world(TOY, lambda ask: next(said), reward=Verified())
+    (problem,) = TOY.source.draw([0], None, Key(0))
+    (group,) = asyncio.run(AlsoReprompted().run([Request(problem, count=2, prompt="a\nhint")], world))
+    assert [readable(t.contexts[0].sequence) for t in group.trajectories] == ["a\nhintbcd|", "a\nhintx|"]
+    (copies,) = asyncio.run(world.aside())
+    (copy,) = copies.trajectories
+    assert (readable(copy.contexts[0].sequence), copy.source, copy.id) == ("abcd|", "expert", "3/toy/0/0/plain")
+    assert world.notes == {"copies": 1.0}
+
+
+def test_plain_prompts_get_no_copies():
+    world, _ = scripted_world(TOY, lambda ask: "b", reward=Verified())
+    (problem,) = TOY.source.draw([0], None, Key(0))
+    asyncio.run(AlsoReprompted().run([Request(problem, count=2)], world))
+    assert (asyncio.run(world.aside()), world.notes) == ([], {})
+    with pytest.raises(UserError, match=r"AlsoReprompted\.source"):
+        AlsoReprompted(source="policy")
