@@ -82,7 +82,7 @@ class Demonstrated:
         return {"solved": dict(list(solved.items())[-self.most :])}
 
 
-_DECOMPOSED = Refine(feedback=Demonstrated(), of="group", at_most=0.0, second=AlsoReprompted(), name="decompose")
+_DECOMPOSED = Refine(feedback=Demonstrated(), of="group", at_most=0.0, second=AlsoReprompted(), name="decompose")  # type: ignore[arg-type]
 _STAGES = Refine(_DECOMPOSED, feedback=Told(CORRECT), of="group", at_most=0.0, second=AlsoReprompted(), name="correct")
 
 cog_rethinker = dapo.derive(
