@@ -135,7 +135,8 @@ def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = produc
 
 
 def busy_of(before: tuple[float, float], after: tuple[float, float], device: str) -> tuple[str, ...]:
-    """Returns a note if this process got little of a processor's time, although it computes on a processor. The arguments are (clock, processor time)."""
+    """Returns a note if the run computes on a processor, but this process got only a small share of the processor's time. The arguments are (clock,
+    processor time)."""
     clock, processor = (b - a for a, b in zip(before, after, strict=True))
     if device != "cpu" or clock <= 0 or processor / clock >= IDLE:
         return ()
@@ -240,7 +241,7 @@ class Machine:
         return self._products[rows]
 
     def read(self) -> float:
-        """Returns the peak at which memory of the size of the weights is read, in bytes per second."""
+        """Returns the peak rate of reads from a block of memory of the size of the weights, in bytes per second."""
         if self._read is None:
             self._read = self.reads((self.sizes.body + self.sizes.head) * self.sizes.width, self.device)
         return self._read

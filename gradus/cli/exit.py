@@ -87,7 +87,7 @@ def kept(folder: str) -> str:
 def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> str:
     """Returns the first and the last value of each held-out metric, or of the reward if there was no evaluation, as text.
 
-    `fault`: the reason why the run has learned nothing, in place of "done".
+    `fault`: the reason why the run has learned nothing. The text names this reason in place of "done".
     """
     from gradus.lab.live import of_problems
     from gradus.lab.panel import Curves

@@ -155,7 +155,7 @@ def _default(holder: Any, name: str) -> Origin | None:
 def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str, Recipe]]) -> list[Origin]:
     """Every recipe of the chain and every later stage that changed the value of the field.
 
-    If a part of another class replaces the part with the field, the earlier changes are left out together with the old part.
+    If a part of another class replaced the part with the field, the changes before this replacement are left out.
     """
     before = _ABSENT
     found: list[Origin] = []
@@ -191,7 +191,7 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 def meaning(holder: Any, name: str, value: Any) -> str:
     """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
 
-    If the value is a part, this is the docstring of the value, else the docstring of the class.
+    If the value is a part, this docstring is that of the value, else that of the class.
     """
     if isinstance(holder, Recipe) and name in SEAMS:
         return SEAMS[name]

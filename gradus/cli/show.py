@@ -154,7 +154,7 @@ def _stages(recipe: Any) -> list[str]:
 
 
 def _by_rule(field: Node) -> Node:
-    """The line of a field of the setting. If the learning rate is not set, the line names the command that shows the rule's number."""
+    """The line of a field of the setting. If the learning rate is not set, the line names the command that shows the rate of the rule."""
     left_out = (field.name, field.text) == ("learning_rate", "none")
     return replace(field, text="by rule: gradus explain learning_rate --model FOLDER") if left_out else field
 

@@ -56,7 +56,7 @@ def told(players: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def learning(player: Player, document: Mapping[str, Any]) -> Player:
-    """Returns the player of another process with the fields that `told` gave. The player learns."""
+    """Returns the player of another process with an optimiser from the fields of `told`."""
     rule = from_json(document["optimizer"])
     return Player(player.model, objective=Frozen(), optimizer=rule, trains=tuple(document["trains"]), rates=Frozen(document["rates"]))
 
