@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from gradus.rewards.judge import filled
 from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.text.string_ops import FUNCTIONS, made_up_word, verify
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
+from gradus.types.prompts import filled
 
 FORMS = {
     "critique": "{attempt}\nThis solution is {verdict}. The right answer is {answer}.\nSolve the problem again.",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from gradus.rewards.judge import filled
 from gradus.types import Request, Sampling, Trajectory, UserError
 from gradus.types.parts import World
+from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
 
 Attempt = tuple[Request, Trajectory]
