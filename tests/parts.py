@@ -96,6 +96,7 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,

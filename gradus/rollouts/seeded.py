@@ -19,21 +19,28 @@ from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
 
 
-def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
-    """Returns the indices of the `count` nearest texts, the nearest first.
+def similarities(question: str, questions: Sequence[str]) -> list[float]:
+    """Returns the cosine of the TF-IDF vectors of words between a text and each other text. Equal texts have 1, texts without a common word 0.
 
-    The measure is the cosine of TF-IDF vectors of words. If texts are equally near, the earlier text comes first.
-
-    >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
-    [1, 2]
+    >>> [round(x, 2) for x in similarities("7 plus 5", ["7 plus 5", "3 minus 1"])]
+    [1.0, 0.0]
     """
     words = [Counter(re.findall(r"\w+|[^\w\s]", text.lower())) for text in (question, *questions)]
     seen = Counter(word for row in words for word in row)
     rare = {word: math.log((1 + len(words)) / (1 + n)) + 1 for word, n in seen.items()}
     vectors = [{word: n * rare[word] for word, n in row.items()} for row in words]
     lengths = [math.sqrt(sum(v * v for v in row.values())) or 1.0 for row in vectors]
-    own = vectors[0]
-    near = [sum(own.get(word, 0.0) * v for word, v in row.items()) / length for row, length in zip(vectors[1:], lengths[1:], strict=True)]
+    own, size = vectors[0], lengths[0]
+    return [sum(own.get(word, 0.0) * v for word, v in row.items()) / (length * size) for row, length in zip(vectors[1:], lengths[1:], strict=True)]
+
+
+def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
+    """Returns the indices of the `count` nearest texts by `similarities`, the nearest first. If texts are equally near, the earlier text comes first.
+
+    >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
+    [1, 2]
+    """
+    near = similarities(question, questions)
     return sorted(range(len(near)), key=lambda i: -near[i])[:count]
 
 
