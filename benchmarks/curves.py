@@ -35,7 +35,7 @@ from gradus.recipe.overrides import override_all
 from gradus.types import UserError, command
 
 SEEDS, STEPS, MOST, LEAST, POINTS = 3, 20, 60, 8, 6
-SECONDS = 32  # of all runs of a curve on one core
+SECONDS = 24  # of all runs of a curve on one core
 PROBLEMS = 32  # most held-out problems of an evaluation
 HOMES = {
     "grpo": "stale", "gspo": "stale", "rloo": "stale", "m2po": "stale", "cispo": "stale", "trpo": "unstable", "reinforce": "unstable",

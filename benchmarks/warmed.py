@@ -36,20 +36,29 @@ class Start:
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
+RETRYING = (
+    "cog_rethinker",
+    "cog_rethinker-accuracy",
+    "critique_grpo",
+    "critique_grpo-accuracy",
+    "expo_self_explanation",
+    "lanpo",
+    "rlad",
+    "thinktuning",
+    "thinktuning-accuracy",
+)
+"""Recipes whose start model can use feedback."""
 
 STARTS = {
-    "cog_rethinker": RETRIES,
-    "cog_rethinker-accuracy": RETRIES,
-    "critique_grpo": RETRIES,
-    "critique_grpo-accuracy": RETRIES,
-    "expo_self_explanation": RETRIES,
-    "lanpo": RETRIES,
+    "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
+    "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
-    "thinktuning": RETRIES,
-    "thinktuning-accuracy": RETRIES,
+    "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
+    "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(RETRYING, RETRIES),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
 """Recipe -> its start model. After a hyphen: another claim of the same recipe."""

@@ -1,8 +1,8 @@
 """Measures the time of each part of a step, and compares it with the floor of the machine (`gradus profile`).
 
-A few steps are trained in a temporary folder, without evaluations and without a system. Then the peaks of the machine are measured: matrix products of the
-shapes that the steps had, and reads of a block of memory of the size of the weights. The floor of a part is the time that its products with the weights need
-at these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
+A few steps are trained in a temporary folder, without evaluations and without a system. Then the peaks of the machine are measured: matrix products with
+the shapes of the steps, and reads of a block of memory as large as the weights. The floor of a part is the time that its products with the weights need at
+these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def growth(
 
 @contextmanager
 def watched(run: Run, device: str) -> Iterator[None]:
-    """A context manager in which the parts of a run's activities are measured, and the rows that its networks read are counted.
+    """A context manager. Inside it, the parts of a run's activities are measured, and the rows of its networks are counted.
 
     On a GPU, each change of activity waits until the GPU has finished its work.
     """

@@ -46,7 +46,7 @@ def _carried_out(training: Callable[[], Any], folder: str) -> int:
 
 
 def stopped_early(words: Sequence[str]) -> str:
-    """The message of a command that was stopped before it began its work, or that has no run."""
+    """The message of a stopped command, if the command has no run or has not begun its work."""
     if words[:1] == ["train"]:
         return "stopped while loading: there is no run yet; start it again with the same command"
     if words[:1] == ["resume"]:

@@ -97,7 +97,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:
     """Splits words into the words for the parser, and (field, value) of each option that the parser does not know.
 
-    Such an option is `--field value` or `--field=value`.
+    A field is written `--field value` or `--field=value`.
 
     Raises UserError for an unknown option without a value.
     """

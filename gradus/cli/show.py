@@ -95,7 +95,7 @@ def _tree(nodes: Sequence[Node], depth: int = 1) -> str:
 
 
 def _filled(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that have a value, or that have entries below them."""
+    """The nodes with a value, or with entries below them."""
     return [replace(one, below=tuple(_filled(one.below))) for one in nodes if one.below or one.text not in ("", "none")]
 
 

@@ -92,7 +92,7 @@ class PooledEnvironment:
 
 
 class PooledEpisode:
-    """An episode in a process of a pool. It keeps its actions, so that another process can play it again."""
+    """An episode in a process of a pool. The episode keeps its actions, so that another process can play the episode again."""
 
     def __init__(self, pool: Pool, host: int, numbers: itertools.count[int], document: Mapping[str, Any]) -> None:
         self._pool, self._host, self._numbers, self._document = pool, host, numbers, document

@@ -152,8 +152,8 @@ def main(where: str, rank: int, size: int) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """Ends the process at once. The process has no state to save. It leaves the connections open, because closing them could wait for a process that has
-    already ended."""
+    """Ends the process at once. The process has no state to save. The connections stay open, because a close could wait for a process that has already
+    ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
