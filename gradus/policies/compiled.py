@@ -23,6 +23,7 @@ from gradus.policies.decoding import Fused, Prompt
 from gradus.policies.fused import GATES
 from gradus.policies.inputs import Inputs
 from gradus.policies.kernels import FOUR, WIDE, LayerOf, kernels, whole
+from gradus.policies.products import Matrix
 
 _GRAIN = 16384  # each thread gets at least this many numbers
 
@@ -62,7 +63,7 @@ class CompiledCache:
         self.prompts: list[Shared | None] = [None] * count
         self.prefixes = np.zeros((count, 3), np.int64)  # `prefix_t`: address, length, places
         self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with one prefix
-        hidden, inner = f.embedding.shape[1], f.layers[0].down.shape[0]
+        hidden, inner = f.embedding.shape[1], f.layers[0].down[0].shape[0]
         self.joint, self.attended = _zeros(count, width + 2 * f.kv_heads * f.head_dim), _zeros(count, width)
         self.normed, self.added = _zeros(count, hidden), _zeros(count, hidden)
         self.gate_up, self.gated = _zeros(count, 2 * inner), _zeros(count, inner)
@@ -113,25 +114,24 @@ class CompiledCache:
         x = f.embed(torch.from_numpy(tokens)) if inputs is None else f.given(torch.from_numpy(tokens), inputs).contiguous()
         hidden, blocks = x.shape[1], cut(rows, f.sizes)
         threads = max(1, min(self.threads, rows * hidden // _GRAIN))
-        joint, attended, normed = self.joint[:rows], self.attended[:rows], self.normed[:rows]
-        added, gate_up, gated = self.added[:rows], self.gate_up[:rows], self.gated[:rows]
-        to_x, to_normed, to_added, to_joint = x.data_ptr(), normed.data_ptr(), added.data_ptr(), joint.data_ptr()
+        attended, normed, gated = self.attended[:rows], self.normed[:rows], self.gated[:rows]
+        to_x, to_normed = x.data_ptr(), normed.data_ptr()
         where = (positions.ctypes.data, self.prefixes.ctypes.data, order.ctypes.data, starts.ctypes.data, len(starts) - 1)
         size = (rows, hidden, f.eps, threads)
         call.gradus_add_norm(to_x, None, None, None, _address(f.layers[0].norms[0]), to_normed, *size)
         for index, w in enumerate(f.layers):
-            _product(normed, w.qkv, joint, blocks)
+            joint = _product(normed, w.qkv, self.joint[:rows], blocks)
             spec = ctypes.byref(self.specs[index])
-            call.gradus_attend(spec, index, to_joint, attended.data_ptr(), *where, self.scratch.data_ptr(), self.stride, self.threads)
-            _product(attended, w.output, added, blocks)
+            call.gradus_attend(spec, index, joint.data_ptr(), attended.data_ptr(), *where, self.scratch.data_ptr(), self.stride, self.threads)
+            added = _product(attended, w.output, self.added[:rows], blocks)
             _, after, before_mlp, after_mlp = map(_address, w.norms)
-            call.gradus_add_norm(to_x, to_added, _address(w.output_bias), after, before_mlp, to_normed, *size)
-            _product(normed, w.gate_up, gate_up, blocks)
+            call.gradus_add_norm(to_x, added.data_ptr(), _address(w.output_bias), after, before_mlp, to_normed, *size)
+            gate_up = _product(normed, w.gate_up[0], self.gate_up[:rows], blocks)
             gate = (_address(w.gate_up_bias), gated.data_ptr(), rows, gated.shape[1], GATES[w.activation], threads)
             call.gradus_gated(gate_up.data_ptr(), *gate)
-            _product(gated, w.down, added, blocks)
+            added = _product(gated, w.down[0], self.added[:rows], blocks)
             following = f.layers[index + 1].norms[0] if index + 1 < len(f.layers) else f.norm
-            call.gradus_add_norm(to_x, to_added, _address(w.down_bias), after_mlp, _address(following), to_normed, *size)
+            call.gradus_add_norm(to_x, added.data_ptr(), _address(w.down_bias), after_mlp, _address(following), to_normed, *size)
         return f.head_logits(normed)
 
     def _spec(self, index: int) -> LayerOf:
@@ -162,12 +162,11 @@ def _shared(prompt: Prompt) -> Shared:
     return Shared(torch.stack([keys, kv[:, 1].flatten(2)], 1), length, places, prompt.logits)
 
 
-def _product(x: Tensor, weight: Tensor, out: Tensor, blocks: Sequence[int]) -> None:
+def _product(x: Tensor, weight: Matrix, out: Tensor, blocks: Sequence[int]) -> Tensor:
+    """Returns x @ weight in blocks of allowed sizes, in the memory of `out` if the library allows it."""
     if len(blocks) == 1:
-        torch.mm(x, weight, out=out)
-        return
-    for rows, to in zip(x.split(blocks), out.split(blocks), strict=True):
-        torch.mm(rows, weight, out=to)
+        return weight.into(x, out)
+    return torch.cat([rows @ weight for rows in x.split(blocks)], out=out)
 
 
 def _zeros(*shape: int) -> Tensor:
