@@ -85,7 +85,7 @@ class WrittenCritique:
 
 
 @dataclass(frozen=True)
-class FirstError:
+class FirstWrongStep:
     """A critic by script: compares the attempt step by step with the problem's worked solution, and names the first step that differs.
 
     A right attempt, and an attempt that equals the beginning of the solution or continues it, have no such step.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradus.rollouts.feedback import Criticised, FirstError, Told, WrittenCritique, first_difference, unmet
+from gradus.rollouts.feedback import Criticised, FirstWrongStep, Told, WrittenCritique, first_difference, unmet
 from gradus.testing.methods import TOY, scripted_world, toy_trajectory
 from gradus.types import Frozen, Key, Problem, Request, UserError
 
@@ -69,7 +69,7 @@ def test_a_written_critique_reads_the_form_alone_and_is_not_trained():
 )
 def test_the_first_wrong_step(said, reward, critique):
     problem = Problem("p", "toy", text="a", answer="b", meta=Frozen(solution="7+5=12 4+8+1=13 =632"))
-    assert texts(Criticised(FirstError(), "{critique}"), attempt(said, reward, problem))[0] == [critique]
+    assert texts(Criticised(FirstWrongStep(), "{critique}"), attempt(said, reward, problem))[0] == [critique]
 
 
 def test_what_is_refused():
@@ -79,4 +79,4 @@ def test_what_is_refused():
     with pytest.raises(UserError, match=r"Criticised\.form"):
         Criticised(form="{attempt}")
     with pytest.raises(UserError, match='has no "solution"'):
-        texts(Criticised(FirstError()), attempt(problem=Problem("p", "toy", text="a", answer="b")))
+        texts(Criticised(FirstWrongStep()), attempt(problem=Problem("p", "toy", text="a", answer="b")))

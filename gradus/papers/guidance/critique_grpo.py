@@ -15,7 +15,7 @@ of the own answers, with the unclipped ratio rho to $pi_old$. The second sum is 
 A group of wrong answers gets a gradient if one refinement is right. A wrong refinement among right answers has a negative advantage, and becomes less likely.
 If all rewards of a group are equal, all advantages are 0. There is no KL term. Evaluation has no critiques. Metrics: second/right, second/rescued.
 
-`--rollout.feedback.form` changes the critique. The feedback `Criticised(FirstError())` names the first wrong step, by a script that knows the worked solution.
+`--rollout.feedback.form` changes the critique. The feedback `Criticised(FirstWrongStep())` names the first wrong step, by a script that knows the worked solution.
 `Criticised(WrittenCritique(player="critic"))` lets a player write the critique.
 
 Use if: most groups have no right answer, and the policy can use a critique or a given answer.

@@ -16,7 +16,7 @@ from gradus.papers.guidance.critique_grpo import FORM, critique_grpo
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.feedback import Criticised, FirstError, Told
+from gradus.rollouts.feedback import Criticised, FirstWrongStep, Told
 from gradus.testing.methods import (
     TOY,
     advantages_of,
@@ -103,7 +103,7 @@ def test_all_wrong_and_a_group_of_one() -> None:
 
 
 def test_the_first_error_as_critique() -> None:
-    _, asked = played(["x"], ["b"], Criticised(FirstError()))
+    _, asked = played(["x"], ["b"], Criticised(FirstWrongStep()))
     assert asked == ["a\nattempt: x\nstep 1 is wrong: x\nSolve the problem again."]
 
 
