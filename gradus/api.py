@@ -37,7 +37,7 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
 from gradus.runtime import hub
-from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.study.evaluate import Exam, examine, tables_of, verdict_of
 from gradus.study.screen import Measured, Screened, measure
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.problems import line
@@ -294,9 +294,10 @@ def evaluate(
         task, task_options = load_task(task, task_options), None
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
-    own = False
+    own, rows = False, None
     if path is not None and is_run(path):
         run, own = _of_run(path, task, options, overrides, device, trust)
+        rows = RunFolder.open(path).metrics() if own else None
     else:
         if path is not None and not path.exists():
             raise hub.no_folder(str(path))
@@ -309,7 +310,7 @@ def evaluate(
     if judge is None:
         raise UserError(f"task {run.task.name} has no verifier that judges answers; give a reward with --reward FILE.py:NAME")
     check_reward(judge, run.task)
-    return asyncio.run(_examined(run, judge, ks=pass_at, samples=samples, problems=problems, progress=progress))
+    return asyncio.run(_examined(run, judge, rows, ks=pass_at, samples=samples, problems=problems, progress=progress))
 
 
 def screen(
@@ -359,9 +360,10 @@ def screen(
     return measured, screened
 
 
-async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
+async def _examined(run: Run, judge: Any, rows: Sequence[Mapping[str, Any]] | None, **how: Any) -> Exam:
     try:
-        return replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run))
+        found = replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run))
+        return found if rows is None else replace(found, tables=await tables_of(run, rows))
     finally:
         if hasattr(judge, "close"):
             await judge.close()
