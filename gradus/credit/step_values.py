@@ -117,7 +117,7 @@ class StepChances:
     """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight.
 
     The value before a step is the label of the text up to the end of the step before it. With `last`, the answer's own reward is the return of the last action,
-    so the whole answer has a label, too. These are the labels of a process reward model.
+    so the whole answer has a label, too. These are the labels of a process reward model. All advantages are 1, because only returns are learned.
     """
 
     last: bool = False
@@ -167,7 +167,7 @@ def _chances(trajectory: Trajectory, *, last: bool) -> Credited:
     returns = np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0)
     if own and not first[-1]:  # if the last step is one action, its place already has the label of the step before
         returns[-1], first[-1] = own[0], True
-    return Credited(np.zeros(len(numbers)), returns, first.astype(np.float64))
+    return Credited(np.ones(len(numbers)), returns, first.astype(np.float64))
 
 
 def _whitened(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:

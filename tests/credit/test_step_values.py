@@ -87,7 +87,7 @@ def test_a_critic_learns_the_values_at_the_first_token_of_each_step():
     ((found,),) = StepChances().assign([made], {})
     assert found.returns.tolist() == [0.5, 0.5, 0.75, 0.75]
     assert found.weights.tolist() == [1, 0, 1, 0]
-    assert found.advantages.tolist() == [0] * 4
+    assert found.advantages.tolist() == [1] * 4
     with pytest.raises(UserError, match=r"has the value 1\.5"):
         StepChances().assign([Group("g", (answer([0, 1], [1.0, 1.5], 1.0),))], {})
 

@@ -147,13 +147,13 @@ def max_margin(part: MaxMargin, rows: list[Row], now: Any, at: Any) -> float:
 
 
 def labelled_scores(part: LabelledScores, rows: list[Row], now: Any, at: Any) -> float:
-    last = {r.trajectory: (r, value) for r, value in zip(rows, now["Value"], strict=True)}
+    last = {r.trajectory: (r, value) for r, value in zip(rows, now["Value"], strict=True) if r.source == part.source}
     total = 0.0
     for r, s in last.values():
         p, y = sigmoid(s), r.reward
         forms = {"squared": (s - y) ** 2, "squared_chance": (p - y) ** 2, "cross_entropy": -(y * math.log(p) + (1 - y) * math.log(1 - p))}
         total += forms[part.fit] * r.weighs
-    return part.coefficient * total / len({r.trajectory for r in rows if r.source == part.source})
+    return part.coefficient * total / len(last)
 
 
 def bradley_terry(part: BradleyTerry, rows: list[Row], now: Any, at: Any) -> float:
