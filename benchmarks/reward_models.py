@@ -23,12 +23,12 @@ from gradus.credit.step_values import SPAN, VALUE
 from gradus.grounds.gold_proxy import gold_proxy
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.ranking import MaxMargin
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.rewards.step_scores import scores_at_ends
 from gradus.rewards.verified import Verified
-from gradus.rollouts.checked_steps import CheckedSteps
+from gradus.rollouts.checked_steps import CheckedSteps, sound_of
 from gradus.rollouts.spans import places
 from gradus.rollouts.values import MonteCarloValues
+from gradus.selection.filters import Best
 from gradus.study.held_out import held_out_requests
 from gradus.study.judged import auc, curve, peak_and_fall
 from gradus.study.pair_accuracy import PairAccuracy
@@ -43,13 +43,15 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "rft, best of 8": ("rft --selection Best", {}),
     "best_of_n, n = 8": ("best_of_n", {}),
 }
+SMALL: dict[str, Any] = {"setting__prompts": 8, "setting__group": 4, "setting__learning_rate": 3e-4, "setting__eval_every": 0}
 STEP = Separated(r" |=")  # the words of a chain of functions
 
 
 def pairs() -> None:
     """Prints a row per loss."""
     print("| loss | pairs | pair accuracy | 95 % | calibration error | reward of best of 1, 2, 4, 8 |\n| --- | --- | --- | --- | --- | --- |")
-    losses = {"BradleyTerry": None, "MaxMargin": MaxMargin(), "LabelledScores, cross_entropy": LabelledScores(fit="cross_entropy"), "LabelledScores, squared": LabelledScores()}
+    soft, plain = LabelledScores(fit="cross_entropy"), LabelledScores()
+    losses = {"BradleyTerry": None, "MaxMargin": MaxMargin(), "LabelledScores, cross_entropy": soft, "LabelledScores, squared": plain}
     for name, term in losses.items():
         count = 0
 
@@ -57,11 +59,8 @@ def pairs() -> None:
             nonlocal count
             count += sum(int((g.rewards[:, None] > g.rewards[None, :]).sum()) for g in groups)
 
-        changes = {} if term is None else {"objective": Frozen(sampled=term)}
-        run = gradus.train(
-            "reward_model", "arithmetic", task_options={"level": "2"}, steps=100, setting__prompts=8, setting__group=4, setting__learning_rate=3e-4, setting__eval_every=0,
-            study__problems=2, on_step=counted, **changes,
-        )  # fmt: skip
+        changes: dict[str, Any] = {} if term is None else {"objective": Frozen(sampled=term)}
+        run = gradus.train("reward_model", "arithmetic", task_options={"level": "2"}, steps=100, study__problems=2, on_step=counted, **SMALL, **changes)
         judged, best = asyncio.run(PairAccuracy(problems=256).tables(run, run.recipe, run.world(run.recipe, "evaluate")))
         _, accuracy, low, high, error, _ = judged.rows[0]
         print(f"| {name} | {count:,} | {accuracy:.3f} | [{low:.3f}, {high:.3f}] | {error:.3f} | {', '.join(f'{row[3]:.3f}' for row in best.rows)} |", flush=True)
@@ -74,9 +73,9 @@ def curves(seeds: int = 3) -> None:
     for name, (arm, changes) in ARMS.items():
         for seed in range(seeds):
             key, _, rest = arm.partition(" ")
-            fields = {"selection": "Best"} if rest else {}
-            fixed = {"setting__learning_rate": 5e-4, "setting__prompts": 8, "study__problems": 64, "study__greedy": False, "setting__eval_every": 2, "study__reward": Verified()}
-            run = gradus.train(key, "arithmetic", task_options={"level": "2"}, reward=judge, steps=24, seed=seed, **fixed, **fields, **changes)
+            fields: dict[str, Any] = {"setting__learning_rate": 5e-4, "setting__prompts": 8, "setting__eval_every": 2}
+            fields |= {"study__problems": 64, "study__greedy": False, "study__reward": Verified()} | changes | ({"selection": Best()} if rest else {})
+            run = gradus.train(key, "arithmetic", task_options={"level": "2"}, reward=judge, steps=24, seed=seed, **fields)
             points = curve(run.metrics)
             peak, fall = peak_and_fall(points)
             first, last = points[0], points[-1]
@@ -114,13 +113,11 @@ def steps() -> None:
             world = run.world(run.recipe, "rollout")
             requests = held_out_requests(run.task.source, 128, 4, run.task.level)
             groups = asyncio.run(MonteCarloValues(marking=STEP, count=count).run(requests, world))
-            found, exact = labels(groups, lambda tokens, world=world: world.text(tokens, "policy"), run.task.verify.sound)
+            found, exact = labels(groups, lambda tokens, world=world: world.text(tokens, "policy"), sound_of(run.task))
             print(f"| {count} continuations | {said} | {len(found)} | {np.mean(exact):.3f} | {auc(found, exact):.3f} |", flush=True)
     for name, rollout in (("8 continuations", MonteCarloValues(marking=STEP, count=8)), ("exact", CheckedSteps(marking=STEP))):
-        run = gradus.train(
-            "process_reward_model", "flawed", task_options={"level": "3", "letters": "99"}, rollout__rollout=rollout, steps=100, setting__prompts=8, setting__group=4,
-            setting__learning_rate=3e-4, setting__eval_every=0, study=None,
-        )  # fmt: skip
+        options = {"level": "3", "letters": "99"}
+        run = gradus.train("process_reward_model", "flawed", task_options=options, rollout__rollout=rollout, steps=100, study=None, **SMALL)
         world = run.world(run.recipe, "rollout")
         requests = held_out_requests(run.task.held_out, 64, 4, run.task.level)
         checked = replace(run.recipe.rollout, rollout=CheckedSteps(marking=STEP))

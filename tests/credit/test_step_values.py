@@ -98,5 +98,5 @@ def test_the_answer_itself_is_the_label_of_the_last_action():
     assert found.returns.tolist() == [0.5, 0.5, 0.25, 1.0]
     assert found.weights.tolist() == [1, 0, 1, 1]
     assert (short.returns.tolist(), short.weights.tolist()) == ([0.5, 0.25], [1, 1])  # a last step of one action keeps its own label
-    with pytest.raises(UserError, match="has the value 1.5"):
+    with pytest.raises(UserError, match=r"has the value 1\.5"):
         StepChances(last=True).assign([Group("g", (answer([0, 0], [1.0], 1.5),))], {})

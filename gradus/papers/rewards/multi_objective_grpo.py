@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gradus.credit.groups import Constant
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
@@ -89,6 +90,7 @@ JUDGE = Frozen(
         "objective": None,
         "players.judge.objective": Frozen(scores=LabelledScores(NAMES, "squared_chance")),
         "players.judge.learns_from": "policy",
+        "players.judge.credit": Constant(),
     }
 )
 """The fields that differ in stage `judge`: labels by rules, and only the judge learns."""
