@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.rewards.sound_steps import steps_of
 from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.spans import STREAM, check_text, places, rows_of, streamed
 from gradus.rollouts.values import VALUES
@@ -40,10 +39,10 @@ class CheckedSteps:
         """Raises UserError if the player writes no text, or if the task's verifier cannot check steps."""
         check_text(self, task)
         sound_of(task)
-        steps_of(task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        sound, steps, out = sound_of(world.task), steps_of(world.task), []
+        sound, out = sound_of(world.task), []
+        steps: Callable[[Problem, str], float] = getattr(world.task.verify, "steps", lambda *_: 0.0)
         for group in await rolled(self.rollout, requests, world):
             rows = {t.id: rows_of(self.marking, t, world) for t in group.trajectories}
             values = {t.id: [_values(c, row, t, sound, world) for c, row in zip(t.contexts, rows[t.id], strict=True)] for t in group.trajectories}
@@ -56,10 +55,10 @@ class CheckedSteps:
 def sound_of(task: Task) -> Sound:
     """Returns the function that tells whether all steps of a text are right. Raises UserError if the task has no such function."""
     found: Sound | None = getattr(task.verify, "sound", None)
-    if found is None:
+    if found is None or not hasattr(task.verify, "steps"):
         raise UserError(
-            f"CheckedSteps checks the steps of an answer, but the verifier of task {task.name} has no `sound`; take a task with checked steps, such as flawed, "
-            "or set --rollout MonteCarloValues"
+            f"CheckedSteps checks the steps of an answer, but the verifier of task {task.name} has no `sound` and `steps`; "
+            "take a task with checked steps, such as flawed, or set --rollout MonteCarloValues"
         )
     return found
 

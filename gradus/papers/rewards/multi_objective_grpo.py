@@ -33,7 +33,6 @@ from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import HeldOut
-from gradus.tasks.text.safety import ALLOWED, ANSWER, REFUSE
 from gradus.types import Frozen, Group, Problem
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Signals, World
@@ -41,6 +40,7 @@ from gradus.types.players import Copy, Head, Player
 from gradus.types.signals import Signal
 
 NAMES = ("politeness", "meaning", "action", "safety")
+ANSWER, REFUSE, ALLOWED = "answer", "refuse", "ok"  # the decisions of the task safety, and the label of a thing without a rule
 WEIGHTS = Frozen(politeness=0.2, meaning=0.2, action=0.2, safety=0.4)
 
 
