@@ -294,23 +294,21 @@ def evaluate(
         task, task_options = load_task(task, task_options), None
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
-    own, rows = False, None
+    own = False
     if path is not None and is_run(path):
         run, own = _of_run(path, task, options, overrides, device, trust)
-        rows = RunFolder.open(path).metrics() if own else None
     else:
         if path is not None and not path.exists():
             raise hub.no_folder(str(path))
         if task is None:
             raise UserError("an evaluation needs a task; name a task with --task (gradus tasks lists the tasks)")
-        made = task if isinstance(task, Task) else load_task(task, options)
-        run = _of_model(path, made, overrides, device or "cpu")
+        run = _of_model(path, task if isinstance(task, Task) else load_task(task, options), overrides, device or "cpu")
     run.seed = seed
     judge = verdict_of(run, own=own) if reward is None else reward_of(reward)
     if judge is None:
         raise UserError(f"task {run.task.name} has no verifier that judges answers; give a reward with --reward FILE.py:NAME")
     check_reward(judge, run.task)
-    return asyncio.run(_examined(run, judge, rows, ks=pass_at, samples=samples, problems=problems, progress=progress))
+    return asyncio.run(_examined(run, judge, path if own else None, ks=pass_at, samples=samples, problems=problems, progress=progress))
 
 
 def screen(
@@ -360,10 +358,10 @@ def screen(
     return measured, screened
 
 
-async def _examined(run: Run, judge: Any, rows: Sequence[Mapping[str, Any]] | None, **how: Any) -> Exam:
+async def _examined(run: Run, judge: Any, path: Path | None, **how: Any) -> Exam:
     try:
-        found = replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run))
-        return found if rows is None else replace(found, tables=await tables_of(run, rows))
+        rows = None if path is None else RunFolder.open(path).metrics()
+        return replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run), tables=await tables_of(run, rows))
     finally:
         if hasattr(judge, "close"):
             await judge.close()

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradus.credit.step_values import sigmoid
 from gradus.rewards.combine import Combines
 from gradus.types import Failed, Frozen, Group, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, World
@@ -61,7 +60,7 @@ class RewardModel(Combines):
         if not len(values[0]):
             failed = Failed("the answer has no token to score")
             return Judgement(failed, Frozen({self.name: failed}))
-        last = [float(sigmoid(v[-1]) if self.chance else v[-1]) for v in values]
+        last = [float(chance_of(v[-1]) if self.chance else v[-1]) for v in values]
         total = sum(self.weights.get(head, 1.0) * score for head, score in zip(self.heads, last, strict=True))
         several = dict(zip(self.heads, last, strict=True)) if self.heads != ("value",) else {}
         return Judgement(total, Frozen({self.name: total, **several}))
@@ -74,6 +73,11 @@ class RewardModel(Combines):
                 f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but the answer is {trajectory.completion[:40]!r}, '
                 "because their tokenizers differ; start the training of the reward model from the model that writes the answers"
             )
+
+
+def chance_of(scores: np.ndarray) -> np.ndarray:
+    """Returns 1 / (1 + exp(-s)), without overflow."""
+    return 0.5 * (1 + np.tanh(np.asarray(scores, np.float64) / 2))
 
 
 def _values_of(player: str, head: str) -> Signal:

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gradus.credit.step_values import sigmoid
 from gradus.rewards.combine import Combines
+from gradus.rewards.reward_model import chance_of
 from gradus.types import Failed, Frozen, Group, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal, Values
@@ -59,7 +59,7 @@ class StepScores(Combines):
         return [[self._judged(t, rows[t.id], world) for t in g.trajectories] for g in groups]
 
     def _judged(self, trajectory: Trajectory, values: np.ndarray, world: World) -> Judgement:
-        scores = sigmoid(scores_at_ends(values, step_numbers(self.marking, trajectory, world)))
+        scores = chance_of(scores_at_ends(values, step_numbers(self.marking, trajectory, world)))
         found: Outcome = self._reduced(scores) if len(scores) else Failed("the answer has no step to score")
         return Judgement(found, Frozen({self.name: found}))
 

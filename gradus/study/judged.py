@@ -12,7 +12,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Table:
+class ExamTable:
     """A table of an evaluation. A cell without a number is None."""
 
     title: str
@@ -84,12 +84,12 @@ def divergence_of_best(n: int) -> float:
     return math.log(n) - (n - 1) / n
 
 
-def best_of_table(scored: Sequence[tuple[np.ndarray, np.ndarray]]) -> Table:
+def best_of_table(scored: Sequence[tuple[np.ndarray, np.ndarray]]) -> ExamTable:
     """Makes the best-of-n table: n, its KL, the judge's score and the reward of the chosen answer. Args: for each problem (scores [G], rewards [G])."""
     least = min((len(s) for s, _ in scored), default=0)
     ns = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n <= least]
     rows = [(float(n), divergence_of_best(n), *(float(np.mean([best_of(pair[0], pair[k], n) for pair in scored])) for k in (0, 1))) for n in ns]
-    return Table("best of n by the judge's score", ("n", "KL", "score", "reward"), tuple(rows))
+    return ExamTable("best of n by the judge's score", ("n", "KL", "score", "reward"), tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,11 @@ def peak_and_fall(points: Sequence[Point]) -> tuple[Point, float]:
     return peak, peak.gold - points[-1].gold
 
 
-def over_optimisation_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
+def over_optimisation_table(rows: Sequence[Mapping[str, Any]]) -> ExamTable | None:
     """Makes the table of `curve`; None with fewer than two points. Gao et al., Scaling Laws for Reward Model Overoptimization, arXiv:2210.10760, figure 1."""
     points = curve(rows)
     if len(points) < 2:
         return None
     peak, fall = peak_and_fall(points)
     title = f"over-optimisation: the gold has its peak {peak.gold:.3f} at step {peak.step} and falls by {fall:.3f} until step {points[-1].step}"
-    return Table(title, ("step", "KL", "proxy", "gold"), tuple((float(p.step), p.divergence, p.proxy, p.gold) for p in points))
+    return ExamTable(title, ("step", "KL", "proxy", "gold"), tuple((float(p.step), p.divergence, p.proxy, p.gold) for p in points))

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradus.selection.filters import without_failures
 from gradus.study.held_out import held_out_requests, of_problems
-from gradus.study.judged import Table, best_of_table, calibration_error, pair_chances
+from gradus.study.judged import ExamTable, best_of_table, calibration_error, pair_chances
 from gradus.study.summary import mean
 from gradus.types import Group
 from gradus.types.parts import Reward, Task
@@ -52,13 +52,13 @@ class PairAccuracy:
         """
         return self._measured(await self.scored(run, recipe, world))
 
-    async def tables(self, run: Any, recipe: Any, world: Any) -> list[Table]:
+    async def tables(self, run: Any, recipe: Any, world: Any) -> list[ExamTable]:
         """Returns the tables of an evaluation: the metrics of `measure`, and the best-of-n curve if all problems have equally many answers."""
         scored = await self.scored(run, recipe, world)
         found = self._measured(scored)
         names = ("held_out/problems", "held_out/accuracy", "held_out/low", "held_out/high", "held_out/calibration_error", "held_out/reward")
         row = tuple(None if (value := found.get(name)) is None else float(value) for name in names)
-        judged = Table("reward model: share of pairs in the right order", tuple(name.partition("/")[2] for name in names), (row,))
+        judged = ExamTable("reward model: share of pairs in the right order", tuple(name.partition("/")[2] for name in names), (row,))
         return [judged, best_of_table([(scores, np.asarray(group.rewards, np.float64)) for group, scores in scored])]
 
     def _measured(self, scored: Sequence[tuple[Group, np.ndarray]]) -> dict[str, float | None]:
