@@ -53,17 +53,22 @@ def pairs() -> None:
     soft, plain = LabelledScores(fit="cross_entropy"), LabelledScores()
     losses = {"BradleyTerry": None, "MaxMargin": MaxMargin(), "LabelledScores, cross_entropy": soft, "LabelledScores, squared": plain}
     for name, term in losses.items():
-        count = 0
+        pair_row(name, term)
 
-        def counted(run: Any, metrics: Any, groups: Sequence[Group]) -> None:
-            nonlocal count
-            count += sum(int((g.rewards[:, None] > g.rewards[None, :]).sum()) for g in groups)
 
-        changes: dict[str, Any] = {} if term is None else {"objective": Frozen(sampled=term)}
-        run = gradus.train("reward_model", "arithmetic", task_options={"level": "2"}, steps=100, study__problems=2, on_step=counted, **SMALL, **changes)
-        judged, best = asyncio.run(PairAccuracy(problems=256).tables(run, run.recipe, run.world(run.recipe, "evaluate")))
-        _, accuracy, low, high, error, _ = judged.rows[0]
-        print(f"| {name} | {count:,} | {accuracy:.3f} | [{low:.3f}, {high:.3f}] | {error:.3f} | {', '.join(f'{row[3]:.3f}' for row in best.rows)} |", flush=True)
+def pair_row(name: str, term: Any, steps: int = 100) -> None:
+    """Prints the row of one loss; None is the loss of the recipe."""
+    count = 0
+
+    def counted(run: Any, metrics: Any, groups: Sequence[Group]) -> None:
+        nonlocal count
+        count += sum(int((g.rewards[:, None] > g.rewards[None, :]).sum()) for g in groups)
+
+    changes: dict[str, Any] = {} if term is None else {"objective": Frozen(sampled=term)}
+    run = gradus.train("reward_model", "arithmetic", task_options={"level": "2"}, steps=steps, study__problems=2, on_step=counted, **SMALL, **changes)
+    judged, best = asyncio.run(PairAccuracy(problems=256).tables(run, run.recipe, run.world(run.recipe, "evaluate")))
+    _, accuracy, low, high, error, _ = judged.rows[0]
+    print(f"| {name} | {count:,} | {accuracy:.3f} | [{low:.3f}, {high:.3f}] | {error:.3f} | {', '.join(f'{row[3]:.3f}' for row in best.rows)} |", flush=True)
 
 
 def curves(seeds: int = 3) -> None:
@@ -104,17 +109,22 @@ def labels(groups: Sequence[Group], texts: Any, sound: Any) -> tuple[list[float]
     return found, exact
 
 
+def label_row(letters: str, said: str, count: int) -> None:
+    """Prints the row of labels by `count` continuations."""
+    run = gradus.train("rloo", "flawed", task_options={"level": "3", "letters": letters}, steps=0, study=None)
+    world = run.world(run.recipe, "rollout")
+    requests = held_out_requests(run.task.source, 128, 4, run.task.level)
+    groups = asyncio.run(MonteCarloValues(marking=STEP, count=count).run(requests, world))
+    found, exact = labels(groups, lambda tokens: world.text(tokens, "policy"), sound_of(run.task))
+    print(f"| {count} continuations | {said} | {len(found)} | {np.mean(exact):.3f} | {auc(found, exact):.3f} |", flush=True)
+
+
 def steps() -> None:
-    """Prints a row per number of continuations, and the row of a trained process reward model."""
+    """Prints a row per number of continuations, and the rows of trained process reward models."""
     print("| labels | checked in training | steps | right | AUC against the exact check |\n| --- | --- | --- | --- | --- |")
     for letters, said in (("99", "the whole result"), ("1", "its first letter")):
         for count in (4, 8, 32):
-            run = gradus.train("rloo", "flawed", task_options={"level": "3", "letters": letters}, steps=0, study=None)
-            world = run.world(run.recipe, "rollout")
-            requests = held_out_requests(run.task.source, 128, 4, run.task.level)
-            groups = asyncio.run(MonteCarloValues(marking=STEP, count=count).run(requests, world))
-            found, exact = labels(groups, lambda tokens, world=world: world.text(tokens, "policy"), sound_of(run.task))
-            print(f"| {count} continuations | {said} | {len(found)} | {np.mean(exact):.3f} | {auc(found, exact):.3f} |", flush=True)
+            label_row(letters, said, count)
     for name, rollout in (("8 continuations", MonteCarloValues(marking=STEP, count=8)), ("exact", CheckedSteps(marking=STEP))):
         options = {"level": "3", "letters": "99"}
         run = gradus.train("process_reward_model", "flawed", task_options=options, rollout__rollout=rollout, steps=100, study=None, **SMALL)
