@@ -25,7 +25,7 @@ from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.ranking import MaxMargin
 from gradus.rewards.step_scores import scores_at_ends
 from gradus.rewards.verified import Verified
-from gradus.rollouts.checked_steps import CheckedSteps, sound_of
+from gradus.rollouts.checked_steps import CheckedSteps, check_of
 from gradus.rollouts.spans import places
 from gradus.rollouts.values import MonteCarloValues
 from gradus.selection.filters import Best
@@ -56,7 +56,7 @@ def pairs() -> None:
         pair_row(name, term)
 
 
-def pair_row(name: str, term: Any, steps: int = 100) -> None:
+def pair_row(name: str, term: Any, steps: int = 90) -> None:
     """Prints the row of one loss; None is the loss of the recipe."""
     count = 0
 
@@ -95,8 +95,8 @@ def kl(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def labels(groups: Sequence[Group], texts: Any, sound: Any) -> tuple[list[float], list[bool]]:
-    """Returns the labels by continuations of all steps that have a further step, and whether the text up to the end of the step is sound."""
+def labels(groups: Sequence[Group], texts: Any, right: Any) -> tuple[list[float], list[bool]]:
+    """Returns the labels by continuations of all steps that have a further step, and whether the text up to the end of the step is right."""
     found: list[float] = []
     exact: list[bool] = []
     for t in (t for g in groups for t in g.trajectories):
@@ -104,8 +104,10 @@ def labels(groups: Sequence[Group], texts: Any, sound: Any) -> tuple[list[float]
         row, value = context.streams[SPAN], context.streams[VALUE]
         for number, at in list(zip(dict.fromkeys(row[row >= 0].tolist()), places(context, row), strict=True))[1:]:
             said = context.sequence[context.action_positions[context.action_positions < at]]
-            found.append(float(value[row == number][0]))
-            exact.append(bool(sound(t.problem, texts(said))))
+            text = texts(said)
+            if text.strip(" ="):  # the mark of the result alone is no step
+                found.append(float(value[row == number][0]))
+                exact.append(bool(right(t.problem, text)))
     return found, exact
 
 
@@ -115,7 +117,7 @@ def label_row(letters: str, said: str, count: int) -> None:
     world = run.world(run.recipe, "rollout")
     requests = held_out_requests(run.task.source, 128, 4, run.task.level)
     groups = asyncio.run(MonteCarloValues(marking=STEP, count=count).run(requests, world))
-    found, exact = labels(groups, lambda tokens: world.text(tokens, "policy"), sound_of(run.task))
+    found, exact = labels(groups, lambda tokens: world.text(tokens, "policy"), check_of(run.task))
     print(f"| {count} continuations | {said} | {len(found)} | {np.mean(exact):.3f} | {auc(found, exact):.3f} |", flush=True)
 
 

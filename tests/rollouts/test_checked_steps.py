@@ -20,7 +20,7 @@ class Checker:
     def __call__(self, problem, completion):
         return 1.0
 
-    def sound(self, problem, text):
+    def begins_right(self, problem, text):
         return set(text.split()) <= {"b"}
 
     def steps(self, problem, completion):

@@ -17,7 +17,16 @@ from gradus.rewards.combine import Sum
 from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
-from gradus.testing.methods import TOY, advantages_of, check_different_update, check_same_update, loss_and_gradient, scripted_world, toy_group, train_toy
+from gradus.testing.methods import (
+    TOY,
+    advantages_of,
+    check_different_update,
+    check_same_update,
+    loss_and_gradient,
+    scripted_world,
+    toy_group,
+    train_toy,
+)
 from gradus.types import Failed, Frozen, Group, Key, Request
 from gradus.types.moments import Steps
 from gradus.types.signals import Value, Values

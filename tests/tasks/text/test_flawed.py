@@ -34,7 +34,7 @@ def test_steps_and_verdicts(completion, steps, training, held_out):
 
 
 @pytest.mark.parametrize(
-    ("text", "sound"),
+    ("text", "right"),
     [
         ("", True),
         ("lanetp ", True),
@@ -47,8 +47,8 @@ def test_steps_and_verdicts(completion, steps, training, held_out):
         ("lanetp anetp ptena", False),  # the result without its mark
     ],
 )
-def test_the_beginning_of_an_answer_is_sound_if_all_its_steps_are_right(text, sound):
-    assert Checked().sound(problem(), text) is sound
+def test_the_beginning_of_an_answer_is_right_if_all_its_steps_are(text, right):
+    assert Checked().begins_right(problem(), text) is right
 
 
 def test_problems_are_those_of_string_ops():
