@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_BYTES = 1 << 20  # of one reply
+OPEN = 8  # calls that are open, relative to the calls at a time; the others wait for their next attempt
 MOST_WAIT = 60.0  # seconds, also if the server asks for more
 AGAIN = frozenset({408, 409, 425, 429})  # another attempt may succeed; so may one after any status from 500 on
 
@@ -286,22 +287,25 @@ async def replies(
 ) -> dict[str, Reply | Failed]:
     """Asks for all requests, given by name, and calls `arrived` for every reply at once. Runs in the client's thread.
 
+    Calls are started while fewer than `OPEN` times `together` calls are open, because thousands of tasks would delay the event loop, and with it the replies.
     If the server refuses all requests, the other calls are cancelled, and the UserError is raised.
     """
     found: dict[str, Reply | Failed] = {}
+    room = asyncio.Semaphore(OPEN * client.calls.together)
 
     async def one(name: str, body: Mapping[str, Any]) -> None:
-        reply = await client.ask(body, name)
-        if isinstance(reply, Reply):
-            arrived(name, reply)
-        found[name] = reply
+        try:
+            found[name] = reply = await client.ask(body, name)
+            if isinstance(reply, Reply):
+                arrived(name, reply)
+        finally:
+            room.release()
 
-    tasks = [asyncio.ensure_future(one(name, body)) for name, body in asked]
     try:
-        await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+        async with asyncio.TaskGroup() as group:
+            for name, body in asked:
+                await room.acquire()
+                group.create_task(one(name, body))
+    except* UserError as refused:
+        raise refused.exceptions[0] from None
     return found
