@@ -43,6 +43,9 @@ STARTS = {
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
+    "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
+    "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
+    "time_r1": Start("dates", {"kinds": "difference,ordering", "level": "2"}, 100, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
