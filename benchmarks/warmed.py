@@ -36,6 +36,7 @@ class Start:
 
 
 STARTS = {
+    "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
