@@ -17,8 +17,8 @@ same adapter (`--players.policy.model ...`). Metrics: reward/length, reward/form
 Use if: a large model is adapted on one machine, and its answers grow or repeat under a plain reward.
 Avoid if: long answers are wanted, or all weights can be trained (see dr_grpo, dapo).
 Reference: Adly et al., Gazal-R1: Achieving State-of-the-Art Medical Reasoning with Parameter-Efficient Two-Stage Training, arXiv:2506.21594: 107,033
-examples for the first stage, DoRA with rank 256 and rank-stabilised scale, cosine of the length, form and repetition, GRPO without KL, with a larger upper clip and a
-constant divisor. No code of the authors was found.
+examples for the first stage, DoRA with rank 256 and rank-stabilised scale, cosine of the length, form and repetition, GRPO without KL, with a larger
+upper clip and a constant divisor. No code of the authors was found.
 Departures: The weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha are ours. The form counts for the answer of any letter. The divisor is the
 limit 1,024 of `ConstantLength`. The questions of the task `multiple_choice` are generated; their letters need no box.
 """

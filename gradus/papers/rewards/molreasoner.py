@@ -4,9 +4,10 @@
     R = 0.5 + 1.5 (s_"print" + s_"fragment" + s_"group" + s_"bleu") / 4 quad "else"
     A_i = (R_i - mean(R)) / (std(R))
 
-An answer is `<think>...</think><answer>SELFIES</answer>`. $s_"print"$ is the mean Tanimoto index of three fingerprints. $s_"fragment"$ is half the Jaccard index of
-fragments, plus half their recall. $s_"group"$ is $e^(-d / n)$ with d differences in the counts of functional groups and n groups of the right molecule. $s_"bleu"$ is
-BLEU of the characters, without smoothing. So the first thing to learn is validity, then likeness. The KL weight is 0.001, and the temperature 0.7.
+An answer is `<think>...</think><answer>SELFIES</answer>`. $s_"print"$ is the mean Tanimoto index of three fingerprints. $s_"fragment"$ is half the
+Jaccard index of fragments, plus half their recall. $s_"group"$ is $e^(-d / n)$ with d differences in the counts of functional groups and n groups of
+the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So the first thing to learn is validity, then likeness. The KL weight is
+0.001, and the temperature 0.7.
 
 For captions, of a molecule in words, R has the mean of text measures in place of the four terms: `--reward.caption true` takes BLEU-2, BLEU-4, ROUGE-1,
 ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, without those that contradict the molecule's facts. Metrics: reward/valid,

@@ -82,7 +82,10 @@ claims = (
         own={"reward": "ByTask(parts={})"},
     ),
     Claim(
-        says="On a mixture of sums and stories, where a scripted judge compares stories with the reference, the share of wins after 12 steps is at least 0.05 above the start.",
+        says=(
+            "On a mixture of sums and stories, where a scripted judge compares stories with the reference, the mean reward after 12 steps is at "
+            "least 0.05 above the start."
+        ),
         source="arXiv:2507.14783, one run over rules and a judge; tasks, the scripted judge, sizes and bound are ours",
         against="omni_thinker --setting.learning_rate 0",
         measure="reward:last",

@@ -84,7 +84,7 @@ def surroundings(chain: Sequence[str], radius: int) -> set[str]:
 
 def fragments(chain: Sequence[str]) -> set[str]:
     """Returns the pieces between carbon and other atoms."""
-    return {piece for piece in re.findall(r"C+|[^C]", "".join(chain))}
+    return set(re.findall(r"C+|[^C]", "".join(chain)))
 
 
 def groups(chain: Sequence[str]) -> Counter[str]:
