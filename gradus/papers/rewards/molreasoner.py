@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
@@ -68,7 +68,7 @@ class MoleculeReward(Combines):
         return self.exact if exact else self.floor + self.graded * sum(terms) / len(terms)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        likeness = getattr(world.task.verify, "likeness", None)
+        likeness: Any = getattr(world.task.verify, "likeness", None)
 
         def terms(t: Trajectory, verdict: float) -> Terms | None:
             due = t.problem.reference
