@@ -181,7 +181,7 @@ class Fresh:
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise UserError(f"Fresh: hidden is {self.hidden!r}; it must be one or more widths, such as 64,64")
         if self.heads > 1 and self.outputs != "q":
-            raise UserError(f"Fresh: heads is {self.heads}, but only outputs q can have several heads; set heads to 1, or set outputs to q")
+            raise UserError(f"Fresh: heads is {self.heads}, but only a network with outputs=q can have several heads; set heads to 1, or outputs to q")
         if self.kind == "pointer" and (self.outputs != "actions" or len(self.hidden) != 1 or self.layer_norm):
             given = f"outputs {self.outputs}, hidden {self.hidden}, layer_norm {self.layer_norm}"
             raise UserError(
@@ -189,16 +189,18 @@ class Fresh:
                 "leave layer_norm out"
             )
         if self.outputs == "q" and self.kind == "gru":
-            raise UserError("Fresh: a gru cannot have the outputs q, because rows of a replay have no past; set kind to mlp or cnn")
+            raise UserError("Fresh: a gru cannot have outputs=q, because rows of a replay have no past; set kind to mlp or cnn")
 
     def _check_chunks(self) -> None:
         """Raises UserError if `bins` or `each_step` has no effect with the outputs."""
         if self.bins == 1:
             raise UserError("Fresh: bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
         if self.bins and (self.outputs != "actions" or self.kind == "pointer"):
-            raise UserError(f"Fresh: bins is {self.bins}, but only the outputs actions of an mlp, cnn or gru have bins; set bins to 0, or set outputs to actions")
+            raise UserError(
+                f"Fresh: bins is {self.bins}, but only an mlp, cnn or gru with outputs=actions has bins; set bins to 0, or change kind and outputs"
+            )
         if self.each_step and self.outputs != "value":
-            raise UserError(f"Fresh: each_step needs the outputs value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
+            raise UserError(f"Fresh: each_step needs outputs=value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
 
 
 Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Noisy | Fresh
