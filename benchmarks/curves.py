@@ -82,6 +82,8 @@ BY_HAND = {
     ),
 }
 """The terms of recipes whose claims have their own program."""
+LEVELS = {"clpo": "3"}
+"""The level of the task, if the start model solves no problem at the level of the claim."""
 
 
 def terms_of(key: str) -> Terms:
@@ -110,7 +112,7 @@ def terms_of(key: str) -> Terms:
         {**arms, key: own},
         ground=claim.ground,
         task=claim.task,
-        options=dict(claim.options),
+        options={**claim.options, **({"level": LEVELS[key]} if key in LEVELS else {})},
         model=claim.model,
         fields=fields,
         steps=min(steps if ground or staged else max(steps, STEPS), MOST),
@@ -209,11 +211,14 @@ def measured(terms: Terms, folder: Path) -> dict[str, Any]:
     model = ["--model", terms.model] if terms.model else []
     budget = ["--budget", f"steps={terms.steps}"]
     again = command("compare", *terms.arms.values(), *(place if place[1] else []), *model, "--seeds", SEEDS, *budget, *options)
+    lines = drawn(results)
+    if not any(mean for points in lines.values() for _, mean, *_ in points):
+        raise UserError("no arm gives a right answer at any evaluation, so the curve says nothing; set an easier level in LEVELS")
     return {
         "score": score_of(results),
         "about": about_ground(terms.ground) if terms.ground else about_task(terms.task, terms.options, terms.steps),
         "seeds": SEEDS,
-        "curves": drawn(results),
+        "curves": lines,
         "command": again,
         **{name: found for name, found in versions().items() if name in ("gradus", "source")},
     }
