@@ -182,7 +182,7 @@ class Fresh:
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise UserError(f"Fresh: hidden is {self.hidden!r}; it must be one or more widths, such as 64,64")
         if self.heads > 1 and self.outputs != "q":
-            raise UserError(f"Fresh: heads is {self.heads}, but only a network with outputs=q can have several heads; set heads to 1, or outputs to q")
+            raise UserError(f"Fresh: heads is {self.heads}, but only outputs q can have several heads; set heads to 1, or set outputs to q")
         if self.kind == "pointer" and (self.outputs != "actions" or len(self.hidden) != 1 or self.layer_norm):
             given = f"outputs {self.outputs}, hidden {self.hidden}, layer_norm {self.layer_norm}"
             raise UserError(
@@ -190,7 +190,7 @@ class Fresh:
                 "leave layer_norm out"
             )
         if self.outputs == "q" and self.kind == "gru":
-            raise UserError("Fresh: a gru cannot have outputs=q, because rows of a replay have no past; set kind to mlp or cnn")
+            raise UserError("Fresh: a gru cannot have the outputs q, because rows of a replay have no past; set kind to mlp or cnn")
 
     def _check_chunks(self) -> None:
         """Raises UserError if `bins` or `each_step` has no effect with the outputs."""

@@ -134,9 +134,9 @@ CONTRACTS: list[Row] = [
         "train grpo --task frozen_lake --selection TransitionReplay --run run",
         "TransitionReplay is for environments that show arrays, but task frozen_lake shows text",
     ),
-    ("train sac --task pendulum --players.critic.model.kind gru --run run", "a gru cannot have outputs=q, because rows of a replay have no past"),
+    ("train sac --task pendulum --players.critic.model.kind gru --run run", "a gru cannot have the outputs q, because rows of a replay have no past"),
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|set --players.policy.model.kind mlp"),
-    ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only a network with outputs=q can have several heads"),
+    ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q can have several heads"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
     # examples before a question
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
