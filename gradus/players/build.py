@@ -61,7 +61,8 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             return base.with_gate(seed.fold("gate", name), **form)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
-            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
+            form = {field: True for field in ("root", "magnitude") if getattr(relation, field)}
+            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits, **form)
         if isinstance(relation, Steering):
             return able(base, relation, name).with_steering(relation.layers, relation.gate)
         if isinstance(relation, Noisy):
@@ -109,7 +110,7 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
 
     Raises UserError if there are such fields, but the policy supports only plain heads.
     """
-    form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
+    form = {n: value for n in ("outputs", "over", "hidden", "bias") if (value := getattr(relation, n)) != getattr(Head(), n)}
     if form and not hasattr(base, "vocabulary"):
         raise UserError(f"players.{name}.model is a Head that sets {', '.join(form)}, but such a Head needs a language model; leave out {', '.join(form)}")
     return form

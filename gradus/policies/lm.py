@@ -326,15 +326,16 @@ class LanguageModel:
         return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
 
     def with_value_head(
-        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
+        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0, bias: bool = True
     ) -> LanguageModel:
         """Returns this model with heads of these names, or with the model's own heads if it was loaded with such heads.
 
         `shared`: the trunk still belongs to another player and gets no gradient.
         """
-        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden), self.head
-        if kept is None or (kept.outputs, kept.vocab, kept.layer) != form:
-            kept = Heads(_width(self.trunk), key, outputs, vocab=form[1], hidden=hidden, dtype=self.trunk.dtype, device=self.trunk.device)
+        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden, bias), self.head
+        if kept is None or (kept.outputs, kept.vocab, kept.layer, kept.biased) != form:
+            like = self.trunk
+            kept = Heads(_width(like), key, outputs, vocab=form[1], hidden=hidden, bias=bias, dtype=like.dtype, device=like.device)
         return replace(self, head=kept, shared=shared)
 
     @property
@@ -342,14 +343,14 @@ class LanguageModel:
         """Returns the number of tokens for which the output layer computes logits."""
         return self.trunk.config.vocab_size if isinstance(self.trunk, Decoder) else self.trunk.inner.config.get_text_config().vocab_size
 
-    def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
-        """Returns this model with a new LoRA adapter on every linear layer.
+    def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None, *, root: bool = False, magnitude: bool = False) -> LanguageModel:
+        """Returns this model with a new LoRA adapter on every linear layer. `root`, `magnitude`: as in `LoRA`.
 
         The other weights are frozen, and share memory with this model. With `bits`, the adapted layers have quantised copies of their weights.
         """
         if not isinstance(self.trunk, Decoder):
             raise UserError(f"adapters need the built-in decoder, but {self.note or 'the model runs through transformers'}; take another model")
-        lora = LoRA(rank, alpha)
+        lora = LoRA(rank, alpha, root=root, magnitude=magnitude)
         return replace(self, trunk=adapt(self.trunk, lora, key, bits), lora=lora, head=None, shared=False)
 
 
