@@ -79,6 +79,8 @@ APART = {
     "gradus.objectives.temporal": {"Targets"},
     "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},
     "gradus.papers.objectives.capo": {"PredictedChange"},
+    "gradus.papers.rewards.light_if": {"Covariance"},
+    "gradus.papers.rewards.light_if_sft": {"HardImitation"},
     "gradus.papers.objectives.a_star_po": {"OptimalAdvantage"},
     "gradus.objectives.chances": {"RewardLikelihood"},
     "gradus.papers.objectives.risk_po": {"BundledRisk"},
@@ -101,11 +103,9 @@ APART = {
     "gradus.papers.guidance.rlad": {"HintedOnly"},
     "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
-    "gradus.papers.rewards.light_if": {"Covariance"},
-    "gradus.papers.rewards.light_if_sft": {"HardImitation"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_entropies.py, test_guided.py and test_last_layer.py have the references, and the contract of each recipe
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references, and the contract of each recipe
 (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
