@@ -15,7 +15,7 @@ a token beyond the bounds has no gradient. Means and deviation are those of Rein
 mean over tokens. `--search "Majority(count=5)"` takes a vote of five verdicts.
 
 Use if: a policy learns by Reinforce++, and single rewards are far from the rest, or samples are stale.
-Avoid if: the rare success is the signal: in a batch with one success among eleven or more tokens of equal return, the success is the outlier.
+Avoid if: the rare success is the signal, because one success among eleven or more other tokens of equal return is the outlier.
 Reference: Zhang et al., R1-Reward: Training Multimodal Reward Model Through Stable Reinforcement Learning, arXiv:2505.02835, section 4.
 Departures: The values 1, -1 and 0 of $R_"cons"$ are those of the released reward as our catalogue records them; the paper's text says 0 and 1. In the
 released filter the raw mean plus and minus 3 bounds the normalised value, which is |A| <= 3 only for a mean of 0; here the paper's form. A slack of
