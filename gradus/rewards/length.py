@@ -5,15 +5,16 @@ Each length reward wraps another reward, because the same length can earn differ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from gradus.rewards.combine import Combines, check_reward, name_of
+from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.repaid import repaid
 from gradus.rewards.verified import Verified
-from gradus.types import Frozen, Group
+from gradus.types import Group, Trajectory
 from gradus.types.parts import Judgement, Reward, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
@@ -63,14 +64,10 @@ class GroupLength(Combines):
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         judged = await self.reward.score(groups, signals, world)
         weight = self.weight if world.step >= self.after * world.steps else 0.0
-        return [self._priced(group, row, weight) for group, row in zip(groups, judged, strict=True)]
+        return [repaid(self.reward, group, row, lambda answers: priced(answers, weight)) for group, row in zip(groups, judged, strict=True)]
 
-    def _priced(self, group: Group, judged: Sequence[Judgement], weight: float) -> list[Judgement]:
-        named = [replace(j, components=j.components or Frozen({name_of(self.reward): j.reward})) for j in judged]
-        applies = [i for i, j in enumerate(named) if isinstance(j.reward, int | float)]
-        answers = [group.trajectories[i].but(reward=named[i].reward, components=named[i].components) for i in applies]
-        found = group_lengths([t.actions for t in answers], [t.right for t in answers])
-        for i, value in zip(applies, found.tolist(), strict=True):
-            old = named[i]
-            named[i] = replace(old, reward=float(old.reward) + weight * value, components=Frozen({**old.components, "length": value}))  # type: ignore[arg-type]
-        return named
+
+def priced(answers: Sequence[Trajectory], weight: float) -> list[tuple[float, Mapping[str, float]]]:
+    """Returns the reward plus weight * length reward of each answer of a group, and the component "length"."""
+    found = group_lengths([t.actions for t in answers], [t.right for t in answers])
+    return [(t.value + weight * value, {"length": value}) for t, value in zip(answers, found.tolist(), strict=True)]
