@@ -36,6 +36,8 @@ class Start:
 
 
 STARTS = {
+    "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
+    "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),

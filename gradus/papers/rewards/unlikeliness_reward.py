@@ -49,7 +49,7 @@ def rank_factors(likelihoods: Sequence[float], beta: float) -> list[float]:
     [0.8125, 1.0, 0.875, 0.9375]
     """
     ranks = np.argsort(np.argsort(likelihoods, kind="stable"), kind="stable")
-    return (1 - beta * ranks / max(len(ranks), 1)).tolist()  # type: ignore[no-any-return]
+    return (1 - beta * ranks / max(len(ranks), 1)).tolist()
 
 
 @dataclass(frozen=True)

@@ -106,11 +106,13 @@ def variants(rng: random.Random, level: int) -> tuple[Statement, ...]:
     times = 1 if level == 1 else rng.randint(2, 5)
     plus = rng.randint(1, 9) if level < 3 else -rng.randint(1, 9)
     most = times * high + plus
-    return tuple(
-        Statement(quantifier, low, high, times, plus, bound)
-        for quantifier, bounds in (("all", (most + rng.randint(1, 3), most - rng.randint(0, 2))), ("some", (most - rng.randint(0, 2), most + rng.randint(1, 3))))
-        for bound in bounds
-    )  # type: ignore[arg-type]
+    above, below = [most + rng.randint(1, 3) for _ in range(2)], [most - rng.randint(0, 2) for _ in range(2)]
+    return (
+        Statement("all", low, high, times, plus, above[0]),
+        Statement("all", low, high, times, plus, below[0]),
+        Statement("some", low, high, times, plus, below[1]),
+        Statement("some", low, high, times, plus, above[1]),
+    )
 
 
 def signature(statements: Sequence[Statement]) -> str:

@@ -74,7 +74,7 @@ def test_no_gradient_flows_through_the_confidence() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(UserError, match="above ClippedConfidence.high"):
+    with pytest.raises(UserError, match=r"above ClippedConfidence\.high"):
         ClippedConfidence(low=0.9, high=0.5)
     with pytest.raises(UserError, match=r"ClippedConfidence.high"):
         ClippedConfidence(high=1.5)

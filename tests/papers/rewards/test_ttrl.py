@@ -85,5 +85,5 @@ def test_the_papers_numbers() -> None:
     assert (ttrl.setting.group, ttrl.selection, ttrl.update.count) == (64, FirstSamples(32), 8)
     assert (ttrl.objective["kl"].coefficient, ttrl.objective["policy"].trust.low) == (0.001, 0.2)
     assert (ttrl.reward, ttrl.study.reward) == (Agreement(Verified()), Verified())
-    with pytest.raises(UserError, match="FirstSamples.count"):
+    with pytest.raises(UserError, match=r"FirstSamples\.count"):
         FirstSamples(0)
