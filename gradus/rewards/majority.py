@@ -13,16 +13,17 @@ from gradus.types.parts import Judgement, Reward, Signals, Task, World
 from gradus.types.signals import Signal
 
 
-def agreement(completions: Sequence[str]) -> list[float]:
+def agreement(completions: Sequence[str], *, missing: bool = False) -> list[float]:
     """Returns 1 for each completion with the most common answer, and 0 for all others.
 
-    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote and gets 0.
+    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote and gets 0. With `missing`, completions
+    without an answer vote together, and get 1 if they win.
 
     >>> agreement(["=3", "=3", "=5", "2+1=3", "="])
     [1.0, 1.0, 0.0, 1.0, 0.0]
     """
-    winner = most_common_answer(completions)
-    return [float(winner is not None and answered(text) == winner) for text in completions]
+    winner = most_common_answer(completions, missing=missing)
+    return [float((winner is not None or missing) and answered(text) == winner) for text in completions]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Agreement(Combines):
     """
 
     watch: Reward | None = None  # judges for metrics only; Verified() if the task knows the right answers
+    missing: bool = False  # whether answers without a final answer vote together
     name: ClassVar[str] = "agreement"
     unmarked: ClassVar[bool] = True  # the majority may be wrong
 
@@ -58,7 +60,7 @@ class Agreement(Combines):
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """Returns the rewards of one group. A failed answer gets 0, and its failure stays."""
-        return agreement([t.completion if t.reward is None or t.failed is None else "" for t in trajectories])
+        return agreement([t.completion if t.reward is None or t.failed is None else "" for t in trajectories], missing=self.missing)
 
 
 def _compare(row: Sequence[float], truth: Sequence[Judgement], world: World) -> None:

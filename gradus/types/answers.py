@@ -71,15 +71,16 @@ def same_answer(given: str, answer: Any) -> bool:
     return normalised(said if "=" in expected else said.rpartition("=")[2]) == normalised(expected)
 
 
-def most_common_answer(completions: Sequence[str]) -> str | Fraction | None:
+def most_common_answer(completions: Sequence[str], *, missing: bool = False) -> str | Fraction | None:
     """Returns the answer (`answered`) that most completions have; None if no completion has an answer.
 
-    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote.
+    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote. With `missing`, completions without an
+    answer vote together for None.
 
     >>> most_common_answer(["=7", "=", "=", "1+1=2", "=2.0"])
     Fraction(2, 1)
     """
-    counts = Counter(said for text in completions if (said := answered(text)) is not None)  # in the order of first appearance
+    counts = Counter(said for text in completions if (said := answered(text)) is not None or missing)  # in the order of first appearance
     return counts.most_common(1)[0][0] if counts else None
 
 

@@ -23,6 +23,8 @@ def test_by_hand():
     assert agreement(["=0.5", "1/2", "=7"]) == [1, 1, 0]  # equal numbers are one answer
     assert agreement([]) == []
     assert most_common_answer(["=", ""]) is None
+    assert agreement(["=", "", "=9"], missing=True) == [1, 1, 0]
+    assert agreement(["=9", "=9", "="], missing=True) == [1, 1, 0]
 
 
 def test_a_tie_has_the_same_winner_on_every_run():
