@@ -21,7 +21,15 @@ from gradus.papers.rewards.self_verify import (
 from gradus.rewards.verified import Verified
 from gradus.search.best_of import elected
 from gradus.search.votes import Vote, winner
-from gradus.testing.methods import TOY, check_different_update, check_micro_batches, check_resumes, scripted_world, toy_trajectory, weights_after
+from gradus.testing.methods import (
+    TOY,
+    check_different_update,
+    check_micro_batches,
+    check_resumes,
+    scripted_world,
+    toy_trajectory,
+    weights_after,
+)
 from gradus.types import Key, Problem, Request, UserError
 
 
