@@ -107,7 +107,7 @@ claims = (
         measure="distinct",
         better_by=0.2,
         ground="table",
-        fields={"setting.group": "32", "setting.prompts": "4", "objective.kl.coefficient": "0.04"},
+        fields={"group": "32", "prompts": "4", "objective.kl.coefficient": "0.04"},
     ),
     Claim(
         says="On problems with many right answers, the entropy of the policy after 12 steps is at least 0.05 nats above that with beta_rank 0.",
@@ -116,6 +116,6 @@ claims = (
         measure="entropy:last",
         better_by=0.05,
         ground="many_ways",
-        fields={"setting.group": "16", "setting.prompts": "4"},
+        fields={"group": "16", "prompts": "4"},
     ),
 )

@@ -155,7 +155,7 @@ def test_at_share_0_it_is_grpo_and_else_it_is_not() -> None:
 
 
 def test_what_is_refused_and_the_numbers() -> None:
-    for wrong in (dict(share=1.0), dict(steps=0), dict(warmup=-1)):
+    for wrong in ({"share": 1.0}, {"steps": 0}, {"warmup": -1}):
         with pytest.raises(UserError, match="WithVerification"):
             WithVerification(**wrong)
     assert (self_verify.rollout.share, self_verify.rollout.steps, SelfVerdicts().samples) == (0.5, 2, 4)
