@@ -97,4 +97,16 @@ claims = (
         own={"learning_rate": "2e-4", "selection.count": "16"},
         budget="steps=20",
     ),
+    Claim(
+        says="With a seventh of that learning rate, single answers are after 20 steps above a majority vote over 32 samples of the start model.",
+        source="arXiv:2504.16084, section 4.1; stated again after a look at the share of right labels, which falls at the first rate and rises at 3e-5",
+        against="ttrl --search Majority --search.count 32 --learning_rate 0 --selection.count 1",
+        measure="held_out/accuracy:last",
+        better_by=0.0,
+        task="string_ops",
+        options={"level": "3"},
+        fields={"prompts": "8", "group": "32", "warmup": "0", "study.greedy": "false", "study.problems": "100", "eval_every": "0"},
+        own={"learning_rate": "3e-5", "selection.count": "16"},
+        budget="steps=20",
+    ),
 )
