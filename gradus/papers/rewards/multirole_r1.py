@@ -13,7 +13,7 @@ wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 
 The start is fine-tuned on the model's own chains. The harvest `AgreedChains` keeps chains of several roles whose final answer is that of the
 majority: `Stages(Frozen(write=Stage(makes=AgreedChains()), tune=Stage(recipe=sft, start="first", task="made:write"), learn=Stage()))`.
 
-Use if: the right answer depends on a group's view, and one view at a time misses what others see.
+Use if: the right answer depends on a group's view, and a single view misses the reasons of the others.
 Avoid if: answers are objective and short chains suffice (see grpo), or the length is limited.
 Reference: Wang et al., Diversity-Enhanced Reasoning for Subjective Questions, arXiv:2507.20187: multi-role chains with a self-consistency filter,
 GRPO with accuracy, diversity and format. The repository of the authors (yumeng-10/multirole-r1) could not be read.
