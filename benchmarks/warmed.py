@@ -38,6 +38,8 @@ class Start:
 STARTS = {
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
+    "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
+    "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "multirole_r1": Start("dilemmas", {}, 60, model="gradus/policies/tiny/base"),
     "multirole_r1-accuracy": Start("dilemmas", {}, 60, model="gradus/policies/tiny/base"),
@@ -47,6 +49,8 @@ STARTS = {
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
+    "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
+    "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
 """Recipe -> its start model. After a hyphen: another start model of the same recipe."""

@@ -98,10 +98,11 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.thinking.drpo": {"ScoreGap"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py and test_last_layer.py have the references, and the contract of each recipe (tests/papers/test_contract.py, rule micro-batches)
-tests the splits."""
+test_chunks.py, test_steps.py, test_lengths.py and test_last_layer.py have the references, and the contract of each recipe (tests/papers/test_contract.py,
+rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),

@@ -34,7 +34,7 @@ from gradus.credit.groups import GroupRelative
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
-from gradus.rewards.repaid import repaid
+from gradus.rewards.reshaped import by_group, reshaped
 from gradus.rewards.verified import Verified
 from gradus.types import Group, Problem, Trajectory
 from gradus.types.answers import answered
@@ -109,9 +109,8 @@ class Consistent(Combines):
         check_reward(self.reward, task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        judged = await self.reward.score(groups, signals, world)
         rows = signals[LogProbs(player=self.player)]
-        return [repaid(self.reward, g, row, lambda answers: self.paid(answers, rows, world)) for g, row in zip(groups, judged, strict=True)]
+        return await reshaped(self.reward, groups, signals, world, by_group(lambda answers: self.paid(answers, rows, world)))
 
     def paid(self, answers: Sequence[Trajectory], rows: Mapping[str, np.ndarray], world: World) -> list[tuple[float, Mapping[str, float]]]:
         """Returns the rewards of a group's answers, and the bonus as a component."""

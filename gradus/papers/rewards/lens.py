@@ -31,7 +31,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.confidence import confidence
-from gradus.rewards.repaid import repaid
+from gradus.rewards.reshaped import by_group, reshaped
 from gradus.rewards.verified import Verified
 from gradus.types import Group, Trajectory
 from gradus.types.parts import Credited, Judgement, Reward, Signals, Task, World
@@ -64,8 +64,7 @@ class WrongByConfidence(Combines):
         check_reward(self.reward, task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        judged = await self.reward.score(groups, signals, world)
-        out = [repaid(self.reward, group, row, self.paid) for group, row in zip(groups, judged, strict=True)]
+        out = await reshaped(self.reward, groups, signals, world, by_group(self.paid))
         for row in out:
             found = [j.reward for j in row if isinstance(j.reward, int | float)]
             if found and max(found) < 0:

@@ -33,7 +33,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.confidence import mean_logprob
-from gradus.rewards.repaid import repaid
+from gradus.rewards.reshaped import by_group, reshaped
 from gradus.rewards.verified import Verified
 from gradus.selection.filters import Mixed
 from gradus.types import Group, Trajectory
@@ -72,8 +72,7 @@ class Unlikely(Combines):
         check_reward(self.reward, task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        judged = await self.reward.score(groups, signals, world)
-        return [repaid(self.reward, group, row, self.paid) for group, row in zip(groups, judged, strict=True)]
+        return await reshaped(self.reward, groups, signals, world, by_group(self.paid))
 
     def paid(self, answers: Sequence[Trajectory]) -> list[tuple[float, Mapping[str, float]]]:
         """Returns the rewards of a group's answers, and their factors as the component `factor`."""
