@@ -27,7 +27,7 @@ def agreement(completions: Sequence[str], *, missing: bool = False) -> list[floa
 
 
 @dataclass(frozen=True)
-class Agreement(Combines):
+class MajorityReward(Combines):
     """1 for an answer that equals the most frequent answer of its group, else 0. The right answer is not read.
 
     An answer whose rollout failed has no vote. The metric `majority_share` is the share of the group's answers that equal the most frequent one. If `watch` is

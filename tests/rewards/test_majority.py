@@ -1,4 +1,4 @@
-"""Agreement with the majority: by hand, ties, answers without a vote, failures, and the metrics of a watching reward."""
+"""MajorityReward with the majority: by hand, ties, answers without a vote, failures, and the metrics of a watching reward."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradus.rewards.majority import Agreement, agreement
+from gradus.rewards.majority import MajorityReward, agreement
 from gradus.rewards.verified import Verified
 from gradus.types import Failed, Group, UserError
 from gradus.types.answers import most_common_answer
@@ -39,7 +39,7 @@ def watched(*completions, watch=None, answer="F", rewards=()):
     notes: list[tuple[str, float]] = []
     of = task(verify=lambda p, c: float(c.removeprefix("=") == p.answer))
     world = SimpleNamespace(note=lambda *pair: notes.append(pair), task=of, waiting=waiting, call=str, fact=lambda call: None)
-    (row,) = asyncio.run(Agreement(watch).score([Group("g", tuple(rows))], {}, world))
+    (row,) = asyncio.run(MajorityReward(watch).score([Group("g", tuple(rows))], {}, world))
     return [j.reward for j in row], dict(notes)
 
 
@@ -66,10 +66,10 @@ def test_the_right_answer_is_not_read():
             raise AssertionError(f"read {name}")
 
     rows = [trajectory(c, answer=Locked()) for c in ("=3", "=3", "=5")]
-    assert [j.reward for j in score(Agreement(), rows)[0]] == [1, 1, 0]
+    assert [j.reward for j in score(MajorityReward(), rows)[0]] == [1, 1, 0]
 
 
 def test_a_watch_must_fit_the_task():
-    Agreement().check(task())
+    MajorityReward().check(task())
     with pytest.raises(UserError, match="nothing judges its answers"):
-        Agreement(Verified()).check(task())
+        MajorityReward(Verified()).check(task())

@@ -35,7 +35,7 @@ from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.judge import filled
-from gradus.rewards.majority import Agreement
+from gradus.rewards.majority import MajorityReward
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto, rolled
 from gradus.study.held_out import HeldOut
@@ -128,7 +128,7 @@ mm_upt = grpo.derive(
     "mm_upt",
     "The majority answer of the group is the label of a question about a picture; questions may be the policy's own.",
     family="rewards",
-    reward=Agreement(),
+    reward=MajorityReward(),
     objective__kl=KL(0.01),
     update__count=4,
     study=HeldOut(reward=Verified()),

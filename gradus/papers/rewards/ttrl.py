@@ -11,7 +11,7 @@ coefficient is 0.001, and a batch is cut into 8 mini-batches.
 The label may be wrong and most rewards still right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is the
 share of the samples with the answer y; `label_accuracy` is the share of questions with a right y; `reward_accuracy` is the share of samples whose
 reward equals the true verdict. The last two need the task's verdicts, which nothing else in training reads. Held-out accuracy is the true one. If the
-task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward Agreement`.
+task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
 
 Use if: questions have short answers but no labels, and the majority of samples is right for a good part of the questions.
 Avoid if: labels exist (see grpo), or the model is so weak that the majority is wrong and stable. The policy then becomes certain of wrong answers.
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rewards.majority import Agreement
+from gradus.rewards.majority import MajorityReward
 from gradus.rewards.verified import Verified
 from gradus.selection.filters import learned
 from gradus.study.held_out import HeldOut
@@ -58,7 +58,7 @@ ttrl = grpo.derive(
     "ttrl",
     "The majority answer of many samples serves as the label of an unlabelled question; GRPO learns from a part of the samples.",
     family="rewards",
-    reward=Agreement(watch=Verified()),
+    reward=MajorityReward(watch=Verified()),
     selection=FirstSamples(32),
     objective__kl=KL(0.001),
     update__count=8,

@@ -11,7 +11,7 @@ import torch
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.mm_upt import OwnQuestions, TemplateQuestion, WrittenQuestion, asking, mm_upt
-from gradus.rewards.majority import Agreement, agreement
+from gradus.rewards.majority import MajorityReward, agreement
 from gradus.rewards.verified import Verified
 from gradus.tasks.pictures.shapes import shapes
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, scripted_world, toy_group, train_toy, weights_after
@@ -93,7 +93,7 @@ def test_own_questions_are_answered_without_a_label() -> None:
         prompts.append(shown)
         return "new b" if "question" in ask.request.tags else "=b"
 
-    world, policy = scripted_world(TOY, speak, reward=Agreement())
+    world, policy = scripted_world(TOY, speak, reward=MajorityReward())
     chat = Problem("p", "toy", ({"role": "user", "content": "a"},), answer="b")
     part = OwnQuestions(writer=WrittenQuestion(direct="Write", form="direct"), share=1.0)
     (group,) = asyncio.run(part.run([Request(chat, count=2)], world))
@@ -116,4 +116,4 @@ def test_with_labels_it_is_grpo() -> None:
     assert torch.equal(one, other)
     check_micro_batches(mm_upt)
     assert (mm_upt.setting.group, mm_upt.setting.temperature, mm_upt.objective["kl"].coefficient) == (10, 0.7, 0.01)
-    assert (mm_upt.reward, mm_upt.study.reward, mm_upt.update.count) == (Agreement(), Verified(), 4)
+    assert (mm_upt.reward, mm_upt.study.reward, mm_upt.update.count) == (MajorityReward(), Verified(), 4)

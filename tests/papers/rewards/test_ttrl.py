@@ -10,7 +10,7 @@ import torch
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.ttrl import FirstSamples, ttrl
-from gradus.rewards.majority import Agreement, agreement
+from gradus.rewards.majority import MajorityReward, agreement
 from gradus.rewards.verified import Verified
 from gradus.selection.filters import Everything
 from gradus.testing.methods import TOY, check_micro_batches, toy_group, train_toy, trained_trajectories, weights_after
@@ -84,6 +84,6 @@ def test_with_verdicts_and_all_samples_it_is_grpo() -> None:
 def test_the_papers_numbers() -> None:
     assert (ttrl.setting.group, ttrl.selection, ttrl.update.count) == (64, FirstSamples(32), 8)
     assert (ttrl.objective["kl"].coefficient, ttrl.objective["policy"].trust.low) == (0.001, 0.2)
-    assert (ttrl.reward, ttrl.study.reward) == (Agreement(Verified()), Verified())
+    assert (ttrl.reward, ttrl.study.reward) == (MajorityReward(Verified()), Verified())
     with pytest.raises(UserError, match=r"FirstSamples\.count"):
         FirstSamples(0)
