@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.rewards.rlsc import OwnLikelihood, rlsc
 from gradus.rewards.verified import Verified
 from gradus.testing.methods import TOY, check_micro_batches, loss_and_gradient, toy_trajectory, train_toy, weights_after
-from gradus.types import Group, UserError
+from gradus.types import Failed, Group, UserError
 from tests.papers.rewards.test_ttrl import relabelled
 
 P = (0.6, 0.3, 0.1)
@@ -51,6 +53,18 @@ def test_the_probability_of_an_answer() -> None:
     assert OwnLikelihood(form="mean").of(answer) == pytest.approx(math.sqrt(0.1))
     with pytest.raises(UserError, match=r"OwnLikelihood.alpha"):
         OwnLikelihood(-0.1)
+
+
+def test_the_reward_is_the_probability_plus_alpha() -> None:
+    answer = toy_trajectory([2, 3], logprobs=[math.log(0.5), math.log(0.2)])
+    late = answer.but(reward=Failed("late"))
+    notes: list[tuple[str, float]] = []
+    world = SimpleNamespace(note=lambda *pair: notes.append(pair))
+    ((found, failed),) = asyncio.run(OwnLikelihood().score([Group("g", (answer, late))], {}, world))
+    assert found.reward == pytest.approx(0.1 + 0.1)
+    assert found.components["likelihood"] == pytest.approx(0.1)
+    assert failed.reward == Failed("late")
+    assert notes == [("likelihood", pytest.approx(0.1))]
 
 
 def test_no_reference_answer_is_read() -> None:

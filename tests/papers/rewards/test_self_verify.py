@@ -111,7 +111,7 @@ def test_verdicts_are_judged_by_their_truth() -> None:
 
 def test_the_buffer_forgets_and_the_warmup_waits() -> None:
     by_turns.count = 0
-    old = {"buffer": [*made(1, 1, 1, step=0), *made(1, 1, 1, step=4)]}
+    old = {"buffer": [*made(1, 1, 1, step=0), *made(1, 1, 1, step=3), *made(1, 1, 1, step=4)]}
     (_, state, beside), _ = played(by_turns, asked(letters="a"), WithVerification(steps=2), old, step=5)
     assert {i["step"] for i in state["buffer"]} == {4, 5}
     assert beside == []  # one group of answers allows one item, which is no pair
