@@ -35,7 +35,7 @@ from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.imitation import ImitateRight
-from gradus.objectives.kl import KL, SquaredLogRatio
+from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
@@ -163,6 +163,8 @@ TERMS = [
     *(ChanceLoss(average=average) for average in AVERAGES),
     *(Imitation(average, 0.5, source) for source in ("policy", "expert") for average in AVERAGES),
     *(Imitation(weight=weight) for weight in WEIGHTS),
+    *(Distillation(direction=direction, average=average) for direction in ("reverse", "forward") for average in AVERAGES),
+    *(Distillation(coefficient=0.3, weight=weight) for weight in WEIGHTS),
     SquaredLogRatio(0.3),
     PreserveLikelihood(0.3),
     PreserveLikelihood(0.3, "response", last=0.5),
