@@ -51,6 +51,7 @@ from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
+from gradus.papers.guidance.kdrl import WrongOnly
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
@@ -141,7 +142,7 @@ ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(),
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
 CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="probability")]
-WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty()]
+WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty(), WrongOnly()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds(), LengthDiscounted(alpha=0.3)]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
 UNITS = [Trajectories(), Pairs()]
