@@ -52,6 +52,7 @@ from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.guidance.kdrl import WrongOnly
+from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
@@ -97,9 +98,10 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.rl_plus": {"TwoPolicies"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py and test_last_layer.py have the references, and the contract of each recipe (tests/papers/test_contract.py, rule micro-batches)
+test_chunks.py, test_steps.py and test_last_layer.py have the references (that of TwoPolicies, which reads probabilities only: its paper's test), and the contract of each recipe (tests/papers/test_contract.py, rule micro-batches)
 tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
@@ -237,6 +239,7 @@ CREDITS = [
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
+    *(AgainstOwn(scale) for scale in SCALES),
     PromptReturns(),
     Sharpened(),
     Sharpened(LeaveOneOut(), weight=0.3, most=2.0),
