@@ -11,7 +11,7 @@ The policy that wrote the solution is unknown. Its probability is estimated by $
 weight r = 4 pi / (1 + 3 pi_old) is at most 4, so it needs no clip. Its gradient is the only one in the second sum; the factor (1 - pi)^0.5 is a constant. A
 batch is cut into two mini-batches, so the clip acts in the second one. A group of 8 has seven sampled answers and one solution.
 
-Use if: problems come with worked solutions, and RL alone no longer finds answers outside of what the policy can already do.
+Use if: problems come with worked solutions, and RL alone no longer widens the range of problems that the policy solves.
 Avoid if: no solutions exist (see grpo), or the solutions are in the policy's own style (see sft, luffy).
 Reference: Dong et al., RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-policy Optimization,
 arXiv:2508.00222, section 3: multiple importance sampling, and the advantage for exploration with gamma 0.5. The released code was read

@@ -17,9 +17,9 @@ from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import check_micro_batches, check_same_update, loss_and_gradient, toy_batch, toy_group, weights_after
 from gradus.types import Problem, UserError
 from gradus.types.moments import Moment
-from gradus.types.signals import LogProbs
+from gradus.types.signals import LogProbs, Signal
 
-TEACHER = LogProbs(player="teacher")
+TEACHER: Signal = LogProbs(player="teacher")
 
 
 def test_the_estimates_by_hand() -> None:
