@@ -51,6 +51,7 @@ from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
+from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.kdrl import WrongOnly
 from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.multimodal.papo import Perception
@@ -240,6 +241,7 @@ CREDITS = [
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
     *(AgainstOwn(scale) for scale in SCALES),
+    *(Aligned(0.3, 0.7, scale) for scale in SCALES),
     PromptReturns(),
     Sharpened(),
     Sharpened(LeaveOneOut(), weight=0.3, most=2.0),
