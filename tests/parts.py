@@ -53,6 +53,7 @@ from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.kdrl import WrongOnly
+from gradus.papers.guidance.mm_helix_ahpo import Guided
 from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
@@ -242,6 +243,7 @@ CREDITS = [
     PoolBaseline(),
     *(AgainstOwn(scale) for scale in SCALES),
     *(Aligned(0.3, 0.7, scale) for scale in SCALES),
+    *(Guided(1, scale) for scale in SCALES),
     PromptReturns(),
     Sharpened(),
     Sharpened(LeaveOneOut(), weight=0.3, most=2.0),
