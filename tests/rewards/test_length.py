@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradus.rewards.length import GroupLength, group_lengths
+from gradus.rewards.length import CosineLength, GroupLength, group_lengths
 from gradus.rewards.verified import Verified
 from gradus.types import NOT_APPLICABLE, Failed, UserError
 from tests.rewards.judged import score, trajectory
@@ -79,3 +79,22 @@ def test_it_begins_after_a_share_of_the_steps():
 def test_the_weight_is_not_negative():
     with pytest.raises(UserError, match=r"GroupLength.weight is -1"):
         GroupLength(weight=-1.0)
+
+
+def test_the_cosine_by_hand():
+    part = CosineLength(limit=100)
+    lengths = np.array([0.0, 50.0, 99.999999])
+    assert part.values(lengths, np.array([True] * 3), 100).tolist() == pytest.approx([2.0, 1.5, 1.0])
+    assert part.values(lengths, np.array([False] * 3), 100).tolist() == pytest.approx([-10.0, -5.0, 0.0], abs=1e-6)
+    assert part.values(np.array([100.0, 130.0]), np.array([True, False]), 100).tolist() == [-10.0, -10.0]
+    assert CosineLength(exceeds=None).values(np.array([130.0]), np.array([True]), 100).tolist() == [1.0]
+    assert CosineLength(margin=16).values(np.array([83.0, 84.0]), np.array([True] * 2), 100).tolist() == pytest.approx([1.0696, -10], abs=1e-4)
+
+
+def test_the_cosine_takes_the_limit_of_the_answer():
+    (row,) = score(CosineLength(), answers(), verify=verifying, max_tokens=40)
+    # right at 10 and 20 of 40: 1 + (1 + cos(pi/4)) / 2 = 1.8536 and 1.5; wrong at 30 and 10: -10 (1 + cos) / 2 = -1.4645 and -8.5355
+    assert [j.reward for j in row] == pytest.approx([1.8536, 1.5, -1.4645, -8.5355], abs=1e-4)
+    assert [j.components["verified"] for j in row] == [1.0, 1.0, 0.0, 0.0]
+    (same,) = score(CosineLength(limit=40), answers(), verify=verifying, max_tokens=999)
+    assert [j.reward for j in same] == [j.reward for j in row]
