@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gradus.policies.divergence import Other, slopes
+
 _CELLS = 1 << 22  # number of logits that are in memory at a time (16 MiB in float32)
-Direction = Literal["reverse", "forward"]
 _ROWS = 128  # smallest number of rows per chunk; with fewer rows, reading a wide head from memory takes longer than the multiplication
 
 
@@ -38,14 +38,6 @@ def token_logprobs(
     return token_rows(hidden, weight, targets, temperature, entropy=entropy, cells=cells, cap=cap)[:2]
 
 
-@dataclass(frozen=True, eq=False)
-class Other:
-    """Another model that predicts the same actions with the distribution q, and the divergence from q that is wanted."""
-
-    logits: Callable[[slice], Tensor]  # gives new logits [a, V] of these actions at their temperature; the caller may overwrite them
-    direction: Direction  # "reverse": KL(p || q); "forward": KL(q || p)
-
-
 def token_rows(
     hidden: Tensor,
     weight: Tensor,
@@ -66,12 +58,6 @@ def token_rows(
     chunk = max(1, chunk * 2 // (2 + len(others)))
     logprobs, found, *divergences = _TokenRows.apply(hidden, weight, targets, temperature, entropy, chunk, cap, tuple(others))
     return logprobs, found if entropy else None, tuple(divergences)
-
-
-def divergence(logp: Tensor, logq: Tensor, direction: Direction) -> Tensor:
-    """Returns KL(p || q) ("reverse") or KL(q || p) ("forward") for every row of log-probabilities [a, V]."""
-    first, second = (logp, logq) if direction == "reverse" else (logq, logp)
-    return (first.exp() * (first - second)).sum(1)
 
 
 def chunk_rows(vocabulary: int) -> int:
@@ -160,7 +146,7 @@ class _TokenRows(torch.autograd.Function):
             slack = None if ctx.cap is None else logits.div(ctx.cap).square_().neg_().add_(1)
             logp = logits.div_(temperature[part].unsqueeze(1)).sub_(log_z[part].unsqueeze(1))
             p, up = logp.exp(), grad_logprobs[part].unsqueeze(1)
-            more = _slopes(part, logp, p, moving)
+            more = slopes(part, logp, p, moving)
             if grad_entropy is None:
                 grad = p.mul_(-up)
             else:
@@ -175,17 +161,3 @@ class _TokenRows(torch.autograd.Function):
             else:
                 grad_weight += grad.T @ hidden[part]
         return grad_hidden, grad_weight.to(weight.dtype), None, None, None, None, None, None
-
-
-def _slopes(part: slice, logp: Tensor, p: Tensor, moving: Sequence[tuple[Other, Tensor, Tensor, Tensor]]) -> Tensor | None:
-    """Returns the sum of the gradients of the divergences with respect to the logits [a, V], from (other, divergence, log normaliser, upstream)."""
-    total = None
-    for other, apart, their_z, up in moving:
-        logq = other.logits(part).to(p.dtype).sub_(their_z[part].unsqueeze(1)).clamp_(min=torch.finfo(p.dtype).min)
-        if other.direction == "reverse":
-            slope = logq.neg_().add_(logp).sub_(apart[part].unsqueeze(1)).mul_(p)
-        else:
-            slope = logq.exp_().neg_().add_(p)
-        slope.mul_(up[part].unsqueeze(1))
-        total = slope if total is None else total.add_(slope)
-    return total

@@ -19,9 +19,10 @@ from torch.utils.checkpoint import checkpoint
 
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
+from gradus.policies.divergence import Direction, Other, divergence
 from gradus.policies.heads import Heads
 from gradus.policies.inputs import Inputs, replaced
-from gradus.policies.logprobs import Direction, Other, chunk_rows, divergence, fresh_logits, logits_logprobs, logits_of, token_rows
+from gradus.policies.logprobs import chunk_rows, fresh_logits, logits_logprobs, logits_of, token_rows
 from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
 from gradus.policies.sighted import embedded_with_pictures, pictures

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.policies.logprobs import Other, logits_logprobs, token_logprobs, token_rows
+from gradus.policies.divergence import Other
+from gradus.policies.logprobs import logits_logprobs, token_logprobs, token_rows
 
 
 def inputs(dtype=torch.float64, actions=7, width=5, vocab=11):

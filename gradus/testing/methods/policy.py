@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gradus.policies.divergence import Direction, divergence
 from gradus.policies.lockstep import StepwiseRows
-from gradus.policies.logprobs import Direction, divergence
 from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Ended, Key, following, prompt_context, told_context, uniforms
 from gradus.types.media import words
