@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from gradus.tasks.generated import Draft, Generated, Make
@@ -68,7 +69,16 @@ class Checked:
         A step is right if its word equals the true value at the same place. The share is relative to the larger of two numbers: the written
         steps and the needed steps.
         """
+        found = self.sound(problem, completion)
+        return sum(found) / len(found)
+
+    def sound(self, problem: Problem, completion: str) -> list[bool]:
+        """Returns for each step, in order, whether it is right. Missing and surplus steps are wrong."""
         before, marker, result = completion.rpartition("=")
         said = [*before.split(), result.strip()] if marker else completion.split()
         true = str(problem.meta["solution"]).replace("=", " ").split()
-        return sum(a == b for a, b in zip(said, true, strict=False)) / max(len(said), len(true))
+        return [a == b for a, b in zip_longest(said, true)]
+
+    def truth(self, problem: Problem, completion: str) -> float:
+        """Returns 1 if all steps are right, else 0, also for a training problem."""
+        return float(all(self.sound(problem, completion)))
