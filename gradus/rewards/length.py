@@ -39,7 +39,8 @@ def group_lengths(lengths: Sequence[float] | np.ndarray, right: Sequence[bool] |
 class GroupLength(Combines):
     """Adds weight * length reward (see `group_lengths`) to `reward`. The reward of short right answers rises, and the reward of long answers falls.
 
-    The length is the number of all actions of a trajectory. During the first part of the run, the weight is 0; `after` is the share of this part in the run. A
+    The length is the number of all actions of a trajectory, or of the characters of its completion. During the first part of the run, the weight is 0;
+    `after` is the share of this part in the run. A
     reward that failed or does not apply does not change, and its answer does not count in the group. The component "length" is the length reward without its
     weight; the components of `reward` keep their names.
     """
@@ -47,6 +48,7 @@ class GroupLength(Combines):
     reward: Reward = Verified()
     weight: float = 1.0
     after: float = 0.0  # the share of the run's steps before the length reward is added
+    characters: bool = False  # count characters of the completion, not tokens
     name: ClassVar[str] = "group_length"
 
     def __post_init__(self) -> None:
@@ -69,7 +71,8 @@ class GroupLength(Combines):
         named = [replace(j, components=j.components or Frozen({name_of(self.reward): j.reward})) for j in judged]
         applies = [i for i, j in enumerate(named) if isinstance(j.reward, int | float)]
         answers = [group.trajectories[i].but(reward=named[i].reward, components=named[i].components) for i in applies]
-        found = group_lengths([t.actions for t in answers], [t.right for t in answers])
+        lengths = [len(t.completion) if self.characters else t.actions for t in answers]
+        found = group_lengths(lengths, [t.right for t in answers])
         for i, value in zip(applies, found.tolist(), strict=True):
             old = named[i]
             named[i] = replace(old, reward=float(old.reward) + weight * value, components=Frozen({**old.components, "length": value}))  # type: ignore[arg-type]
