@@ -7,8 +7,8 @@
     stages: RL (DAPO), then K answers per problem, then SFT on the data, from the RL model
 
 RL activates the abilities of the model. Its own right answers teach the model to be right each time, and expert solutions bring in missing abilities. The RL
-stage is DAPO: clip from 0.2 below to 0.28 above, no KL term, a mean over tokens, only groups with right and wrong answers, and the penalty for overlong answers over the
-last quarter of the limit. The second stage only looks: its learning rate is 0. The third stage starts from the RL weights.
+stage is DAPO: clip from 0.2 below to 0.28 above, no KL term, a mean over tokens, only groups with right and wrong answers, and the penalty for overlong answers
+over the last quarter of the limit. The second stage only looks: its learning rate is 0. The third stage starts from the RL weights.
 
 Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
 Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). Imitation of own answers only: see rft.
