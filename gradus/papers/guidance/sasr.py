@@ -56,6 +56,10 @@ class ByGradientNorm:
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, inf)", warmup="[1, inf)", forced="[0, inf)")
 
+    @property
+    def causes(self) -> tuple[Event, ...]:
+        return () if self.reference is None else (CopyWeights("policy", self.reference),)
+
     def start(self) -> dict[str, Any]:
         return {"warm": 0.0, "count": 0, "last": None, "imitated": False, "since": 0}
 
@@ -66,8 +70,7 @@ class ByGradientNorm:
         """Returns the recipe with the rollout of the step, and the weights' event at the end of the warm-up."""
         seen = seen_norm(state, now, self.warmup)
         imitates = now.step < self.warmup or self._draws(now, seen) or 0 < self.forced <= seen["since"]
-        ends = self.reference is not None and now.step == self.warmup
-        events = (CopyWeights("policy", self.reference),) if ends and self.reference else ()
+        events = self.causes if now.step == self.warmup else ()
         new = {**seen, "imitated": imitates, "since": 0 if imitates else seen["since"] + 1}
         return with_value(recipe, "rollout", self.imitate if imitates else self.explore), events, new
 
