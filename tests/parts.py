@@ -36,8 +36,9 @@ from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
+from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Logistic, Preference, Squared
-from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
+from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
@@ -178,6 +179,8 @@ TERMS = [
     *(ImitationOfBest(average, 0.5) for average in AVERAGES if not isinstance(average, Joint)),
     *(Ranking(score, 0.5) for score in SCORES),
     *(BradleyTerry(margin, 0.5) for margin in (0.0, 0.4)),
+    *(MaxMargin(margin, 0.5) for margin in (0.3, 2.0)),
+    *(LabelledScores(fit=fit, coefficient=0.5) for fit in ("squared", "squared_chance", "cross_entropy")),
     *(Prospect(0.3, 1.5, 0.8, 0.4, score, 0.5) for score in SCORES),
     Outcome(0.3),
     *(LogRatioRegression(0.3, units, coefficient=0.5) for units in UNITS),

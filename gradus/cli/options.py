@@ -142,7 +142,8 @@ def export_options(parser: ArgumentParser) -> None:
     add("target", metavar="TARGET", help="a folder for the model, a file for data; it must not exist yet")
     add("--best", action="store_true", help="the best model on held-out problems instead of the final one")
     data = "sft or preference (answers in .jsonl or .parquet, as data for TRL and Gradus), rollouts (all answers, in .parquet)"
-    forms = f"model (default; with a model card), card (a new model card in an exported folder), {data}"
+    classifier = "classifier (a reward model for AutoModelForSequenceClassification of transformers)"
+    forms = f"model (default; with a model card), {classifier}, card (a new model card in an exported folder), {data}"
     add("--as", dest="form", metavar="FORM", default="model", help=forms)
     add("--replace", action="store_true", help="with --as card: replace an edited card")
     add("--include-cut", action="store_true", help="also export the answers that a limit on length or turns cut off")

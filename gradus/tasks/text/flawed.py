@@ -63,6 +63,14 @@ class Checked:
             return float(bool(marker) and said.strip().startswith(key))
         return float(self.steps(problem, completion) == 1)
 
+    def begins_right(self, problem: Problem, text: str) -> bool:
+        """Returns whether every step in `text`, the beginning of an answer, is right. The text ends with a step; an empty text has no wrong step."""
+        before, marker, result = text.partition("=")
+        said, true = before.split(), str(problem.meta["solution"]).replace("=", " ").split()
+        if marker:
+            return said == true[:-1] and result.strip() in ("", true[-1])
+        return said == true[: len(said)] and len(said) < len(true)
+
     def steps(self, problem: Problem, completion: str) -> float:
         """Returns the share of right steps. The result is the last step.
 
