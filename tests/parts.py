@@ -101,12 +101,15 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.gtr": {"ThoughtWeight"},
     "gradus.papers.guidance.rl_plus": {"TwoPolicies"},
+    "gradus.papers.guidance.rlad": {"HintedOnly"},
+    "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
 }
-"""Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state. The references are in
-tests/reference/test_apart.py, test_chunks.py, test_steps.py, test_lengths.py and test_last_layer.py, or in the paper's test (TwoPolicies, which reads
-probabilities only). The contract of each recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
+"""Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references (of TwoPolicies: the test of its paper), and the contract of each recipe
+(tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),

@@ -113,7 +113,7 @@ claims = (
     same_weights(
         says="Without solutions the final weights are those of GRPO without a KL term and with a mean over all tokens.",
         source="arXiv:2508.00222, the objective without external data",
-        against="grpo --objective.kl none --players.reference none --objective.policy.average Joint(TokenMean) --update.count 2",
+        against="grpo --objective.kl none --players.reference none --objective.policy.average Joint --update.count 2",
         own={"rollout": "Auto"},
     ),
     Claim(

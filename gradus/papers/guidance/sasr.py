@@ -25,6 +25,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from gradus.credit.groups import Constant
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
@@ -44,7 +45,10 @@ def imitation_chance(last: float, warm: float, *, gamma: float) -> float:
 
 @dataclass(frozen=True)
 class ByGradientNorm:
-    """Sets the rollout of each step: `imitate` in the warm-up and with probability p, else `explore`. p follows from the gradient norms of imitation."""
+    """Sets the rollout of each step: `imitate` in the warm-up and with probability p, else `explore`. p follows from the gradient norms of imitation.
+
+    A step of imitation has the credit `Constant`.
+    """
 
     gamma: float = 1.0  # weight of the warm-up's norm; 0: imitation only
     warmup: int = 50  # steps of imitation at the start
@@ -64,7 +68,7 @@ class ByGradientNorm:
         return {"warm": 0.0, "count": 0, "last": None, "imitated": False, "since": 0}
 
     def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
-        return (("rollout", self.imitate), ("rollout", self.explore))
+        return (("rollout", self.imitate), ("credit", Constant()), ("rollout", self.explore))
 
     def at(self, now: Moment, recipe: Any, state: dict[str, Any]) -> tuple[Any, tuple[Event, ...], dict[str, Any]]:
         """Returns the recipe with the rollout of the step, and the weights' event at the end of the warm-up."""
@@ -72,7 +76,8 @@ class ByGradientNorm:
         imitates = now.step < self.warmup or self._draws(now, seen) or 0 < self.forced <= seen["since"]
         events = self.causes if now.step == self.warmup else ()
         new = {**seen, "imitated": imitates, "since": 0 if imitates else seen["since"] + 1}
-        return with_value(recipe, "rollout", self.imitate if imitates else self.explore), events, new
+        found = with_value(with_value(recipe, "rollout", self.imitate), "credit", Constant()) if imitates else with_value(recipe, "rollout", self.explore)
+        return found, events, new
 
     def _draws(self, now: Moment, seen: dict[str, Any]) -> bool:
         warm = seen["warm"] / max(seen["count"], 1)
