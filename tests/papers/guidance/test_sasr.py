@@ -14,6 +14,7 @@ from gradus.papers.bases.sft import sft
 from gradus.papers.guidance.sasr import ByGradientNorm, imitation_chance, sasr, seen_norm
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.demonstrations import Demonstrations
+from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import check_resumes, train_toy, weights_after
 from gradus.types import Key, UserError
 from gradus.types.moments import CopyWeights, Moment
@@ -74,7 +75,7 @@ def test_only_imitation_is_sft_and_only_rl_is_grpo() -> None:
     base = weights_after(sft.but(curriculum=ShuffledEpochs()), steps=3)["policy.logits"]
     torch.testing.assert_close(ours, base, rtol=0, atol=1e-14)
     plain = weights_after(grpo, steps=3)["policy.logits"]
-    never = sasr.but(schedule__imitate=Auto(), schedule__explore=Auto(), schedule__reference=None)
+    never = sasr.but(schedule=ConstantSchedule())
     torch.testing.assert_close(weights_after(never, steps=3)["policy.logits"], plain, rtol=0, atol=1e-14)
 
 
