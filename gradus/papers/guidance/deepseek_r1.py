@@ -158,6 +158,7 @@ claims = (
         source="arXiv:2501.12948, section 2.2.1",
         against="grpo --objective.kl.coefficient 0.001",
         own={"schedule": "ConstantSchedule", "reward": "Verified"},
+        budget="steps=5",
     ),
     Claim(
         says="After as many steps, the accuracy on sums of three digits is at least that of R1-Zero minus 0.03.",
