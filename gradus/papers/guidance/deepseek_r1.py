@@ -6,7 +6,7 @@
     tune:   SFT of the first model on the kept answers
     align:  GRPO with the same rewards
 
-    A_i = (R_i - mean(R)) / std(R)
+    A_i = (R_i - mean(R)) / (std(R))
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho A_i, clip(rho, 1 - 10, 1 + 10) A_i) + 0.001 (pi_ref/pi - log pi_ref/pi - 1)]
 
 right is 1 if the answer is right, form is 1 if the tags are in order, and language is the share of the words of the thoughts that are in the language of the

@@ -2,7 +2,7 @@
 
     J = 1/G sum_i [A_i l(o_i) + beta A_y l(y) + lambda (A_i - A_y) (l(o_i) - l(y))]
     l(x) = 1/|x| sum_t log pi(x_t | q, x_(<t))
-    A_x = (R(x) - mean(R)) / std(R), quad x in {o_1, ..., o_G, y}
+    A_x = (R(x) - mean(R)) / (std(R)), quad x in {o_1, ..., o_G, y}
 
 o_i are the policy's answers to the prompt q, y is the reference answer, and R is the reward. The mean and the deviation are over all G + 1 answers. The loss is
 -J, averaged over prompts. J is linear in l, so it is a policy gradient with these advantages:

@@ -2,7 +2,7 @@
 
     x' = x + "hint: " + (first floor(p n) words of the solution), quad n = number of its words
     p = 0.5, then 0.25
-    loss = -1/Z sum_i sum_t min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.2) A_i), quad A_i = (R_i - mean(R)) / std(R)
+    loss = -1/Z sum_i sum_t min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.2) A_i), quad A_i = (R_i - mean(R)) / (std(R))
 
 Only problems that the policy solves in at most one of 8 samples are trained on. The hint belongs to the prompt, so it is never in the loss. A hint raises the
 probability of a right answer, so groups are no longer all wrong. The skill that follows the hint transfers, because later the policy writes the first part

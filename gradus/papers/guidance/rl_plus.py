@@ -1,6 +1,6 @@
 """RL-PLUS: a worked solution joins each group, with a bounded weight of two policies. Right tokens that the policy finds unlikely get more advantage.
 
-    A_i = (R_i - mean(R_own)) / std(R_own)
+    A_i = (R_i - mean(R_own)) / (std(R_own))
     loss = -1/Z [sum_own min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A) + sum_given r A (1 - pi(y_t))^0.5]
     r = (2 pi(y_t)) / (pi_old(y_t) + pi_w(y_t)), quad pi_w = 1/2 pi_old + 1/2
 
