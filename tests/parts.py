@@ -97,6 +97,7 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.eag_rl": {"EntropyClip"},
     "gradus.papers.guidance.gtr": {"ThoughtWeight"},
     "gradus.papers.guidance.rlad": {"HintedOnly"},
     "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
