@@ -155,16 +155,16 @@ def upper(entropy: Tensor, *, high: float, most: float) -> Tensor:
 
 
 @dataclass
-class Node:
+class SearchNode:
     """The beginning of an answer, as a context and a number of tokens, with the results of the simulations through it."""
 
     context: Context
     at: int
-    children: list[Node] = field(default_factory=list)
+    children: list[SearchNode] = field(default_factory=list)
     visits: int = 0
     total: float = 0.0
 
-    def chosen(self, c: float) -> Node:
+    def chosen(self, c: float) -> SearchNode:
         """Returns the child with the largest mean plus c sqrt(ln N / n); of equal ones the first."""
         return max(self.children, key=lambda n: n.total / n.visits + c * math.sqrt(math.log(self.visits) / n.visits))
 
@@ -206,14 +206,14 @@ class GuidedTree:
         text = self.form.replace("{features}", " ".join(request.problem.meta[SALIENT][: self.k]))
         asked = replace(request, count=1, prompt=after(prompt_of(request, world.task.system), text), tags=(*request.tags, "search"))
         prompt = world.prompt(asked)
-        root, best = Node(prompt, len(prompt.sequence)), None
+        root, best = SearchNode(prompt, len(prompt.sequence)), None
         for number in range(self.simulations):
             answer, value = await self._simulate(root, asked, number, world)
             if answer.right and (best is None or value > best[1]):
                 best = (answer, value)
         return None if best is None else best[0]
 
-    async def _simulate(self, root: Node, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
+    async def _simulate(self, root: SearchNode, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
         """Returns the answer of one simulation and its value, after the nodes on its way have counted it."""
         path = [root]
         while len(path[-1].children) >= self.children:
@@ -227,7 +227,7 @@ class GuidedTree:
         (group,) = await world.judge([Group(f"{group_name(request)}/{number}", (one_turn(request, number, whole, world),))])
         (answer,) = group.trajectories
         value = (float(answer.right) if answer.failed is None else 0.0) + self.weight * attention(request.problem, answer.completion, self.k)
-        child = Node(whole, self._end(whole, node.at, world, request.player))
+        child = SearchNode(whole, self._end(whole, node.at, world, request.player))
         if child.at > node.at:
             node.children.append(child)
             path.append(child)
@@ -244,7 +244,7 @@ class GuidedTree:
         return at
 
 
-def joined_answer(node: Node, drawn: Context, root: Node) -> Context:
+def joined_answer(node: SearchNode, drawn: Context, root: SearchNode) -> Context:
     """Returns the whole answer after the root's prompt: the node's own beginning, then the drawn continuation."""
     if node is root:
         return drawn

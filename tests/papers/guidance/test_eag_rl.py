@@ -17,7 +17,7 @@ from gradus.papers.guidance.eag_rl import (
     EntropyClip,
     GuidedTree,
     ListsFeatures,
-    Node,
+    SearchNode,
     attention,
     cited,
     eag_rl,
@@ -135,8 +135,8 @@ def test_the_tree_grows_by_steps_and_goes_down_by_uct() -> None:
 
 def test_uct_by_hand() -> None:
     """Means 0.5 and 0.4 after 8 and 2 of 10 visits: 0.5 + 1.4 sqrt(ln 10 / 8) = 1.25, 0.4 + 1.4 sqrt(ln 10 / 2) = 1.90."""
-    one, two = (Node(prompt_context([1]), 1, visits=v, total=t) for v, t in ((8, 4.0), (2, 0.8)))
-    root = Node(prompt_context([1]), 1, [one, two], visits=10)
+    one, two = (SearchNode(prompt_context([1]), 1, visits=v, total=t) for v, t in ((8, 4.0), (2, 0.8)))
+    root = SearchNode(prompt_context([1]), 1, [one, two], visits=10)
     assert root.chosen(1.4) is two
     assert root.chosen(0.0) is one
 
