@@ -41,6 +41,7 @@ RETRYING = (
     "cog_rethinker-accuracy",
     "critique_grpo",
     "critique_grpo-accuracy",
+    "critique_grpo-two",
     "expo_self_explanation",
     "lanpo",
     "rlad",
