@@ -97,6 +97,8 @@ APART = {
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
+    "gradus.papers.thinking.hbpo": {"BudgetAdvantage"},
+    "gradus.papers.thinking.anytime_reasoner": {"BudgetRelative"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
 test_chunks.py, test_steps.py, test_lengths.py and test_last_layer.py have the references, and the contract of each recipe (tests/papers/test_contract.py,
