@@ -2,35 +2,41 @@
 
     python -m benchmarks.curves                      # all recipes without a stored curve
     python -m benchmarks.curves dapo gigpo --again   # these, measured again
+    python -m benchmarks.curves --limit 0            # only the seconds that each missing curve takes, cheapest first
 
-A recipe learns on the proving ground that separates it (`HOMES`), else under the terms of its first claim, with at least 20 steps and with evaluations.
-The result is stored in gradus/papers/FAMILY/curves/KEY.json: mean, lowest and highest seed at each evaluation.
+A recipe learns on the proving ground that separates it (`HOMES`), else under the terms of the claim that says most about learning. Two steps of each arm are
+timed first. If all runs together would take more than `SECONDS`, the runs get fewer steps. The other arm is the base; if the base cannot run on these terms,
+it is the other arm of the claim. `gradus.comparison.curves` describes the stored file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import re
+import resource
 import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gradus.comparison.claims import known
-from gradus.comparison.compare import compare
+from gradus.comparison.claims import known, of_recipe
+from gradus.comparison.compare import Comparison, compare
+from gradus.comparison.curves import about_ground, about_task, drawn, file_of, keep, reason_for_none, score_of
+from gradus.comparison.ground import ground_of
 from gradus.comparison.terms import experiment_of
-from gradus.lab.atomic_files import write
 from gradus.lab.provenance import versions
 from gradus.recipe import index, registry
+from gradus.recipe.claim import Claim
+from gradus.recipe.overrides import override_all
 from gradus.types import UserError, command
 
-SEEDS, STEPS, POINTS = 3, 20, 7
+SEEDS, STEPS, MOST, LEAST, POINTS = 3, 20, 60, 8, 6
+SECONDS = 24  # of all runs of a curve on one core
+PROBLEMS = 32  # most held-out problems of an evaluation
 HOMES = {
     "grpo": "stale", "gspo": "stale", "rloo": "stale", "m2po": "stale", "cispo": "stale", "trpo": "unstable", "reinforce": "unstable",
     "expert_iteration": "slow", "rft": "slow", "best_of_n": "slow", "gigpo": "corridor", "sec": "ladder", "dapo": "sparse", "chord": "weak_to_strong",
@@ -44,6 +50,7 @@ HOMES = {
      "offline_rl_ld_dpo": "wordy", "scaling_up_rl_prolonged": "sparse",
 }  # fmt: skip
 """The ground on which a recipe's curve is measured."""
+_LEARNING = re.compile(r"accuracy|reward|held_out|auc|best|pass@|distinct")
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,8 @@ class Terms:
     model: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     steps: int = STEPS
+    against: str | None = None  # the other arm of the claim
+    staged: bool = False  # the steps are those of stages
 
 
 def terms_of(key: str) -> Terms:
@@ -65,111 +74,176 @@ def terms_of(key: str) -> Terms:
     arms = {key: key}
     if recipe.base in registry.recipe_modules():
         arms[str(recipe.base)] = str(recipe.base)
-    if key in HOMES:
-        return Terms(arms, ground=HOMES[key])
-    effects = [of.claim for of in known([key]) if of.claim.within is None]  # a claim of equal weights switches the method off
-    claim = next((claim for claim in effects if claim.ground is None), None)
-    if claim is None and effects and effects[0].ground is not None:
-        return Terms(arms, ground=effects[0].ground)
-    if claim is None:
-        return Terms(arms)
+    home = HOMES.get(key)
+    effects = [of.claim for of in known([key]) if of.claim.within is None] if _has_claims(key) else []  # a claim of equal weights switches the method off
+    fitting = [claim for claim in effects if home in (None, claim.ground)]
+    if not fitting:
+        return Terms(arms, ground=home, steps=_steps(ground_of(home).budget) if home else STEPS)
+    claim = min(fitting, key=_distance)
     silent = ("study", "eval_every", "setting.eval_every")
     fields = {name: value for name, value in claim.fields.items() if name not in silent and not (name == "learning_rate" and float(value) == 0)}
-    steps = int(float((claim.budget or "steps=20").partition("=")[2])) if (claim.budget or "steps=").startswith("steps=") else STEPS
-    own = shlex.join([key, *(f"--{name}={value}" for name, value in claim.own.items())])
-    return Terms({**arms, key: own}, task=claim.task, options=dict(claim.options), model=claim.model, fields=fields, steps=min(max(steps, STEPS), 60))
+    ground = ground_of(claim.ground) if claim.ground else None
+    steps = _steps(claim.budget or (ground.budget if ground else ""))
+    alone = {name: value for name, value in fields.items() if len(arms) > 1 and not _has(str(recipe.base), name, value)}
+    own = shlex.join([key, *(f"--{name}={value}" for name, value in {**alone, **claim.own}.items())])
+    fields = {name: value for name, value in fields.items() if name not in alone}
+    return Terms(
+        {**arms, key: own},
+        ground=claim.ground,
+        task=claim.task,
+        options=dict(claim.options),
+        model=claim.model,
+        fields=fields,
+        steps=min(steps if ground else max(steps, STEPS), MOST),
+        against=claim.against,
+        staged=any("schedule.stages" in name for name in [*fields, *alone, *claim.own]),
+    )
 
 
-def measured(key: str, terms: Terms, folder: Path) -> dict[str, Any]:
-    """The curves of all arms. Raises UserError if a run fails."""
-    given: dict[str, Any] = {"ground": terms.ground} if terms.ground else {"task": terms.task, "task_options": terms.options or None, "model": terms.model}
-    fields = dict(terms.fields)
-    if terms.ground is None:
-        given["budget"] = f"steps={terms.steps}"
-        fields |= {"eval_every": str(max(terms.steps // POINTS, 1))}
-    words = list(terms.arms.values())
+def _has_claims(key: str) -> bool:
+    return bool(next(row for row in index.read()["recipes"] if row["key"] == key).get("claims"))
+
+
+def _has(key: str, name: str, value: str) -> bool:
+    """Whether a recipe has a field that takes this value. A field that only one arm has is set in this arm alone."""
+    try:
+        override_all(registry.recipe(key), [(name, value)])
+    except UserError:
+        return False
+    return True
+
+
+def _distance(claim: Claim) -> tuple[bool, ...]:
+    """The order of claims: first those about learning, measured by plain runs on a task."""
+    measure = claim.measure or "accuracy"
+    still = any(name.endswith("learning_rate") and float(value) == 0 for name, value in claim.fields.items()) or claim.budget == "steps=1"
+    return still, not _LEARNING.match(measure), claim.script is not None, claim.ground is not None
+
+
+def _steps(budget: str) -> int:
+    unit, _, amount = budget.partition("=")
+    return round(float(amount)) if unit == "steps" else STEPS
+
+
+def compared(terms: Terms, folder: Path, seeds: int, steps: int, every: int) -> tuple[Comparison, dict[str, str]]:
+    """The finished comparison, and the fields that all its arms got. Raises UserError if a run fails."""
+    given: dict[str, Any] = {"ground": terms.ground} if terms.ground else {"task": terms.task, "task_options": terms.options or None}
+    study = [getattr(registry.recipe(word.split()[0]), "study", None) for word in terms.arms.values()]
+    asked = int(terms.fields.get("study.problems", ground_of(terms.ground).fields.get("study.problems", PROBLEMS) if terms.ground else PROBLEMS))
+    small = {"study.problems": str(min(asked, PROBLEMS))} if all(hasattr(one, "problems") for one in study) else {}
+    small |= {"study.greedy": "false"} if all(hasattr(one, "greedy") for one in study) else {}
+    fields = {**terms.fields, **small, "eval_every": str(every)}
     experiment = experiment_of(
-        words, seeds=SEEDS, fields=fields, problems=1, samples=1, **{name: value for name, value in given.items() if value is not None}
+        list(terms.arms.values()),
+        seeds=seeds,
+        fields=fields,
+        problems=1,
+        samples=1,
+        budget=f"steps={steps}",
+        **{name: value for name, value in {**given, "model": terms.model}.items() if value is not None},
     )
     made = compare(replace(experiment, measure="accuracy", shows=(), others=()), folder, processes=1)
     failed = [f"{name}: {run['failed']}" for name, runs in made.results.items() for run in runs.values() if "failed" in run]
     if failed:
         raise UserError(failed[0])
+    return made, fields
+
+
+def fitted(terms: Terms, folder: Path) -> tuple[Terms, float]:
+    """The terms with as many steps as fit into SECONDS, and the expected seconds of one core. Times two steps and two evaluations of each arm."""
+    began, clock = _spent(), time.perf_counter()
+    made, _ = compared(terms, folder / "timed", 1, 2, 0)
+    busy = min((_spent() - began) / (time.perf_counter() - clock), 1.0)  # other programs slow the clock, not the processor time
+    times = [run["times"] for runs in made.results.values() for run in runs.values()]
+    step = busy * sum(found["steps"] for found in times) / 2 * SEEDS
+    rest = busy * sum(found["train"] - found["steps"] for found in times) / 2 * (POINTS + 1) * SEEDS
+    if terms.staged or step * terms.steps + rest <= SECONDS:
+        return terms, step * terms.steps + rest
+    steps = max(min(LEAST, terms.steps), int((SECONDS - rest) / step))
+    return replace(terms, steps=steps), step * steps + rest
+
+
+def _spent() -> float:
+    """The processor time of this process and its finished children, in seconds."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def measured(terms: Terms, folder: Path) -> dict[str, Any]:
+    """The curves of all arms. Raises UserError if a run fails."""
+    made, fields = compared(terms, folder / "runs", SEEDS, terms.steps, -(-terms.steps // POINTS))
     names = dict(zip([arm.name for arm in made.experiment.arms], terms.arms, strict=True))
-    runs = {names[name]: [run["curve"] for run in found.values()] for name, found in made.results.items()}
-    options = [f"--{name}={value}" for name, value in fields.items()]
+    results = {names[name]: runs for name, runs in made.results.items()}
     place = ["--ground", terms.ground] if terms.ground else ["--task", terms.task, *(f"--task.{n}={v}" for n, v in terms.options.items())]
+    options = [f"--{name}={value}" for name, value in fields.items()]
     model = ["--model", terms.model] if terms.model else []
-    budget = [] if terms.ground else ["--budget", f"steps={terms.steps}"]
-    again = command("compare", *words, *[word for word in place if word], *model, "--seeds", SEEDS, *budget, *options)
+    budget = ["--budget", f"steps={terms.steps}"]
+    again = command("compare", *terms.arms.values(), *(place if place[1] else []), *model, "--seeds", SEEDS, *budget, *options)
     return {
-        "score": "held-out reward" if made.results and _unmarked(made.results) else "held-out accuracy",
-        "about": _about(terms),
+        "score": score_of(results),
+        "about": about_ground(terms.ground) if terms.ground else about_task(terms.task, terms.options, terms.steps),
         "seeds": SEEDS,
-        "curves": {name: banded(curves) for name, curves in runs.items() if all(len(curve) > 1 for curve in curves)},
+        "curves": drawn(results),
         "command": again,
         **{name: found for name, found in versions().items() if name in ("gradus", "source")},
     }
 
 
-def measured_with_base(key: str, terms: Terms, folder: Path) -> dict[str, Any]:
-    """The curves of the recipe and its base; of the recipe alone if the base cannot run on these terms. Raises UserError if a run fails."""
-    try:
-        return measured(key, terms, folder / "both")
-    except UserError as error:
-        if len(terms.arms) == 1:
-            raise
-        print(f"{key} without its base: {error}", file=sys.stderr, flush=True)
-        return measured(key, replace(terms, arms={key: terms.arms[key]}), folder / "alone")
+def pairs_of(key: str, terms: Terms) -> Iterator[Terms]:
+    """The terms with the base as the other arm, then with the other arm of the claim, and finally with the recipe alone."""
+    yield terms
+    if len(terms.arms) > 1:
+        if terms.against is not None and terms.against not in terms.arms:
+            yield replace(terms, arms={key: terms.arms[key], terms.against: terms.against})
+        yield replace(terms, arms={key: terms.arms[key]})
 
 
-def _unmarked(results: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> bool:
-    """Whether the task has no right and wrong answers: its runs log no accuracy."""
-    return not any("held_out/accuracy" in run["metrics"] for runs in results.values() for run in runs.values())
+def curve_of(key: str, folder: Path, limit: float) -> tuple[dict[str, Any] | None, float]:
+    """The curve of a recipe, and its expected seconds. The curve is None if it would take more than `limit` seconds.
 
-
-def _about(terms: Terms) -> str:
-    if terms.ground:
-        from gradus.comparison.ground import ground_of
-
-        return f"The ground [{terms.ground}](/how/grounds.md): {ground_of(terms.ground).about[:1].lower()}{ground_of(terms.ground).about[1:]}"
-    options = ", ".join(f"{name} {value}" for name, value in terms.options.items())
-    return f"The task {terms.task or 'arithmetic'}{f' ({options})' if options else ''}, {terms.steps} steps."
-
-
-def banded(curves: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
-    """[step, mean, lowest, highest] over the seeds at each step of the first curve; other curves are interpolated.
-
-    >>> banded([[[0, 0.0], [2, 1.0]], [[0, 0.5], [2, 0.0]]])
-    [[0.0, 0.25, 0.0, 0.5], [2.0, 0.5, 0.0, 1.0]]
+    Raises the UserError of the last attempt if no arms can run.
     """
-    steps = [float(point[0]) for point in curves[0]]
-    rows = np.stack([np.interp(steps, [p[0] for p in curve], [p[1] for p in curve]) for curve in curves])
-    columns = (rows.mean(0), rows.min(0), rows.max(0))
-    return [[step, *(float(f"{column[i]:.4g}") for column in columns)] for i, step in enumerate(steps)]
+    last = UserError(f"{key} has no terms")
+    for number, terms in enumerate(pairs_of(key, terms_of(key))):
+        try:
+            fit, seconds = fitted(terms, folder / str(number))
+            return None if seconds > limit else measured(fit, folder / str(number)), seconds
+        except UserError as error:
+            print(f"{key} as {' and '.join(terms.arms)}: {error}", file=sys.stderr, flush=True)
+            last = error
+    raise last
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("keys", nargs="*")
     parser.add_argument("--again", action="store_true", help="measure recipes that have a curve, too")
+    parser.add_argument("--limit", type=float, default=180, help="leave out curves that take more than this number of seconds (0: only print the seconds)")
     options = parser.parse_args()
     rows = {row["key"]: row for row in index.read()["recipes"] if row["family"] != "other"}
+    prices = []
     for key in options.keys or rows:
-        path = index.FOLDERS["recipes"] / rows[key]["family"] / "curves" / f"{key}.json"
+        path = file_of(rows[key]["family"], key)
         if path.is_file() and not options.again:
+            continue
+        if (why := reason_for_none([of.claim for of in of_recipe(rows[key])])) is not None:
+            print(f"{key}: {why}", flush=True)
             continue
         began = time.perf_counter()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found = measured_with_base(key, terms_of(key), Path(folder))
+                found, seconds = curve_of(key, Path(folder), options.limit)
         except UserError as error:
             print(f"{key}: {error}", file=sys.stderr, flush=True)
             continue
-        path.parent.mkdir(exist_ok=True)
-        write(path, (json.dumps(found, indent=1) + "\n").encode())
+        prices.append((seconds, key))
+        if found is None:
+            print(f"{key}: left out, {seconds:.0f} s", flush=True)
+            continue
+        keep(path, found)
         ends = ", ".join(f"{name} {points[0][1]:.3f} -> {points[-1][1]:.3f}" for name, points in found["curves"].items())
-        print(f"{key}: {ends} ({time.perf_counter() - began:.0f} s)", flush=True)
+        print(f"{key}: {ends} ({time.perf_counter() - began:.0f} s, expected {seconds:.0f} s)", flush=True)
+    if not options.limit:
+        print(" ".join(key for _, key in sorted(prices)))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from typing import Any
 
 from gradus.cli.cite import paper_bibtex, paper_text
 from gradus.comparison.claims import Known, figure, of_recipe, standing, word_of
+from gradus.comparison.curves import file_of, reason_for_none
 from gradus.recipe import index, registry
 from gradus.recipe.catalogue import BASES
 from gradus.recipe.claim import reached
@@ -188,10 +189,13 @@ def docstring(place: str) -> str:
 
 
 def curve(row: Mapping[str, Any]) -> str:
-    """The stored learning curve of a recipe and of its base as a figure, with its command; "" if it has none."""
-    path = index.FOLDERS["recipes"] / row["family"] / "curves" / f"{row['key']}.json"
+    """The stored learning curve of a recipe and of its base as a figure, with its command.
+
+    Without a stored curve: the reason why the recipe has none, or "" if the curve is not measured yet.
+    """
+    path = file_of(row["family"], row["key"])
     if not path.is_file():
-        return ""
+        return reason_for_none([of.claim for of in of_recipe(row)]) or ""
     from gradus.lab.curves import Series, chart
 
     stored = json.loads(path.read_text(encoding="utf-8"))

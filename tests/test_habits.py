@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ def test_paths_exist(page: str) -> None:
 def test_targets_are_in_the_makefile(page: str) -> None:
     named = set(re.findall(r"\bmake ([a-z]+)`", (ROOT / page).read_text()))
     assert named <= set(re.findall(r"^(\w+):", MAKEFILE, re.M))
+
+
+def test_no_link_is_tracked() -> None:
+    """A tracked link `.venv` would replace the environment of every checkout that takes the commit."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    listed = subprocess.run(["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = [line.split("\t")[1] for line in listed.splitlines() if line.startswith("120000")]
+    assert not tracked, f"take these links out, then commit: git rm --cached {' '.join(tracked)}"
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -30,7 +30,7 @@ CLEAR = Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class Alternating:
-    """A reward that judges every second answer as right, so that every group has different rewards."""
+    """A reward for the measurement. Every second answer counts as right, so every group has different rewards."""
 
     needs: tuple[Signal, ...] = ()
 

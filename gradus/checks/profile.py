@@ -1,8 +1,8 @@
 """Measures the time of each part of a step, and compares it with the floor of the machine (`gradus profile`).
 
-A few steps are trained in a temporary folder, without evaluations and without a system. Then the peaks of the machine are measured: matrix products of the
-shapes that the steps had, and reads of a block of memory of the size of the weights. The floor of a part is the time that its products with the weights need
-at these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
+A few steps are trained in a temporary folder, without evaluations and without a system. Then the peaks of the machine are measured: matrix products with
+the shapes of the steps, and reads of a block of memory as large as the weights. The floor of a part is the time that its products with the weights need at
+these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = produc
 
 
 def busy_of(before: tuple[float, float], after: tuple[float, float], device: str) -> tuple[str, ...]:
-    """Returns a note if this process got little of a processor's time, although it computes on a processor. The arguments are (clock, processor time)."""
+    """Returns a note if the run computes on a processor, but this process got only a small share of the processor's time. The arguments are (clock,
+    processor time)."""
     clock, processor = (b - a for a, b in zip(before, after, strict=True))
     if device != "cpu" or clock <= 0 or processor / clock >= IDLE:
         return ()
@@ -162,7 +163,7 @@ def growth(
 
 @contextmanager
 def watched(run: Run, device: str) -> Iterator[None]:
-    """A context manager in which the parts of a run's activities are measured, and the rows that its networks read are counted.
+    """A context manager. Inside it, the parts of a run's activities are measured, and the rows of its networks are counted.
 
     On a GPU, each change of activity waits until the GPU has finished its work.
     """
@@ -240,7 +241,7 @@ class Machine:
         return self._products[rows]
 
     def read(self) -> float:
-        """Returns the peak at which memory of the size of the weights is read, in bytes per second."""
+        """Returns the peak rate of reads from a block of memory of the size of the weights, in bytes per second."""
         if self._read is None:
             self._read = self.reads((self.sizes.body + self.sizes.head) * self.sizes.width, self.device)
         return self._read

@@ -15,7 +15,7 @@ _SMALL = "Attention, norms and activations are not in the floor; in a small mode
 
 
 def gaps(rows: Sequence[Any]) -> list[Any]:
-    """Returns the rows that have no parts below them, the largest gap to the floor first."""
+    """Returns the rows without parts, sorted by their gap to the floor. The largest gap is first."""
     inner = {row.name.partition("/")[0] for row in rows if "/" in row.name}
     return sorted((row for row in rows if row.name not in inner), key=lambda row: -row.gap)
 

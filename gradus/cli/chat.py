@@ -135,7 +135,7 @@ def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]
 
 
 class Streamed:
-    """A model that writes `mark` and then each sample to `out` while the sample grows. This model samples one context at a time, which does not change the
+    """A model that writes `mark` and then each sample to `out` while the sample grows. The model samples one context at a time. This does not change the
     tokens.
     """
 

@@ -1,4 +1,4 @@
-"""The coverage of the catalogue (`gradus papers --all`): the systems that run, with their claims, and the systems that wait. Imports no recipe."""
+"""The coverage of the catalogue (`gradus papers --all`): systems with a recipe and their claims, and systems without a recipe. Imports no recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rollout at a terminal. This rollout uses the code of training and evaluation, and shows every turn of the environment while the turn is played."""
+"""A rollout at a terminal. The rollout uses the code of training and evaluation. Every turn of the environment is shown while it is played."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def ending(trajectory: Trajectory) -> str:
 
 
 def writer(out: Any) -> Say:
-    """A function that writes texts to `out`, without characters that control a terminal. It writes nothing for an empty text."""
+    """A function for writing texts to `out`, without control characters of a terminal. The function writes nothing for an empty text."""
     return lambda text: print(printable(text), file=out, flush=True) if text else None
 
 
 def rollout_of(model_or_run: str | None, *, trust: bool = False) -> Rollout:
     """The rollout that a run uses at test time, if it is `Episodes` or `Auto`; for any other run, and for a model, the default rollout.
 
-    Raises UserError without `trust` for a run that another user made and that executes Python.
+    Raises UserError if another user made the run and the run executes Python, unless `trust` is set.
     """
     if model_or_run is None or not is_run(Path(model_or_run)):
         return Auto()

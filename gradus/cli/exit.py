@@ -46,7 +46,7 @@ def _carried_out(training: Callable[[], Any], folder: str) -> int:
 
 
 def stopped_early(words: Sequence[str]) -> str:
-    """The message of a command that was stopped before it began its work, or that has no run."""
+    """The message of a stopped command, if the command has no run or has not begun its work."""
     if words[:1] == ["train"]:
         return "stopped while loading: there is no run yet; start it again with the same command"
     if words[:1] == ["resume"]:
@@ -87,7 +87,7 @@ def kept(folder: str) -> str:
 def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> str:
     """Returns the first and the last value of each held-out metric, or of the reward if there was no evaluation, as text.
 
-    `fault`: the reason why the run has learned nothing, in place of "done".
+    `fault`: the reason why the run has learned nothing. The text names this reason in place of "done".
     """
     from gradus.lab.live import of_problems
     from gradus.lab.panel import Curves

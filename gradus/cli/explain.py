@@ -131,7 +131,8 @@ def chain(recipe: Recipe) -> list[Recipe]:
 
 
 def _gone(final: Recipe, path: str, links: Sequence[Recipe]) -> str:
-    """A sentence for a path that only earlier recipes have: the missing part, and the option that sets this part again."""
+    """A sentence for a path of earlier recipes that the last recipe lacks. The sentence names the missing part, and the option for setting this part
+    again."""
     missing = next(p for p in _above(path) if _at(final, p) is _ABSENT)
     part = next((p for link in reversed(links) if (p := _at(link, missing)) is not _ABSENT), None)
     return f"recipe {final.key} has no {missing}; --{missing} {type(part).__name__ if _is_part(part) else part} would set one"
@@ -155,7 +156,7 @@ def _default(holder: Any, name: str) -> Origin | None:
 def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str, Recipe]]) -> list[Origin]:
     """Every recipe of the chain and every later stage that changed the value of the field.
 
-    If a part of another class replaces the part with the field, the earlier changes are left out together with the old part.
+    If a part of another class replaced the part with the field, the changes before this replacement are left out.
     """
     before = _ABSENT
     found: list[Origin] = []
@@ -191,7 +192,7 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 def meaning(holder: Any, name: str, value: Any) -> str:
     """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
 
-    If the value is a part, this is the docstring of the value, else the docstring of the class.
+    If the value is a part, this docstring is that of the value, else that of the class.
     """
     if isinstance(holder, Recipe) and name in SEAMS:
         return SEAMS[name]
@@ -274,7 +275,7 @@ def _rewards_typed(reward: str | Sequence[str] | None) -> str:
 def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explanation:
     """Explains the value of a field in a run: the changes by the run's command, and then the changes in the run's stored recipe.
 
-    `trust`: whether to read a run that another user made and that executes Python.
+    `trust`: whether to read the run even if another user made it and it executes Python.
     """
     from gradus.lab.folder import RECIPE, RunFolder
     from gradus.lab.trust import python_of
@@ -333,7 +334,7 @@ def explain_option(name: str, recipe: Recipe) -> Explanation | None:
 
 
 def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Explanation:
-    """Explains an option of a task, such as `task.level`. Raises UserError for an option that the task does not have, or that has no default."""
+    """Explains an option of a task, such as `task.level`. Raises UserError if the task does not have the option, or if the option has no default."""
     from gradus.tasks.data.loaders import load_task_file, options_of
     from gradus.training.plan import TASKS, load_task
 

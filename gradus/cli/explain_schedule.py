@@ -26,7 +26,8 @@ def moved(recipe: Recipe, path: str) -> str:
 
 
 def _mover(schedule: Any, recipe: Recipe, path: str) -> Any:
-    """The schedule, or the part of it, that declares a change of the path or of a part that contains it; None if there is none."""
+    """The schedule (or one of its parts) that declares a change of the path, or of a part that contains the field; None if no schedule declares such a
+    change."""
     parts = getattr(schedule, "parts", None)
     if isinstance(parts, Mapping):
         return next((found for part in parts.values() if (found := _mover(part, recipe, path)) is not None), None)

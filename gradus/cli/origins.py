@@ -11,7 +11,7 @@ from gradus.runtime.terminal import paint, paragraph
 
 @dataclass(frozen=True)
 class Origin:
-    """One place that set the value: `source` in words, `place` as file:line ('' if there is none)."""
+    """A place that set the value: `source` in words, `place` as file:line ('' if there is none)."""
 
     source: str
     value: Any

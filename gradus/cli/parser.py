@@ -97,7 +97,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:
     """Splits words into the words for the parser, and (field, value) of each option that the parser does not know.
 
-    Such an option is `--field value` or `--field=value`.
+    A field is written `--field value` or `--field=value`.
 
     Raises UserError for an unknown option without a value.
     """
@@ -150,7 +150,8 @@ def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]]
 
 
 def trackers_of(options: argparse.Namespace, planned: Sequence[str] = ()) -> str | None:
-    """The trackers of train or resume, with the port for Prometheus; None: as planned, or another command. `planned`: the trackers of the resumed run."""
+    """The trackers of train or resume, with the port for Prometheus; None: the run keeps its planned trackers, or the command has no trackers. `planned`:
+    the trackers of the resumed run."""
     if getattr(options, "metrics_port", None) is None:
         return getattr(options, "log", None)
     before = ",".join(name for name in planned if name.partition(":")[0] != "prometheus") if options.log is None else options.log

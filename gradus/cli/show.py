@@ -95,7 +95,7 @@ def _tree(nodes: Sequence[Node], depth: int = 1) -> str:
 
 
 def _filled(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that have a value, or that have entries below them."""
+    """The nodes with a value, or with entries below them."""
     return [replace(one, below=tuple(_filled(one.below))) for one in nodes if one.below or one.text not in ("", "none")]
 
 
@@ -154,7 +154,7 @@ def _stages(recipe: Any) -> list[str]:
 
 
 def _by_rule(field: Node) -> Node:
-    """The line of a field of the setting. If the learning rate is not set, the line names the command that shows the rule's number."""
+    """The line of a field of the setting. If the learning rate is not set, the line names the command that shows the rate of the rule."""
     left_out = (field.name, field.text) == ("learning_rate", "none")
     return replace(field, text="by rule: gradus explain learning_rate --model FOLDER") if left_out else field
 

@@ -13,7 +13,8 @@ from gradus.recipe import registry
 
 
 def place_of_change(recipe: str, path: str) -> str:
-    """file:line of the keyword in a recipe's file that sets a path, a field below this path, or the part that contains it; '' without such a keyword."""
+    """file:line of a keyword in a recipe's file. The keyword sets the path, a field below the path, or the part around it. Returns '' without such a
+    keyword."""
     if ".py:" in recipe:
         file, _, name = recipe.rpartition(":")
     elif recipe in registry.recipe_modules():

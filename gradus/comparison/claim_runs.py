@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradus import api
+from gradus.comparison import curves
 from gradus.comparison.claims import Known, as_json, keep, known, word_of
 from gradus.comparison.compare import Comparison, Shown, compare
 from gradus.comparison.experiment import Experiment
@@ -119,16 +120,44 @@ def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, s
     Args: home: the parent of the folder of the comparison; processes, fresh, shown: as for `compare`.
     Raises UserError if a run fails. The error comes before the first run if a separate program measures the claim, or if the claim's terms do not fit.
     """
+    return result_of(of, trained(of, home, processes=processes, fresh=fresh, shown=shown))
+
+
+def trained(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, shown: Shown | None = None) -> Comparison:
+    """The finished comparison that measures a claim. Arguments and errors are those of `measure`."""
     refuse_script(of)
     claim, experiment = of.claim, terms(of)
     folder = home / folder_of(of)
-    weights = claim.bound == "within"
-    made = compare(experiment, folder, processes=1 if claim.measure in ALONE else processes, fresh=fresh or weights, shown=shown)
+    made = compare(experiment, folder, processes=1 if claim.measure in ALONE else processes, fresh=fresh or claim.bound == "within", shown=shown)
     failed = [f"{name}, seed {seed}: {run['failed']}" for name, found in made.results.items() for seed, run in found.items() if "failed" in run]
     if failed:
         raise UserError(f"{of.key}: {claim.named} has no result, because a run failed ({failed[0]}); find the reason in {folder}, fix the cause, and measure again")
-    figures = weight_figures(claim, made) if weights else measured_figures(claim, made)
-    return {**figures, "budget": str(experiment.budget), **version()}
+    return made
+
+
+def result_of(of: Known, made: Comparison) -> dict[str, Any]:
+    """The record of a claim's result from its finished comparison."""
+    figures = weight_figures(of.claim, made) if of.claim.bound == "within" else measured_figures(of.claim, made)
+    return {**figures, "budget": str(made.experiment.budget), **version()}
+
+
+def keep_curve(of: Known, made: Comparison, path: Path) -> bool:
+    """Stores the learning curve of a claim's runs in the file `path`, and returns whether it did.
+
+    Nothing is stored if the file exists, if the claim is about equal weights, if the budget is not in steps, or if the runs have too few evaluations.
+    """
+    claim, budget = of.claim, made.experiment.budget
+    if path.exists() or claim.bound == "within" or budget.unit != "steps":
+        return False
+    names = dict(zip([arm.name for arm in made.experiment.arms], (of.key, claim.against or ""), strict=False))
+    results = {names[name]: runs for name, runs in made.results.items()}
+    lines = curves.drawn(results, curves.LEAST)
+    if of.key not in lines:
+        return False
+    about = curves.about_ground(claim.ground) if claim.ground else curves.about_task(claim.task, claim.options, budget.amount)
+    again = command("claims", word_of(of.key, claim), "--run")
+    curves.keep(path, {"score": curves.score_of(results), "about": about, "seeds": claim.seeds, "curves": lines, "command": again, **version()})
+    return True
 
 
 def version() -> dict[str, str]:
@@ -213,10 +242,14 @@ def distance(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, An
 
 
 def run_claim(of: Known, *, fresh: bool = False, processes: int = 0, why: str | None = None, shown: Shown | None = None) -> Path:
-    """Measures a claim, stores the result, and returns its file. An interrupted measurement continues with the same call."""
+    """Measures a claim, stores the result, and returns its file. An interrupted measurement continues with the same call.
+
+    The learning curve of the runs is stored, too, if the recipe has no curve yet.
+    """
     home = cache_folder("claims")
-    found = measure(of, home, fresh=fresh, processes=processes, shown=shown)
-    file = keep(of.key, of.claim, {**found, "command": command("claims", word_of(of.key, of.claim), "--run")}, why)
+    made = trained(of, home, fresh=fresh, processes=processes, shown=shown)
+    file = keep(of.key, of.claim, {**result_of(of, made), "command": command("claims", word_of(of.key, of.claim), "--run")}, why)
+    keep_curve(of, made, curves.file_of(file.parent.parent.name, of.key))
     remove(home / folder_of(of))
     return file
 

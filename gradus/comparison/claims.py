@@ -49,7 +49,7 @@ def known(keys: Sequence[str] = (), family: str | None = None) -> list[Known]:
 
 
 def _asked(word: str, rows: Mapping[str, Mapping[str, Any]]) -> tuple[str, int | None]:
-    """The recipe that a word names, and the number of the claim that it names (None: all claims)."""
+    """The recipe in a word, and the number of the claim in the word (None: all claims)."""
     key, colon, number = word.partition(":")
     if key not in rows:
         raise unknown("recipe", key, rows, "List those with claims: gradus claims")

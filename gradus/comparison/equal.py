@@ -1,4 +1,4 @@
-"""Hashes of the inputs that all runs of a comparison must share, and hashes of the files that influence a run."""
+"""Hashes of the common inputs of all runs of a comparison, and hashes of the files that influence a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The equal terms of a comparison, its arms (the recipes that it compares), and the runs that it needs."""
+"""The equal terms of a comparison, its arms (the compared recipes), and its runs."""
 
 from __future__ import annotations
 

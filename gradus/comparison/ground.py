@@ -43,7 +43,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms (in the words of `gradus compare`) that a ground separates, the measure that separates them, and the reason."""
+    """Two arms (in the words of `gradus compare`), the measure in which they differ on the ground, and the reason."""
 
     better: str
     worse: str

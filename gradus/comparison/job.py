@@ -159,7 +159,7 @@ def curve(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, fl
 
 
 def by_purpose(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The tokens of the run by purpose. This includes the tokens of measurements, which belong to no budget."""
+    """The tokens of the run by purpose. The tokens of measurements, which belong to no budget, are included."""
     names = sorted({name for row in rows for name in row if name.startswith("tokens/") and name.count("/") == 1})
     return {name.removeprefix("tokens/"): int(sum(row.get(name) or 0 for row in rows)) for name in names}
 
@@ -201,7 +201,7 @@ def peak_memory() -> float:
 
 
 def forget_peak() -> None:
-    """Resets the peak of memory. Then a run does not report the peak of an earlier run in the same process."""
+    """Resets the peak of memory, so that a run does not report the peak of an earlier run in the same process."""
     gc.collect()
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

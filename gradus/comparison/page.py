@@ -1,6 +1,6 @@
 """The page of a comparison: one HTML file with the result sentence, the curves, the tables and the changes of each recipe.
 
-It needs no other file.
+The page needs no other file.
 """
 
 from __future__ import annotations

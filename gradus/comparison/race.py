@@ -135,8 +135,8 @@ class Race:
     def extra(self) -> float:
         """The extra cost of each start or continuation of a run.
 
-        The cost contains half a step, by which a run exceeds its end (0 if the budget is in steps). For a time budget, the cost also contains the time to
-        start and to examine a run.
+        The cost contains half a step, because runs exceed their end by half a step on average (0 if the budget is in steps). For a time budget, the cost
+        also contains the time to start and to examine a run.
         """
         pilot = self.document["times"]["pilot"] if self.timed else self.document["pilot"]
         return float(pilot["start"] + pilot["examine"] + pilot["step"] / 2 if self.timed else pilot[self.unit] / 2 if self.unit != "steps" else 0.0)

@@ -1,4 +1,4 @@
-"""Repeats a stored run from its start. The facts of the run decide everything that the clock had decided."""
+"""Repeats a stored run from its start. The stored facts of the run replace the decisions that the clock made in the first run."""
 
 from __future__ import annotations
 

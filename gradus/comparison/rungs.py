@@ -2,13 +2,12 @@
 
 Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every
 contestant trains a little, the better half trains twice as long, and so on until two are left. As in racing (Maron and Moore, Hoeffding
-Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant
-whose interval lies below the leader's, and the race ends when one contestant is left.
+Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant with an interval
+below the leader's. The race ends when one contestant is left.
 
 Gradus separates two sources of error. A rung with one seed has intervals over held-out problems alone, without the randomness of training.
-So this rung keeps at least a quarter of its contestants, and at least two. Rungs with at most `LATE` contestants have several seeds, and
-their intervals contain both sources.
-All intervals of a rung are corrected for their number (Bonferroni).
+So a rung with one seed keeps at least a quarter of its contestants, and at least two. Rungs with at most `LATE` contestants have several seeds, and their
+intervals contain both sources. All intervals of a rung are corrected for their number (Bonferroni).
 
 Not used: Hyperband (Li and others, arXiv:1603.06560) runs several such races with other first rungs, and each race needs a budget.
 ASHA (Li and others, arXiv:1810.05934) promotes before a rung is complete, so its result depends on the order in which runs end.
@@ -59,7 +58,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A rung: its contestants from best to worst, the contestants that stay, and those that leave."""
+    """A rung: its contestants from best to worst, the remaining contestants, and the dropped contestants."""
 
     order: tuple[str, ...]
     kept: tuple[str, ...]

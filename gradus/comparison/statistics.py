@@ -9,10 +9,10 @@ The seeds give its degrees of freedom, and its width contains both sources of ch
     se^2 = (max(Ms, Mr) + max(Mp - Mr, 0)) / (S P)  the second term: other problems might have been asked
     interval: mean d +- t(S - 1) * se
 
-Ms and Mp both contain the variance of the rest, so Mp - Mr counts it once. Ms is at least Mr in expectation; a smaller Ms is an accident, for example if a few
-seeds have equal means by chance, and then Mr takes its place. se as a whole gets the degrees of freedom of the seeds, although
-its second term has more. So the interval is too wide rather than too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by
-Holm's method (A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
+Ms and Mp both contain the variance of the rest, so Mp - Mr counts it once. Ms is at least Mr in expectation. By chance, Ms can be smaller, for example if
+a few seeds have equal means. Then Mr takes its place. se as a whole gets the degrees of freedom of the seeds, although its second term has more. So the
+interval is too wide rather than too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by Holm's method (A Simple
+Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
 """
 
 from __future__ import annotations

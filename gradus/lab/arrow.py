@@ -69,7 +69,7 @@ def _no_media(digest: str) -> np.ndarray:
 def decode(table: pa.Table, take: Take = _no_media) -> list[tuple[int, list[Group]]]:
     """Returns the groups of every row of a table that `encode` made. If possible, their arrays are read-only views of the table's memory.
 
-    `take`: a function that returns the array of a digest. This function is required if the rollouts may show media.
+    `take`: a function that returns the array of a digest. The function `take` is required if the rollouts may show media.
     """
     result = []
     for row in range(table.num_rows):
@@ -152,7 +152,7 @@ def _texts(texts: Sequence[str | None]) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value that JSON can store, in place of a value whose type JSON does not have."""
+    """Returns a value for JSON in place of a value of a type that JSON lacks."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (Trajectory, Problem)):
@@ -183,7 +183,7 @@ def plain_json(value: Any) -> str:
 
 
 def _sayable(value: Any, around: tuple[int, ...] = ()) -> Any:
-    """Returns a form of the value that JSON can store: with text keys, integers that JSON can store, and limited depth.
+    """Returns the value in a form for JSON: its keys are text, its integers are in the range of JSON, and its depth is limited.
 
     If a container contains itself or is nested too deep, the name of its type replaces the container.
 

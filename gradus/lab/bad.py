@@ -67,7 +67,7 @@ def told(one: Diagnosis) -> dict[str, Any]:
 def keep_abandoned(run: Path, restart: int, about: Mapping[str, Any]) -> None:
     """Writes `bad/restart-N.json`.
 
-    The file contains the step from which a run returned, the step to which it returned, the reason, and the metrics of the discarded steps.
+    The file contains two steps (before and after the return of the run), the reason, and the metrics of the discarded steps.
     """
     with room(run, "the record of abandoned steps"):
         (run / BAD).mkdir(exist_ok=True)

@@ -3,9 +3,9 @@
 `checkpoints/step-000123` contains the state after 123 steps: steps 0 to 122 are finished, and step 123 is the next step. A broken checkpoint is renamed to
 `checkpoints/broken-step-000123` and never deleted.
 
-A checkpoint is planned if `save_every` requires it and the state has no NaN or infinite numbers. The other checkpoints are made for the best model, at the end of a
-run, and when a run stops early. These other checkpoints are used only to resume. They never replace a planned checkpoint. A run that gets NaN or infinite
-numbers never returns to one of these other checkpoints. So a run gives the same results with and without stops.
+A checkpoint is planned if `save_every` requires it and the state has no NaN or infinite numbers. Unplanned checkpoints are made for the best model, at the
+end of a run, and when a run stops early. Unplanned checkpoints are used only to resume, and never replace a planned checkpoint. A run that gets NaN or
+infinite numbers never returns to an unplanned checkpoint. So a run gives the same results with and without stops.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _MOST = 80  # largest number of further metrics that are drawn
 class Figure:
     """A figure with its title.
 
-    `unit`: the name of the vertical axis. `lines`: (metric, label) for each line. A metric that ends in / means all metrics whose names begin with this text.
+    `unit`: the name of the vertical axis. `lines`: (metric, label) for each line. A name that ends in / means all metrics with this prefix.
     """
 
     title: str
@@ -147,7 +147,7 @@ def _first(rows: Metrics) -> tuple[list[tuple[str, str, Lines]], set[str]]:
 def _below(rows: Metrics, lines: Lines) -> Lines:
     """Returns the lines.
 
-    A name that ends in / is replaced by all metrics whose names begin with this text. The label of each metric is the rest of its name.
+    A name that ends in / is replaced by all metrics with this prefix. The label of each metric is the rest of its name.
     """
     found = []
     for metric, label in lines:

@@ -339,7 +339,7 @@ def refuse_taken(path: Path) -> None:
 
 
 def _marked(recipe: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the field with the user's mark. The result is empty if the recipe names no Python, or if no mark can be made."""
+    """Returns the field with the user's mark. The result is empty if the recipe names no Python code, or if no mark can be made."""
     named = python_of(recipe)
     mark = mark_of(named) if named else None
     return {} if mark is None else {MARK: mark}

@@ -49,7 +49,7 @@ def store(folder: RunFolder, kind: str, name: str, lines: Sequence[str], step: i
 
 
 def stored(folder: RunFolder, kind: str, name: str, step: int, restart: int) -> tuple[Path, dict[str, Any]] | None:
-    """Returns the file of rows that this step made before, and the `numbers` that were stored with the file.
+    """Returns the file of rows from an earlier attempt of this step, and the `numbers` that were stored with the file.
 
     Returns None if the step made no file, or if the file is missing.
 

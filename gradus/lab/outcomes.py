@@ -43,7 +43,7 @@ class Outcomes:
 
 
 def chosen_steps(steps: Sequence[int], most: int = MOST) -> list[int]:
-    """Returns at most `most` of the steps. These steps are evenly spaced and include the first and the last step."""
+    """Returns at most `most` of the steps: the first step, the last step, and evenly spaced steps between them."""
     if len(steps) <= most:
         return list(steps)
     return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]

@@ -13,7 +13,7 @@ _OURS = ("gradus", "__main__.py", "main.py")  # the first words of a process tha
 
 
 def commands(provenance: Mapping[str, Any]) -> list[str]:
-    """Returns shell commands: the command that began the run, and every later command that changed the run (`gradus resume` with further words).
+    """Returns shell commands: the first command of the run, and every later command that changed the run (`gradus resume` with further words).
 
     The result is empty if the provenance has no command. If Python code began the run, the first command is the command of the script.
     """

@@ -63,7 +63,7 @@ def _planned(method: Mapping[str, Any]) -> int | None:
 
 
 def _began(provenance: Mapping[str, Any]) -> list[str]:
-    """Returns the time at which the run began, and the steps at which the run was resumed."""
+    """Returns the time of the run's start, and the steps of its resumes."""
     began, resumed = _time(str(provenance.get("started") or "")), provenance.get("resumed") or []
     steps = ", ".join(str(entry.get("step")) for entry in resumed[:10])
     more = f"resumed at step {steps}{' and later' if len(resumed) > 10 else ''}" if resumed else ""

@@ -55,7 +55,7 @@ def read(folder: Path, steps: Collection[int] | None = None) -> list[tuple[int, 
 
 
 def tables(folder: Path, wanted: Collection[int], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yields the rows of the wanted steps as tables of one row, in the order of the steps. This function is for callers that need few columns.
+    """Yields the rows of the wanted steps as tables of one row, in the order of the steps. The function `tables` is for callers that need few columns.
 
     Args: columns: paths as in Parquet; a path that a file lacks is skipped. An Arrow file always gives all its fields.
     Raises: UserError for a broken file.

@@ -6,7 +6,7 @@ Every number of metrics.jsonl goes to each tracker. If a tracker raises an error
 continues without this tracker.
 
 If a run returns to a checkpoint, it repeats steps with other data. TensorBoard drops the earlier values of these steps. trackio and Weights & Biases accept
-only rising steps, so they cannot drop values. These two trackers keep the earlier values, and a message reports this.
+only rising steps, so they cannot drop values. trackio and Weights & Biases keep the earlier values, and a message tells the user.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _package(kind: str) -> ModuleType:
 
 
 class Sinks:
-    """Several sinks as one. `told`: metric name -> the last step whose value was sent to the sinks that cannot rewind."""
+    """Several sinks as one. `told`: metric name -> the last step with a value for the sinks without `rewind`."""
 
     def __init__(self, sinks: Mapping[str, Sink], told: Mapping[str, int], say: Callable[[str], None]) -> None:
         self._sinks, self._told, self._say = dict(sinks), dict(told), say
@@ -187,7 +187,7 @@ class Sinks:
         self._told.update(dict.fromkeys(new, step))
 
     def follow(self, live: Callable[[], Mapping[str, Any]]) -> None:
-        """Gives `live`, which returns the present state of the run (see `gradus.lab.status`), to each sink that shows this state."""
+        """Gives `live` to each sink that shows the state of the run. A call of `live` returns the present state (see `gradus.lab.status`)."""
         for name, sink in list(self._sinks.items()):
             if isinstance(sink, Exporter):
                 self._kept(name, lambda sink=sink: sink.follow(live))  # type: ignore[misc]

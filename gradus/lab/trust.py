@@ -1,9 +1,8 @@
 """The Python code that a stored run names, and a mark in the run. The mark shows whether this user made the run.
 
 A resume or an evaluation executes the Python files that the run's recipe names (rewards, tasks, parts), with the rights of the user.
-Therefore a run that names Python contains a mark, which is a keyed hash of the names. The key is a random file of the user. The key is made together with the
-first run that names Python. No other user can make the mark. So a run without the mark comes from another user or machine.
-"""
+Therefore a run with names of Python code contains a mark: a keyed hash of these names. The key is a random number in a file of the user. The key is made
+together with the first run that names Python. No other user can make the mark. So a run without the mark comes from another user or machine."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def key_file() -> Path:
 
 
 def python_of(stored: Mapping[str, Any]) -> list[str]:
-    """Returns the code that a stored plan executes on this machine, sorted: values that name Python files or modules, and programs without
-    isolation.
+    """Returns the code of a stored plan that this machine would execute, sorted: names of Python files or modules, and programs without isolation.
     """
     return sorted(set(_python(stored, "")))
 

@@ -1,4 +1,4 @@
-"""Block sizes for matrix products in which every row gets the same bits. These sizes are found by trial on this machine.
+"""Block sizes for matrix products in which every row gets the same bits. Gradus finds the sizes by trial on this machine.
 
 Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, in a product with a
 fixed number of rows, a row's bits depend neither on its position nor on the other rows. Second, with another number of rows the bits often differ. The reason
@@ -57,7 +57,7 @@ def even(weight: Tensor) -> Tensor:
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:
     """Returns the sizes of blocks that together have room for at least `rows` rows.
 
-    First come blocks of the largest size, as long as the remaining rows fill one. Last comes the smallest block that has room for the rest.
+    The first blocks have the largest size, as long as the remaining rows fill such a block. The last block is the smallest block with room for the rest.
     """
     largest = sizes[-1]
     blocks = [largest] * (rows // largest)

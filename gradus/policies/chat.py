@@ -30,7 +30,7 @@ _DATE = "01 Jan 2025"
 def render(template: str, messages: Sequence[Message], specials: Mapping[str, str], *, opening: bool = True) -> str:
     """Returns the text of the messages. If `opening` is true, this text ends with the start of the assistant's turn.
 
-    A template that asks for today's date gets 1 January 2025, because a prompt must not depend on the date on which a run resumes.
+    A template that asks for today's date gets 1 January 2025, because a prompt must not depend on the date of a resume.
 
     Raises: UserError if a message lacks role or content, or (with the template's error) if the template does not accept the messages.
     """

@@ -29,7 +29,7 @@ _KINDS = {LinearScaling: "linear", DynamicScaling: "dynamic", Llama3Scaling: "ll
 
 
 def config_json(config: DecoderConfig, dtype: torch.dtype) -> str:
-    """Returns the config.json of a decoder that was not read from a folder, in the form that transformers reads."""
+    """Returns a config.json in the form of transformers, for a decoder that was not read from a folder."""
     family = FAMILIES[config.family]
     fields: dict[str, Any] = {name: getattr(config, name) for name in _SAME_NAME}
     fields |= {name: getattr(config, mine) for name, mine in _SOME.items() if name in family.reads}

@@ -1,8 +1,9 @@
 """A controller as a policy: a small network that reads named arrays and chooses an index (`Choice`) or numbers (`Box`).
 
-The context of a controller is a conversation. An observation is one token with one row of every array. This token is always 0 and is not chosen. An action is
-one chosen token. For a `Choice` the token is the index of the choice. For a `Box` the token is 0, and the numbers are in the streams `action` (in the
-environment's units) and `raw` (before the squashing). If the numbers of a `Box` have bins, every number is one chosen token (see `controller_bins`).
+The context of a controller is a conversation. An observation is one token with one row of every array. The token of an observation is always 0 and is not
+chosen. An action is one chosen token. For a `Choice` the token is the index of the choice. For a `Box` the token is 0, and the numbers are in the streams
+`action` (in the environment's units) and `raw` (before the squashing). If the numbers of a `Box` have bins, every number is one chosen token (see
+`controller_bins`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """The configuration of a network: its layers, the arrays that it reads, and the space in which it acts."""
+    """The configuration of a network: its layers, its input arrays, and its space of actions."""
 
     fresh: Fresh
     shown: tuple[Shown, ...]

@@ -191,7 +191,7 @@ class OpenedController:
         return joined if joined.any() or self.config.tokens > 1 or self.config.fresh.each_step else None
 
     def _of_tokens(self, rows: Tensor, *, of_number: bool = False, of_step: bool = False) -> Tensor:
-        """Gives every token [A] its part of the row [N, outputs] of its action: the whole row, or the part of its number or of its step in the chunk."""
+        """Gives every token [A] its part of the row [N, outputs] of its action. The part is the whole row, or the outputs of the token's number or step."""
         if self._slots is None:
             return rows
         each = self.config.actions if of_number else self.config.chunk if of_step else 1

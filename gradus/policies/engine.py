@@ -1,7 +1,8 @@
 """Samples many sequences at once. Each sequence gets the same tokens and log-probabilities as when it is sampled alone.
 
 A prompt is read once for all jobs that share it. Then the sequences advance together, one token per step. Finished sequences leave, and waiting sequences take
-their slots. Draws, rounding and block sizes do not depend on the other sequences. So the results do not depend on the other sequences, either.
+their slots. Draws, rounding and block sizes do not depend on the other sequences. So the results of a sequence do not depend on the other sequences,
+either.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def generate(
     `graphs`: whether decoding steps are captured as CUDA graphs and replayed. `order`: the numbers of the jobs, in the order in which they take slots; None:
     long prefixes first. `pause`: called between two tokens; if it returns True, all sequences are returned with their tokens so far.
 
-    Raises: UserError for a prefix that is empty or so long that no new token fits.
+    Raises: UserError for an empty prefix, and for a prefix without room for a new token.
     """
     for job in jobs:
         check_job(job, max_context)

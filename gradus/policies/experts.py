@@ -1,7 +1,7 @@
 """A mixture of experts: a router sends every token to a few of many small MLPs.
 
-Gradients reach the router through the shares of the chosen experts. The loss that balances experts in pre-training is not added, because a policy's only
-objective is that of the recipe. Rollout and update may choose different experts if two shares differ only by rounding.
+Gradients reach the router through the shares of the chosen experts. The balancing loss of pre-training is not added, because a policy's only objective is
+that of the recipe. Rollout and update may choose different experts if two shares differ only by rounding.
 """
 
 from __future__ import annotations

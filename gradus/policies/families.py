@@ -1,6 +1,6 @@
 """The families of models. A `Family` lists the fields of config.json that it reads, their defaults, and its fixed options.
 
-A field of config.json is accepted in three cases. It is read, or it has a value that means "not in use", or it does not affect the decoder's computation. With
+A field of config.json is accepted in three cases: the field is read, its value means "not in use", or it does not affect the decoder's computation. With
 any other field or value, the model runs through `transformers`, and a message names this field.
 """
 

@@ -42,7 +42,8 @@ class Replayed:
 
 
 def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-    """Captures the work of `function`. Returns a function that repeats this work in the same memory, and the tensor that gets the result each time.
+    """Captures the work of `function`. Returns a function and a tensor. Each call of the function repeats the work in the same memory, and writes the
+    result into the tensor.
 
     See pytorch.org/docs, CUDA semantics, CUDA Graphs.
     """

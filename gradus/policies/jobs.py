@@ -108,7 +108,7 @@ class Batch(Protocol):
         ...
 
     def step(self) -> Drawn:
-        """Draws one token for some or all sequences: the first token of sequences that start, or the next token of sequences that run."""
+        """Draws one token for some or all sequences: the first token of a new sequence, or the next token of a running sequence."""
         ...
 
     def take(self, number: int) -> Sampled:
@@ -139,7 +139,7 @@ def sampled_context(asked: Any, sampled: Sampled) -> Context:
 
 
 def check_job(job: Job, max_context: int) -> None:
-    """Raises UserError for a prefix that is empty or so long that no new token fits."""
+    """Raises UserError for an empty prefix, and for a prefix without room for a new token."""
     if len(job.prefix) == 0:
         raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
     if len(job.prefix) >= max_context:
@@ -163,9 +163,9 @@ def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
 def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
     """Whether the text of the tokens contains a stop string. The text before the last token must contain no stop string.
 
-    So a stop string can only be at the end of the text, and at first only the text of the last tokens is searched. This text is longer than the longest stop
-    string, because the first character of this text may be split, and is then decoded to a replacement character. If this text contains a stop string, the
-    whole text is searched, too.
+    So a stop string can only be at the end of the text, and at first only the text of the last tokens is searched. The searched text is longer than the
+    longest stop string, because its first character may be split (and decoded to a replacement character). If a stop string is found, the whole text is
+    searched, too.
     """
     if not stops:
         return False

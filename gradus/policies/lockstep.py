@@ -147,7 +147,7 @@ def generate_by_rule(
     `networks(longest)` makes the players' rows for sequences of at most this length. Log-probabilities are of the rule's tempered distribution,
     before top-k, top-p and min-p. `mix` makes the input vectors of new tokens.
 
-    Raises: UserError for a rule that does not give logits for every row, or gives a row in which no token can be drawn.
+    Raises: UserError if the rule lacks logits for a row, or if no token can be drawn from a row.
     """
     out: list[Sampled] = []
     for job in jobs:
@@ -228,7 +228,7 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
 
     A policy must have the method `lockstep(longest, head)`, which returns its rows.
 
-    Raises: UserError for a player that gives no logits, has another vocabulary, or lacks the head that the rule reads; also for a prompt with pictures.
+    Raises: UserError for a player without logits, with another vocabulary, or without the head of the rule; also for a prompt with pictures.
     """
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]

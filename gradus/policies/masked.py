@@ -228,7 +228,8 @@ def _until_end(tokens: Sequence[int] | np.ndarray, ends: tuple[int, ...]) -> int
 
 
 def read_config(path: Path) -> MaskedConfig:
-    """Reads the configuration of a masked model. Raises UserError with a field that is missing or wrong, and Unsupported with a field that is not implemented."""
+    """Reads the configuration of a masked model. Raises UserError for a missing or wrong field, and Unsupported for a field without an implementation. The
+    error names the field."""
     fields = dict(read_json(path))
     if fields.get("model_type") != KIND:
         raise UserError(f'{path} describes a model of type "{fields.get("model_type")}", but a masked model has the type "{KIND}"; choose another model')

@@ -181,8 +181,9 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: int = 0, begun: tupl
     """Returns the normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
     `begun`: (i, x) if the pass starts from x. The tensor x is the output of the first i layers at all rows [N, hidden], and i is less than the number of
-    layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 1, only the input of each layer is kept for the backward
-    pass, which recomputes all other values; with more, it recomputes them in this number of chunks of rows (`streamed`); with 0, all values are kept.
+    layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 0, all values are kept for the backward pass.
+    With 1, only the input of each layer is kept, and the backward pass computes all other values again. With more, it does this in this number of chunks
+    of rows (`streamed`).
 
     Raises: ValueError if the rows were packed for another window than that of the decoder.
     """
@@ -353,7 +354,7 @@ def _ragged(lengths: Sequence[int], device: torch.device | str) -> Ragged:
 def _prediction_rows(context: Context, prefix_row: int, suffix_row: int, prefix: int) -> np.ndarray:
     """Returns, for every action, the row at the position before the action.
 
-    This row is in the prefix if the position is below the length of the prefix, and otherwise in the suffix.
+    The row is in the prefix if the position is below the length of the prefix, else in the suffix.
     """
     before = context.action_positions - 1
     return np.where(before < prefix, prefix_row + before, suffix_row + before - prefix)

@@ -89,7 +89,7 @@ class Preparation:
 
 
 def preparation(fields: Mapping[str, Any], side: int, splits: bool) -> Preparation:
-    """Returns the preparation that preprocessor_config.json describes, for a tower whose pictures have `side` pixels per side.
+    """Returns the preparation from preprocessor_config.json, for a tower with pictures of `side` x `side` pixels.
 
     `splits`: whether the fields are those of Idefics3. Raises: Unsupported with the field that is not implemented.
     """

@@ -36,7 +36,7 @@ def read(opened: Any, wants: Sequence[Want], key: Key) -> dict[Want, Tensor]:
 
 
 def check_offered(wants: Sequence[Want], can: frozenset[str], policy: str) -> None:
-    """Raises UserError for a want that needs an ability that the policy does not have."""
+    """Raises UserError if the policy lacks an ability that a want needs."""
     for want in wants:
         if lacking := sorted(want.needed - can):
             raise UserError(f"{policy} does not offer {type(want).__name__}, which needs {lacking[0]}; {remedy(lacking[0], can)}")

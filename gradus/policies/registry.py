@@ -30,7 +30,7 @@ class Loading:
 
     @property
     def wanted(self) -> list[str]:
-        """Returns the names of the settings that are switched on here and that only language models on the built-in decoder support."""
+        """Returns the names of the active settings that need a language model on the built-in decoder."""
         return [name for name, on in (("recompute", self.recompute), ("graphs", self.graphs), ("backward_chunks", self.backward_chunks > 1)) if on]
 
 

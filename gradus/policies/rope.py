@@ -1,8 +1,8 @@
 """Rotary positions: the angle of every pair of a head's dimensions, and the methods that extend the context.
 
-Angles depend only on the position. Two kinds of scaling, `DynamicScaling` and `LongScaling`, are defined by the length of the longest sequence in a batch. So
-the tokens of a sequence would depend on the other sequences of its batch. These two kinds are implemented only up to the length at which this dependence
-begins. `LongScaling` shortens the context to this length.
+Angles depend only on the position. Two kinds of scaling, `DynamicScaling` and `LongScaling`, are defined by the length of the longest sequence in a batch.
+So a sequence would depend on the other sequences of its batch. `DynamicScaling` and `LongScaling` are implemented only up to the length at which this
+dependence begins. `LongScaling` shortens the context to this length.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LinearScaling:
 class DynamicScaling:
     """Scales nothing.
 
-    This scaling would change the base only for sequences longer than max_position_embeddings, which are not allowed here.
+    Dynamic scaling changes the base only for sequences longer than max_position_embeddings, and such sequences are not allowed here.
     """
 
     factor: float

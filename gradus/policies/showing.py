@@ -34,7 +34,7 @@ class Expands(Protocol):
 
 @runtime_checkable
 class OwnTokens(Protocol):
-    """Eyes whose processor makes the tokens of a text that has one placeholder per picture."""
+    """Eyes with their own processor. The processor makes the tokens of a text with one placeholder per picture."""
 
     def tokens(self, text: str, pictures: Sequence[np.ndarray]) -> np.ndarray: ...
 

@@ -1,6 +1,6 @@
 """Reads config.json of the vision-language families that the built-in decoder implements: LLaVA, SmolVLM and Idefics3.
 
-A field is accepted in three cases. It is read, or it has a value that means "not in use", or it does not affect the computation. With any other field or value,
+A field is accepted in three cases: the field is read, its value means "not in use", or it does not affect the computation. With any other field or value,
 the model runs through `transformers`, and the message names the field.
 """
 

@@ -1,4 +1,4 @@
-"""Samples jobs that share slots (`types.slots`): the number of jobs that decode at the same time, and their order."""
+"""Samples jobs that share slots. The slots (`types.slots`) set the number of jobs that decode at the same time, and their order."""
 
 from __future__ import annotations
 

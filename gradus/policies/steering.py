@@ -42,7 +42,7 @@ def steered(decoder: Decoder, layers: Sequence[int], gate: bool) -> Decoder:
 
     Its other weights are the frozen weights of `decoder`, in the same memory.
 
-    Raises UserError for a layer that the model does not have, and for a decoder that already has vectors or an adapter.
+    Raises UserError if the model lacks a layer, or if the decoder already has vectors or an adapter.
     """
     if any(name.rpartition(".")[2] in ("vector", "lora_A") for name, _ in decoder.named_parameters()):
         raise UserError("this model already has an adapter or steering vectors; merge or remove these weights first")

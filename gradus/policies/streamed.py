@@ -1,12 +1,11 @@
 """Runs a layer in chunks of rows, forward and backward. The backward pass keeps only the layer's input, and only one chunk's activations at a time.
 
-The rows are taken in an order in which a row sees only earlier rows: a prefix, then its suffixes. The backward pass begins with the last chunk. It computes the
-chunk's activations again, and adds up the gradients of the weights and of all earlier keys and values. When the pass comes to a chunk, all
-later chunks are done. So the gradients of the chunk's own keys and values are complete, and one backward pass through the chunk is exact. The queries of a
-chunk read only the keys up to the end of the chunk.
+The rows are taken in an order in which a row sees only earlier rows: a prefix, then its suffixes. The backward pass begins with the last chunk. The
+backward pass computes the activations of a chunk again, and adds up the gradients of the weights and of all earlier keys and values. When the pass comes
+to a chunk, all later chunks are done. So the gradients of the chunk's own keys and values are complete, and one backward pass through the chunk is exact.
+The queries of a chunk read only the keys up to the end of the chunk.
 
-Source: Luo et al., StreamBP, arXiv:2506.03077. There the keys and values of a layer have their own backward pass after the last chunk.
-"""
+Source: Luo et al., StreamBP, arXiv:2506.03077. In this paper, the keys and values of a layer have their own backward pass after the last chunk."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _draws(logits: Tensor, settings: Settings, canvas: Canvas, step: int) -> Dra
 
 
 def picked(canvas: Canvas, drawn: Drawn, order: np.ndarray, step: int) -> np.ndarray:
-    """Returns the places that a step fills in: the first `per_step` hidden places in the order that `how` sets.
+    """Returns the places that a step fills in: the first `per_step` hidden places in the order of `how`.
 
     If two places are equal in this order, the earlier place comes first.
     """

@@ -60,8 +60,8 @@ class Influence(Want):
 def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap: int, count: int) -> list[int]:
     """Returns at most `count` steps in ascending order, without the first step of the answer.
 
-    Takes the earliest steps whose score is at least the quantile, and that begin at least `gap` tokens after the end of the step taken before. If these are
-    too few, takes the earliest other steps too.
+    Takes the earliest steps with two properties: the score is at least the quantile, and at least `gap` tokens lie between the step and the last taken
+    step. If these are too few, takes the earliest other steps too.
 
     Args: `scores` [S], the FCI of each step; `starts` [S + 1], the number of tokens before each step, then the number of all tokens.
     """

@@ -13,7 +13,8 @@ from gradus.types.parts import Rollout, Task, World
 
 @dataclass(frozen=True)
 class BehaviourPolicy:
-    """Sends every request to `player`, but the policy acts in evaluation. A player that learns from `player` names `player` in `learns_from`."""
+    """Sends every request to `player`, but the policy acts in evaluation. Another player learns from these samples if its field `learns_from` names
+    `player`."""
 
     player: str = "generator"
     rollout: Rollout = Auto()

@@ -106,7 +106,7 @@ class Work:
             self.world.note("idle", (len(self.clock) + len(self.free)) * steps / self.spent - 1)
 
     def age(self, retention: int) -> int:
-        """Adds one step to the age of every unfinished answer that began, and returns the number of answers that are retired now."""
+        """Adds one step to the age of every begun, unfinished answer. Returns the number of answers that are now retired."""
         gone = 0
         for n, i in self.clock:
             self.ages[n][i] += 1

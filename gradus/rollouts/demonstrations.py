@@ -122,7 +122,7 @@ def told(prompt: Context, text: str, request: Request, world: World) -> Context:
 
 
 def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> Context:
-    """Returns one growing context of an episode with given observations and actions. It equals the context of a sampled episode with the same turns."""
+    """Returns one growing context of an episode with given observations and actions. The context equals that of a sampled episode with the same turns."""
     first = opening(instruction(request, world.task.system), turns[0][0])
     context = begun(world.opening(first, request.player))
     for index, (seen, action) in enumerate(turns):

@@ -58,7 +58,7 @@ def _unplayable(episode: Any, environment: Environment) -> Failed | None:
 
 
 async def closed(episode: Any, timeout: float) -> Failed | None:
-    """Closes an episode if it has a method `close`. Returns the failure of `close`, if any. This failure does not change the episode's result."""
+    """Closes an episode if it has a method `close`. Returns the failure of `close`, if any. A failure of `close` does not change the episode's result."""
     if not isinstance(episode, Closing):
         return None
     try:

@@ -15,9 +15,8 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Contrast:
-    """Adds the features that every winner's answer of a group has and no loser's answer has. Deletes a text if a replay without this text earns more.
-
-    Texts are tried one after the other, old texts first. A text is kept unless the batch earns more without the text.
+    """Adds the features that every winner's answer of a group has and no loser's answer has. Deletes a text if a replay of the batch earns more without
+    this text. Texts are tried one after the other, old texts first.
     """
 
     pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # regex for the features of an answer: words, and signs such as operations

@@ -16,7 +16,7 @@ from gradus.types.parts import Rollout, World
 class WithGreedyBaseline:
     """Adds one trajectory to the end of every group of `rollout`.
 
-    This trajectory is sampled at temperature 0, is judged like the other trajectories, and is never trained on.
+    The greedy trajectory is sampled at temperature 0, is judged like the other trajectories, and is never trained on.
     """
 
     rollout: Rollout = Auto()

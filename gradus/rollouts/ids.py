@@ -1,4 +1,4 @@
-"""Names of groups and trajectories. These names are deterministic, and unique within a run."""
+"""Deterministic names of groups and trajectories. A name is unique within a run."""
 
 from __future__ import annotations
 

@@ -34,12 +34,10 @@ class Flight:
 
 @dataclass(frozen=True)
 class InFlight:
-    """In each step, every answer grows by at most 1 / `parts` of its token limit. Finished groups are returned. The other groups continue in the next step.
-
-    The next step continues these groups after their last tokens, with the weights of that step. So the tokens of an answer may come from several versions
-    of the policy. Each token has its own version and log-probability, and no token is older than `parts` - 1 steps. Every group is returned within
-    `parts` steps. A step returns on average as many groups as requested; the first steps return fewer or none. At test time the policy answers
-    without interruption.
+    """In each step, every answer grows by at most 1 / `parts` of its token limit. Finished groups are returned. The next step continues the other groups
+    after their last tokens, with its own weights. So the tokens of an answer may come from several versions of the policy. Each token has its own version
+    and log-probability, and no token is older than `parts` - 1 steps. Every group is returned within `parts` steps. A step returns on average as many
+    groups as requested; the first steps return fewer or none. At test time the policy answers without interruption.
     """
 
     parts: int = 4  # number of steps in which an answer reaches its token limit; 1: no answer stays in flight

@@ -26,7 +26,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass
 class Running:
-    """One episode that is not over: the request that began it, its key, its last turn, and the actions so far."""
+    """One unfinished episode: its request, its key, its last turn, and the actions so far."""
 
     request: Request
     key: Key

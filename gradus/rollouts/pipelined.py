@@ -91,7 +91,7 @@ _TURNS = 3  # rounds of the event loop
 
 
 class _Staged:
-    """A world whose samples and whose environment's steps pass through two stages. Every task of the event loop belongs to one sub-batch."""
+    """A world with two stages: one for samples, and one for the steps of the environment. Every task of the event loop belongs to one sub-batch."""
 
     def __init__(self, world: World, parts: int) -> None:
         self._world, self._parts = world, parts
@@ -164,7 +164,7 @@ ABILITIES = ("fork", "close", "snapshot", "restore", "acting", "step_all")
 
 
 def staged_episode(episode: Any, staged: _Staged) -> Any:
-    """Returns an episode that steps through the simulator's stage, and that has all other abilities of `episode`."""
+    """Returns an episode with all abilities of `episode`. Its steps go through the simulator's stage."""
     abilities = {name: _forwarded(name) for name in ABILITIES if hasattr(episode, name)}
     return type("StagedEpisode", (_StagedEpisode,), abilities)(episode, staged)
 

@@ -1,4 +1,4 @@
-"""Turns requests and unfinished answers into plain state, so a rollout can continue these in a later step or after a restart."""
+"""Turns requests and unfinished answers into plain state, so a rollout can continue the answers in a later step or after a restart."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def plain(observation: Observation) -> str:
 
 
 def identity(observation: Observation) -> str:
-    """Returns a text that is equal for equal observations. This text consists of the words and the digests of media and arrays."""
+    """Returns a text that is equal for equal observations: the words, and the digests of media and arrays."""
     if isinstance(observation, Mapping):
         return "\n".join(f"{name} {digest_of('array', np.asarray(array))}" for name, array in sorted(observation.items()))
     media = () if isinstance(observation, str) else shown(observation)

@@ -23,8 +23,8 @@ from gradus.types.ranges import check_ranges
 class Windowed:
     """In each step, every slot adds at most `window` tokens to its answer, with the weights of that step. The step returns the answers of all slots.
 
-    There are as many slots as the step requests answers. A slot whose answer is finished begins a new answer in the next step; a slot whose answer is
-    unfinished keeps it. Requests without a free slot are not used. An answer is finished if it ended, or if it reached its own token limit.
+    There are as many slots as the step requests answers. After a finished answer, a slot begins a new answer in the next step. An unfinished answer keeps
+    its slot. Requests without a free slot are not used. An answer is finished if it ended, or if it reached its own token limit.
 
     The links of a trajectory name the tokens of this step (`types.pieces`), so that `NewTokens` trains each token only once. An unfinished answer is not
     judged: its reward is 0, and its group is auxiliary. Use this rollout with a credit rule that has a critic, because the answers of

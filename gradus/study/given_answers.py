@@ -22,7 +22,7 @@ GIVEN = "expert"  # the source that a given answer has
 class GivenAnswers:
     """Evaluates the objective's terms for given answers on held-out problems. The best checkpoint has the lowest `held_out/loss`.
 
-    This study replaces the study of a run if the run's rollout gives all answers, and no reward can judge sampled answers.
+    `GivenAnswers` replaces the study of a run if the run's rollout gives all answers, and no reward can judge sampled answers.
     """
 
     problems: int = 256

@@ -41,8 +41,8 @@ class HeldOut:
 
         "held_out/greedy" is present if `greedy` is set. "held_out/failed" is present if at least one answer has no reward. "held_out/problems" is the number of
         problems. "held_out/low" and "held_out/high" are the bounds of the 95 % interval of the accuracy over these problems. With `by`, "held_out/COLUMN/VALUE"
-        is the accuracy on the problems with that value. If no sampled answer has a reward and `max_failed` is below 1, raises UserError before greedy answers
-        are sampled. In this case, an accuracy of 0 would be false.
+        is the accuracy on the problems with that value. If no sampled answer has a reward and `max_failed` is below 1, raises UserError, because an
+        accuracy of 0 would be wrong. Greedy answers are then not sampled.
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         groups = without_aside(await run.memory.answer(recipe, requests, world))

@@ -91,7 +91,7 @@ def student_quantile(chance: float, freedom: int) -> float:
 def few(problems: int) -> str | None:
     """Returns a warning if an evaluation has fewer than `FEW` problems, else None.
 
-    The warning contains half of the width that the 95 % interval has if half of the answers are right.
+    The warning names half the width of the 95 % interval, for the case that half of the answers are right.
     """
     if problems >= FEW or problems < 1:
         return None
@@ -101,7 +101,7 @@ def few(problems: int) -> str | None:
 
 
 def _root(passed: Callable[[float], bool]) -> float:
-    """Finds by bisection the number in [0, 1] above which `passed` is true and below which `passed` is false."""
+    """Finds a number in [0, 1] by bisection. `passed` is true above this number, and false below it."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -35,7 +35,8 @@ _STOPS = frozenset(".,;:?\"'`*#")
 class Leak:
     """A held-out problem, and the training problem that matches it.
 
-    `share`: of the held-out prompt's n-grams that are not common, the share that the training prompt contains; 1.0 if the prompts are the same.
+    `share`: the share of the held-out prompt's n-grams that the training prompt contains. Common n-grams do not count. The share is 1.0 if the prompts are
+    the same.
     """
 
     held_out: Problem
@@ -200,8 +201,8 @@ def problems_of(source: Source, level: float | None, most: int, key: Key) -> lis
 
 
 def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check: Check = Check()) -> Leakage:
-    """Compares a task's held-out problems, or all problems of the task `against` (without its training problems if they are endless), with the task's training
-    problems.
+    """Compares held-out problems with the task's training problems. The held-out problems are those of the task, or all problems of the task `against`. If
+    the training problems of `against` are endless, they are left out.
 
     Args: most: number of problems drawn from an endless source.  Raises: UserError if the problems are not text.
     """

@@ -57,7 +57,7 @@ def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float
     If several answers are equally frequent, returns the share of right samples among them.
 
     Args: answers: one per sample, None for a sample without an answer, which has no vote; right: whether each sample is right. Returns: 0 if no sample has an
-    answer. If only some samples of an answer are marked as right, the answer counts as its share of right samples.
+    answer. If only some samples of an answer are marked as right, the value of the answer is its share of right samples.
     """
     votes = Counter(answer for answer in answers if answer is not None)
     if not votes:

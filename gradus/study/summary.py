@@ -20,8 +20,8 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
 
     Except rollouts and the token counts, all numbers leave out trajectories that are not trained on. If the policy sampled any trajectory itself, reward and
     its components, accuracy, length and truncated also leave out trajectories from other sources. Auxiliary groups (`Group.aside`) count in rollouts and in
-    their own numbers (aside/reward, ...), but in no other number. If no trajectory of an auxiliary group is trained on, as for a sub-agent, all its
-    trajectories count in its own numbers.
+    their own numbers (aside/reward, ...), but in no other number. If no trajectory of an auxiliary group is trained on (example: a sub-agent), all
+    trajectories of the group count in the group's own numbers.
     """
     rollouts = sum(len(g.trajectories) for g in groups)
     learned = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]

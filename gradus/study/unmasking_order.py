@@ -31,7 +31,7 @@ def local_at(order: np.ndarray, k: int) -> float:
 
 
 def global_at(order: np.ndarray, k: int) -> float:
-    """Returns global@k, which is the share of steps that fill in one of the k leftmost places that are still hidden; 1 if k is the length of the answer.
+    """Returns global@k: the share of steps that fill in one of the k leftmost hidden places. The result is 1 if k is the length of the answer.
 
     >>> global_at(np.array([0, 1, 2, 3]), 1), global_at(np.array([3, 2, 1, 0]), 2)
     (1.0, 0.5)

@@ -1,4 +1,5 @@
-"""One process's part of a player: parts of the weights, of the gradients and of the optimiser's moments. FSDP2 of PyTorch (`fully_shard`) divides and gathers.
+"""One process's part of a player: parts of the weights, of the gradients and of the optimiser's moments. FSDP2 of PyTorch (`fully_shard`) divides and
+gathers the tensors.
 
 Every tensor is cut along its first dimension into one part per process. Before a layer computes, its parts are gathered. After that the whole layer is freed.
 In the backward pass the gradients of all processes are added, and each process keeps only its part of the sum.
@@ -33,7 +34,7 @@ class Pass(nn.Module):
 
 
 class Part:
-    """A player's part in this process. `whole` is the same policy undivided. The weights of `whole` exist only between `gather` and `drop`."""
+    """A player's part in this process. `whole` is the undivided policy, whose weights exist only between `gather` and `drop`."""
 
     def __init__(self, learner: Learner, mesh: Any) -> None:
         self.learner, self.full = learner, False

@@ -1,4 +1,4 @@
-"""Starts the workers that a recipe's system asks for: processes that sample, and processes that run environments and verifiers."""
+"""Starts the workers of a recipe's system: processes for samples, and processes for environments and verifiers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Opener = Callable[[str], Link]
 
 @contextmanager
 def working(run: Run, model: str | Path | None, device: str, processes: int = 1) -> Iterator[Run]:
-    """A context in which the run has its other processes: processes that train with it (`leader.shared`), and workers of the recipe's system. Yields the run."""
+    """A context in which the run has its other processes: training processes (`leader.shared`), and workers of the recipe's system. Yields the run."""
     with shared(run, model, device, processes), hosted(run, model, device):
         yield run
 

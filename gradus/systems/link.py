@@ -25,7 +25,7 @@ HEADER = struct.Struct("<QQ")
 
 
 class Closed(Exception):
-    """The error if the other process has ended."""
+    """Raised if the other process has ended."""
 
 
 class Link(Protocol):

@@ -1,9 +1,8 @@
 """Pools of processes that run a task's environment and verifiers.
 
 If a process ends, another one starts. The new process plays each episode again from the episode's problem, key and recorded actions. The open answer is judged
-again. So the result does not depend on the processes that end. An environment must be deterministic: the same key and the same actions give the same turns.
-If a repeated turn differs from the first one, the episode fails with a message.
-"""
+again. So the end of a process does not change the result. An environment must be deterministic: the same key and the same actions give the same turns. If
+a repeated turn differs from the first one, the episode fails with a message."""
 
 from __future__ import annotations
 
@@ -93,7 +92,7 @@ class PooledEnvironment:
 
 
 class PooledEpisode:
-    """An episode in a process of a pool. It keeps its actions, so that another process can play it again."""
+    """An episode in a process of a pool. The episode keeps its actions, so that another process can play the episode again."""
 
     def __init__(self, pool: Pool, host: int, numbers: itertools.count[int], document: Mapping[str, Any]) -> None:
         self._pool, self._host, self._numbers, self._document = pool, host, numbers, document
@@ -143,7 +142,7 @@ class PooledEpisode:
 
 
 class ForkablePooledEpisode(PooledEpisode):
-    """A pooled episode that can be copied. The copy is played from the start before its first action."""
+    """A pooled episode that can be copied. Before its first action, the copy repeats all earlier actions from the start."""
 
     @classmethod
     def of(cls, episode: PooledEpisode) -> ForkablePooledEpisode:

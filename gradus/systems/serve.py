@@ -1,4 +1,4 @@
-"""The process of one worker: `python -m gradus.systems.serve DESCRIPTOR ROLE`. It answers the messages of a socket until the socket closes.
+"""The process of one worker: `python -m gradus.systems.serve DESCRIPTOR ROLE`. The process answers the messages of a socket until the socket closes.
 
 The role `players` has networks: it samples and computes rows (`gradus.systems.worker`). The role `tasks` has no network: it runs environments and verifiers
 (`gradus.systems.task_worker`).

@@ -1,9 +1,9 @@
 """The system `Sharded`: each process has a part of every weight, gradient and moment of the players.
 
-The first process leads, as without this system. It draws problems, judges, and stores the run. The other processes follow its messages. In a round of passes,
-every process computes its own micro-batch, and all processes gather the same layer at the same time. A process without a micro-batch repeats the last one,
-and its rows are not used. To sample, each process gathers the whole weights once, and frees them before the next pass. A checkpoint has the whole weights
-and moments, so a run without this system can continue it.
+The first process leads, as without this system. The first process draws problems, judges, and stores the run. The other processes follow its messages. In
+a round of passes, every process computes its own micro-batch, and all processes gather the same layer at the same time. A process without a micro-batch
+repeats the last one, and its rows are not used. To sample, each process gathers the whole weights once, and frees them before the next pass. A checkpoint
+has the whole weights and moments, so a run without this system can continue it.
 
 An error within a round ends the run, because the processes could no longer gather together.
 """
@@ -56,7 +56,7 @@ def told(players: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def learning(player: Player, document: Mapping[str, Any]) -> Player:
-    """Returns the player of another process with the fields that `told` gave. The player learns."""
+    """Returns the player of another process with an optimiser from the fields of `told`."""
     rule = from_json(document["optimizer"])
     return Player(player.model, objective=Frozen(), optimizer=rule, trains=tuple(document["trains"]), rates=Frozen(document["rates"]))
 

@@ -1,4 +1,4 @@
-"""A worker without networks. It runs the episodes of a task's environment, and the task's verifiers.
+"""A worker without networks. The worker runs the episodes of a task's environment, and the task's verifiers.
 
 The worker remembers only its running episodes. Each of them can be made again from its problem, its key and its actions.
 """

@@ -1,4 +1,4 @@
-"""Work that all processes of a run do at the same time, by operations that none of them can do alone."""
+"""Work of all processes of a run at the same time. No process can do these operations alone."""
 
 from __future__ import annotations
 

@@ -152,7 +152,8 @@ def main(where: str, rank: int, size: int) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """Ends the process at once. The process has no state to save. If it closed the connections, it could wait for a process that has already ended."""
+    """Ends the process at once. The process has no state to save. The connections stay open, because a close could wait for a process that has already
+    ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Plays episodes with given actions. These demonstrations are training data, and prove that a problem can be solved."""
+"""Plays episodes with given actions. The demonstrations are training data, and prove that a problem can be solved."""
 
 from __future__ import annotations
 

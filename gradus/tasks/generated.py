@@ -204,8 +204,8 @@ def generated_task(
 ) -> Task:
     """Makes a task whose training source and held-out source use the same generator, but have no content in common.
 
-    `max_tokens`: the limit on the tokens of a completion. It is a little larger than the number of characters of a worked solution. `chance`: the accuracy of
-    guesses at this level.
+    `max_tokens`: the limit on the tokens of a completion. The limit is a little larger than the number of characters of a worked solution. `chance`: the
+    accuracy of guesses at this level.
     """
     check_level(name, level, levels)
     source = Generated(name, make, level, levels)

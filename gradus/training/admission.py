@@ -23,12 +23,12 @@ def due(step: int, published: int | None, every: int) -> bool:
 
 
 def too_old(version: int, step: int, staleness: int) -> bool:
-    """Whether `step` may not train on a group that the weights `version` have sampled."""
+    """Whether a group is too old for `step`, if the weights `version` have sampled the group."""
     return step - version > staleness
 
 
 def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
-    """Returns the request that an idle worker samples: the first one that no worker has, else the first late one; None: there is none.
+    """Returns the request for an idle worker: the first request without a worker, else the first late request; None: there is no such request.
 
     Args: free: the requests that no worker has; running: for each request in work, its start time and the number of its workers;
         late: a request is late if it has one worker and began at this time or earlier; None: no request is late.

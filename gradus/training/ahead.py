@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """The rollout of a step: its groups, the new states of the parts that made it, and the world in which it ran."""
+    """The rollout of a step: its groups, its world, and the new states of the parts that made it."""
 
     groups: list[Group]
     states: dict[str, Any]
@@ -71,7 +71,7 @@ class Pipeline:
 
     @property
     def queue(self) -> dict[str, int]:
-        """Returns the numbers of rollouts that have begun and that are finished."""
+        """Returns the number of begun rollouts, and the number of finished rollouts."""
         finished = sum(task.done() for task in list(self.tasks.values()))
         return {"running": len(self.tasks) - finished, "finished": finished}
 

@@ -57,7 +57,7 @@ class Diary:
 
 
 class Changing:
-    """The policy of a worker's player. It does all work of the policy `inner`, and takes published weights between two tokens.
+    """The policy of a worker's player. The policy `inner` does all work. Published weights are taken between two tokens.
 
     A policy that cannot pause takes the weights between two answers.
     """

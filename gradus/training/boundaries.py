@@ -17,8 +17,8 @@ from gradus.training.turn import take_turn
 async def boundaries(run: Run) -> AsyncIterator[int]:
     """Yields the remaining steps one after another.
 
-    At each boundary the run saves if a checkpoint is planned there. Then it evaluates if an evaluation is planned there. The last step, a spent budget,
-    the study, the schedule or a stop ends the run.
+    At each boundary the run first saves (if a checkpoint is planned there), and then evaluates (if an evaluation is planned there). The last step, a spent
+    budget, the study, the schedule or a stop ends the run.
 
     If the run has stages, it goes to its next stage at a boundary. A merge is a step without training.
     """

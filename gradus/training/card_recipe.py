@@ -34,7 +34,7 @@ def citation(key: str) -> str:
 
 
 def recipe_tables(stored: Mapping[str, Any]) -> Iterator[str]:
-    """Gives at most two tables: the fields that the method changes in its base recipe, and the fields that the run changes in the method.
+    """Gives at most two tables: the changes of the method to its base recipe, and the changes of the run to the method.
 
     `stored`: the recipe of the run as data.
     """
@@ -60,7 +60,7 @@ def _table(head: str, old: str, new: str, a: Mapping[str, Any], b: Mapping[str, 
 
 
 def field_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Returns (path, old text, new text) for every field that differs between two recipes, which are given as documents.
+    """Returns (path, old text, new text) for every different field of two recipes, which are given as documents.
 
     The text is "" if a recipe lacks the field.
 

@@ -1,4 +1,4 @@
-"""Which players of a run may change their weights."""
+"""Finds the players of a run whose weights may change."""
 
 from __future__ import annotations
 

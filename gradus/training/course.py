@@ -130,7 +130,7 @@ def _promised(name: str, task: Task, maker: Leg) -> Task:
 def _handed(
     name: str, player: str, text: str, recipe: Recipe, newest: Mapping[str, str], legs: list[Leg], whole: Recipe
 ) -> tuple[str, str]:
-    """Reads `text`, which names the stage and the player from which `player` takes weights. Returns (leg, player).
+    """Reads `text`: the stage and the player that give their weights to `player`. Returns (leg, player).
 
     Raises UserError if `text` is wrong.
     """

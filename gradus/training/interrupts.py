@@ -182,7 +182,7 @@ class Stop:
             self._holds -= 1
 
     def _wait(self, over: threading.Event, number: signal.Signals) -> None:
-        """Wakes the main thread when saving must begin. This method checks every second, because the measured time of saving can grow."""
+        """Wakes the main thread when saving must begin. The method checks the time every second, because the measured time of saving can grow."""
         while (left := self._latest() - self.clock()) > 0:
             if over.wait(min(left, 1.0)):
                 return

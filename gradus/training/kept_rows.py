@@ -1,4 +1,5 @@
-"""Log-probabilities of players whose weights never change, for answers that a run reads more than once: given answers, and answers that are replayed.
+"""Log-probabilities under constant players, for answers that a run reads more than once: given answers and replayed answers. The weights of a constant
+player never change.
 
 The rows are a state of the run, so a run that continues from a checkpoint has the same rows. If the same context is read again, the model is not called.
 """
@@ -25,7 +26,7 @@ Read = Callable[[Sequence[int]], Awaitable[list[np.ndarray]]]
 
 
 class KeptRows:
-    """The rows by context. `states`: the states of the run, which contain the rows; `players`: the names of the players whose weights never change."""
+    """The rows by context. `states`: the states of the run, with the rows; `players`: the names of the constant players."""
 
     def __init__(self, states: dict[str, Any], players: Collection[str], step: int, most: int = MOST) -> None:
         self.states, self.players, self.step, self.most = states, frozenset(players), step, most

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choices:
-    """For each player with its own selection: the groups of a step that the selection chose, and the groups that it dropped."""
+    """For each player with its own selection: the chosen groups and the dropped groups of a step."""
 
     kept: Mapping[str, list[Group]]
     dropped: Mapping[str, list[Group]]
     credited: dict[str, list[Group]] = field(default_factory=dict)  # player -> the groups with credit from the rounds so far
 
     async def learn(self, run: Run, world: RunWorld) -> None:
-        """Calls `learn` of each player's own selection, with the groups that it chose, which now have credit, and with the groups that it dropped."""
+        """Calls `learn` of each player's own selection, with its chosen groups (which now have credit) and its dropped groups."""
         for name, dropped in self.dropped.items():
             part = run.players[name].spec.selection
             await run.memory.learn_at(f"players.{name}.selection", part, self.credited.get(name, []), dropped, world)
@@ -54,7 +54,7 @@ class Lessons:
         return [first, [name for name in learning if name not in first]] if first else [learning]
 
     async def begin(self) -> None:
-        """Before the first wave is updated, reads those signals of its players that later waves need. Does not read `fresh` signals."""
+        """Reads signals of the first wave's players before they are updated, because later waves need these signals. Does not read `fresh` signals."""
         first, *later = self.waves
         for name in (n for wave in later for n in wave):
             before = [s for s in self._needs(name) if not s.fresh and s.player in first]

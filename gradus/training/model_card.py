@@ -1,8 +1,8 @@
 """The model card of an exported model: README.md in the form of the Hugging Face Hub, and the learning curve in the same folder.
 
-A card contains the facts of a run: the base model, the task, the recipe with its changes, and the held-out result with its interval. It also has the seed, the
-steps, the tokens, the versions, and the command that repeats the run. A user must fill in licence, intended use and limits. The last line contains a hash of
-the text above it, so the library can see whether a user has edited the card.
+A card contains the facts of a run: the base model, the task, the recipe with its changes, and the held-out result with its interval. The card also has the
+seed, the steps, the tokens, the versions, and the command that repeats the run. A user must fill in licence, intended use and limits. The last line
+contains a hash of the text above it, so the library can see whether a user has edited the card.
 """
 
 from __future__ import annotations

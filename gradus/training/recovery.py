@@ -30,7 +30,7 @@ RESTART = "restart"
 def whole(groups: Sequence[Group]) -> list[Group]:
     """Leaves out the trajectories that have non-finite log-probabilities.
 
-    Such a trajectory is not a failure of a reward, so the share of failures does not count it. The function `updated` handles it.
+    Such a trajectory is not a failure of a reward, so the share of failures does not count it. The function `updated` handles such a trajectory.
     """
     return [g.but(trajectories=tuple(t for t in g.trajectories if all(c.finite for c in t.contexts))) for g in groups]
 

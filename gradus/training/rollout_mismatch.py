@@ -1,4 +1,4 @@
-"""Compares the log-probabilities that new samples got during sampling with those that the update computes for the same samples."""
+"""Compares two log-probabilities of new samples: those from the sampling, and those from the update."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def differences(sampled: np.ndarray, computed: np.ndarray) -> dict[str, float]:
 
     Both arguments are float [A] with A >= 1.
 
-    `mean`: the mean of |d|. `max`: the maximum of |d|. `kl`: the mean of exp(d) - 1 - d. This is an estimate of KL(sampled || computed) that is never negative
-    (Schulman, Approximating KL Divergence, 2020, k3). All are computed in float64.
+    `mean`: the mean of |d|. `max`: the maximum of |d|. `kl`: the mean of exp(d) - 1 - d. The number `kl` is an estimate of KL(sampled || computed), and is
+    never negative (Schulman, Approximating KL Divergence, 2020, k3). All are computed in float64.
     """
     apart = computed.astype(np.float64) - sampled.astype(np.float64)
     return {"mean": float(np.abs(apart).mean()), "max": float(np.abs(apart).max()), "kl": float((np.expm1(apart) - apart).mean())}
@@ -45,7 +45,7 @@ def fresh(groups: Sequence[Group], players: Mapping[str, Any], most: int) -> dic
 
 
 async def agree(run: Run, groups: Sequence[Group], world: RunWorld) -> None:
-    """At the steps that the setting names, measures the mismatch of all policies that can compute the log-probabilities of their samples again.
+    """At the steps of the setting, measures the mismatch of all policies that can compute the log-probabilities of their samples again.
 
     If the mismatch is above the limit, `setting.agreement.above` decides the reaction: a warning, a correction of the losses, or UserError.
     """

@@ -127,7 +127,7 @@ class Run:
     def planned(self) -> Recipe:
         """Returns the recipe.
 
-        With a budget, the number of steps in the recipe is an estimate, which assumes that later steps cost as much as the steps so far.
+        With a budget, the number of steps in the recipe is an estimate: later steps are expected to cost as much as the steps so far.
         """
         if self.budget is None:
             return self.recipe
@@ -294,9 +294,7 @@ class Run:
             self.sinks.row(self.metrics[-1])
 
     def end_stage(self) -> None:
-        """Writes the evaluation at the end of a stage as a separate row.
-
-        This row and the first step of the next stage have the same step number.
+        """Writes the evaluation at the end of a stage as a separate row, with the step number of the next stage's first step.
         """
         row = {"step": self.step, **self.measured, **self.labels, "ended": 1.0}
         self.metrics.append(row)

@@ -1,8 +1,8 @@
 """Groups that are sampled without a pause while the steps update the weights (`Streaming`).
 
-Every worker has its own copies of the players, and draws its samples in its own thread. The clock decides the order in which groups finish, and the version of
-the weights with which each of them is sampled. Before a step trains on its groups, it stores these decisions as a fact. If the fact is known, because the
-step is repeated, the step samples the same groups with the same versions, and no clock is read.
+Every worker has its own copies of the players, and draws its samples in its own thread. The clock decides the order of the finished groups, and the
+version of the weights for each group. Before a step trains on its groups, it stores these decisions as a fact. If the fact is known, because the step is
+repeated, the step samples the same groups with the same versions, and no clock is read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sampled:
 
 @dataclass(eq=False)
 class Assigned:
-    """A request that a worker samples: the version of its weights, the weights, and the time at which it began."""
+    """A request in the hands of a worker: the version of the weights, the weights, and the start time."""
 
     version: Mapping[str, Any]
     began: float
@@ -86,7 +86,7 @@ class Stream:
 
     @property
     def queue(self) -> dict[str, int]:
-        """Returns the numbers of requests that wait, run or are finished, and of groups that were dropped because of their age."""
+        """Returns the numbers of waiting, running and finished requests, and of groups that were dropped because of their age."""
         running, done = len(self.running), len(self.done)
         waiting = max(len(self.requests) - running - done, 0)
         return {"waiting": waiting, "running": running, "finished": done, "dropped": self.dropped}

@@ -150,7 +150,7 @@ class RunWorld:
         return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about, abandon)
 
     def refused(self) -> str:
-        """Returns the last part of the error message about too many failed rewards. This part names the file of failed answers.
+        """Returns the last part of the error message about too many failed rewards. The returned text names the file of failed answers.
 
         Must be called if the run ends because too many rewards failed. The method also deletes the stored failures that depend on the clock or the machine.
         Otherwise a resumed run would repeat these failures, although the user has removed their cause.
@@ -163,7 +163,7 @@ class RunWorld:
     def again(self, index: int) -> RunWorld:
         """Returns the world of a later round of the step.
 
-        This world has its own draws, and reads signals with the current weights. The world of round 0 is the same object.
+        The world of a later round has its own draws, and reads signals with the current weights. The world of round 0 is the same object.
         """
         if index == 0:
             return self
@@ -253,7 +253,7 @@ class RunWorld:
         self._give(player, asked, next(iter(done[0])).result)
 
     def _give(self, player: str, asked: _Asked, act: Callable[[], list[Context]]) -> None:
-        """Gives each sample that `act` returns, or the error that it raises, to the code that waits for the sample."""
+        """Gives each sample of `act`, or the error of `act`, to the code that waits for the sample."""
         try:
             answered = list(zip(asked, act(), strict=True))
         except Exception as error:

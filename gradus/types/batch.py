@@ -68,7 +68,7 @@ class Batch:
         return rows.to(self.weight.dtype) if rows.is_floating_point() else rows
 
     def rows(self, index: Tensor, contexts: tuple[Context, ...] | None = None) -> Batch:
-        """A batch that has only the actions in `index`. It keeps the counts of the whole mini-batch."""
+        """A batch that has only the actions in `index`. The new batch keeps the counts of the whole mini-batch."""
         take = {name: getattr(self, name)[index] for name in _ROWS}
         old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
         return replace(self, **take, old=old, signals=signals, contexts=self.contexts if contexts is None else contexts)

@@ -1,6 +1,6 @@
 """A context: one contiguous sequence of a model.
 
-It has the tokens, a mark for each token that was chosen, the shown media, and the position at which it branches off its parent.
+A context has tokens, a mark for each chosen token, the shown media, and the position of its branch from its parent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Seen:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """The digest of every item. This is the digest of the `Media` from which the item comes."""
+        """The digest of every item: the digest of the `Media` from which the item comes."""
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
     def moved(self, shift: int) -> Seen:

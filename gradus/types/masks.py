@@ -128,7 +128,7 @@ class RandomLevels:
 
 @functools.cache
 def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending Gauss-Legendre nodes in (0, 1), and weights that sum to 1. This quadrature is exact for polynomials up to degree 2 * `nodes` - 1.
+    """Ascending Gauss-Legendre nodes in (0, 1), and weights that sum to 1. The quadrature is exact for polynomials up to degree 2 * `nodes` - 1.
 
     >>> [x.round(5).tolist() for x in gauss(2)]
     [[0.21132, 0.78868], [0.5, 0.5]]

@@ -1,7 +1,7 @@
 """Media in messages: pictures, videos, sound and arrays, with a digest that identifies them.
 
-The content of a message is text, or a tuple of parts: {"type": "text", "text": "..."} or {"type": "image", "media": Media}. This is the
-form of chat templates and of TRL. A model prepares the pixels itself; a record holds the unprepared pixels.
+The content of a message is text, or a tuple of parts: {"type": "text", "text": "..."} or {"type": "image", "media": Media}. Chat templates and TRL use the
+same form. A model prepares the pixels itself; a record holds the unprepared pixels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The position of a run in time, which a schedule reads; the events that a schedule may cause; and the conditions that end a stage."""
+"""The position of a run in time, for schedules; the possible events of a schedule; and the conditions for the end of a stage."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Curriculum(Protocol):
         ...
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: Any) -> Any:
-        """Returns the new state after a step. `groups`: the groups that the step trains on; `dropped`: the groups that the selection dropped."""
+        """Returns the new state after a step. `groups`: the groups of the step's training; `dropped`: the groups that the selection dropped."""
         ...
 
 
@@ -143,7 +143,7 @@ class Schedule(Protocol):
 
 
 class Study(Protocol):
-    """Evaluates during training. A study may have its own `reward`. It may also have `target` or `patience`, which can end the run early."""
+    """Evaluates during training. A study may have its own `reward`. A study may also have `target` or `patience`, which can end the run early."""
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]: ...
 

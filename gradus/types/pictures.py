@@ -78,7 +78,7 @@ def _restored(part: Any, take: Take) -> Any:
 
 
 def written(media: Media) -> dict[str, Any]:
-    """The media as JSON that includes its array, for a process that cannot get the array in another way."""
+    """The media as JSON with its array, for a process that cannot get the array in another way."""
     data = base64.b64encode(media.array.tobytes()).decode()
     return {"kind": media.kind, "rate": media.rate, "dtype": media.array.dtype.str, "shape": list(media.array.shape), "data": data}
 

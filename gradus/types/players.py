@@ -93,8 +93,8 @@ class Gated:
 class Lagged:
     """The weights that another player had `updates` updates ago. Before update number `updates`, these are the first weights of the other player.
 
-    Weights are read only at the end of a step. If a step has several updates, the player uses the newest of these weights that are at least `updates`
-    updates old.
+    Weights are read only at the end of a step. If a step has several updates, the player uses the newest of these stored weights with an age of at least
+    `updates` updates.
     """
 
     of: str = "policy"
@@ -108,7 +108,7 @@ class Lagged:
 class MovingAverage:
     """An exponential moving average of another player's weights: after every `every` updates, w <- decay w + (1 - decay) w_of.
 
-    Weights are read only at the end of a step. If a step has several updates, each update uses as w_of the weights at the end of the step.
+    Weights are read only at the end of a step. If a step has several updates, w_of is the same in all of them: the weights at the end of the step.
     """
 
     of: str = "policy"

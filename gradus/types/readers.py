@@ -45,7 +45,7 @@ class LogProbRow(Want):
 
 @dataclass(frozen=True)
 class LogSumExp(Want):
-    """log of the sum over the vocabulary of exp(logit / temperature). This is the soft value if the logits are action values. [A]"""
+    """log of the sum over the vocabulary of exp(logit / temperature). If the logits are action values, the result is the soft value. [A]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"logits"})
 
@@ -183,7 +183,7 @@ class LookBack:
 class AttentionStat(Want):
     """A statistic of attention weights, without gradient.
 
-    This want reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
+    The want reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
     """
 
     layers: tuple[int, ...] = (-1,)  # numbers of layers, counted from 0; -1: the last layer

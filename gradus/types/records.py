@@ -220,7 +220,7 @@ class Trajectory:
 class Group:
     """Trajectories that are compared with each other.
 
-    `pool`: the rewards of all trajectories that were sampled for the group, including trajectories that were not kept.
+    `pool`: the rewards of all sampled trajectories of the group, including trajectories that were not kept.
     """
 
     key: str

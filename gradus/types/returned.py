@@ -331,7 +331,7 @@ def unbound(part: Any) -> Any:
 def takes_state(part: Any, name: str) -> bool:
     """Whether a method of a stateful part takes the state as the last argument and returns it as the last value.
 
-    This is true for the methods in `RETURNED`, and for methods whose last parameter is `state`.
+    The answer is True for the methods in `RETURNED`, and for methods with the last parameter `state`.
     """
     if name.startswith("_") or not inspect.isfunction(inspect.getattr_static(part, name, None)):
         return False

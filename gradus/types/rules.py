@@ -29,8 +29,8 @@ class TokenRule(Protocol):
     def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
         """Returns the logits [B, V] of the next token. Temperature, top-k, top-p and min-p are applied later.
 
-        `rows`: the logits [B, V] of every player. `so_far`: the new tokens of each sequence so far. Minus infinity excludes a token. A row of the result may
-        depend only on the same row of `rows` and on the tokens of the same sequence, so that no draw depends on the batch.
+        `rows`: the logits [B, V] of every player. `so_far`: the new tokens of each sequence so far. Minus infinity excludes a token. A row of the result
+        may depend only on the same row of `rows`, and on the tokens of the same sequence. Otherwise a draw would depend on the batch.
         """
         ...
 

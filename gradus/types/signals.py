@@ -87,7 +87,7 @@ class Opened(Protocol):
 class View(Protocol):
     """Changes the tokens or media that a model reads before the same actions: other media, masked patches, or a privileged prompt. Equal views give equal contexts.
 
-    If a view has the class attribute `later` = True, the view moves each action to a later token, so that the row of the action is read after the action.
+    If a view has the class attribute `later` = True, the view moves each action to a later token. Then the row of the action is read after the action.
     """
 
     def of(self, context: Context, key: Key) -> Context:
@@ -129,7 +129,7 @@ class Want:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The abilities that this want needs, which are listed in `opens`. A field can add further abilities, such as the name of a head."""
+        """The abilities that this want needs: those in `opens`. A field can add further abilities, such as the name of a head."""
         return self.opens
 
     @property

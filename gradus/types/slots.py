@@ -1,4 +1,4 @@
-"""Slots: the number of answers that decode at the same time, and the order in which waiting answers take the slots.
+"""Slots limit the number of answers that decode at the same time, and set the order of the waiting answers.
 
 Time is counted in decoding steps; in a step, every busy slot gets one token. A slot whose answer ends begins the next waiting answer in the next step.
 """
@@ -87,7 +87,7 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
     """Returns a slot for each answer, so that the largest sum of a slot is at most (1 + eps) times the least possible one.
 
     Lengths are rounded up to multiples of eps * max(lengths) / n, so a slot gains at most eps * max(lengths). For rounded lengths the result is exact: the
-    method keeps every reachable combination of the slots' sums, and drops those that are worse than the plan of the longest answer first.
+    method keeps every reachable combination of the slots' sums, except combinations that are worse than the plan "longest answer first".
 
     Raises: UserError if there are more than `MOST_CASES` combinations. Their number grows exponentially with the number of slots.
     """
@@ -115,7 +115,7 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
 
 
 def _slots_of(places: Sequence[int], order: Sequence[int], sizes: Sequence[int], count: int) -> list[int]:
-    """Returns the slot of each answer. `places`: for the answers in this order, the place of their slot when the slots are sorted by their sums."""
+    """Returns the slot of each answer. `places`: for each answer in this order, the rank of its slot among the slots, which are sorted by their sums."""
     sums, result = [(0, slot) for slot in range(count)], [0] * len(order)
     for i, place in zip(order, places, strict=True):
         total, slot = sums.pop(place)

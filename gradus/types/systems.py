@@ -16,9 +16,9 @@ PLACES = ("threads", "processes")
 class Ahead:
     """Samples the rollouts of the next `steps` steps while the current step updates the weights.
 
-    The rollout of step t has the weights that the players had before the update of step t - `steps`. The first `steps` + 1 steps have the first weights. The
-    problems of step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. No clock decides anything. If
-    every step has one update, the result is equal, byte for byte, to that of a run whose rollouts are sampled by a player with `Lagged(updates=steps)`.
+    The rollout of step t uses the weights from before the update of step t - `steps`. The first `steps` + 1 steps have the first weights. The problems of
+    step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. If every
+    step has one update, a run without this system has the same result, byte for byte, provided that a player with `Lagged(updates=steps)` samples.
 
     Every player has a second copy of its weights, with which the rollouts are sampled.
     """
@@ -38,8 +38,8 @@ class Streaming:
     """Samples groups without a pause. Each step trains on the groups that were finished first.
 
     `workers` workers sample one group each at a time, with the newest weights that were published when the group began. Before the update of step t, the first
-    P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group that was sampled more than `staleness` steps before
-    the step that would train on it is dropped and sampled again. So no token is older than `staleness` steps.
+    P (t + 1 + `staleness`) requests have been admitted, where P is the number of prompts per step. A group becomes too old if more than `staleness` steps
+    lie between its sampling and its training. Such a group is dropped and sampled again. So no token is older than `staleness` steps.
 
     With `unit` "answer", a worker samples one answer or episode at a time, with the weights that are newest when the answer begins.
     When all answers of a group are finished, the group is judged and released. So a slow answer occupies only one worker, and the other workers continue. A
@@ -50,9 +50,9 @@ class Streaming:
     With `dispatch` "speed", the tokens per second of each worker are measured. An idle worker leaves a request to a faster worker that is expected to finish the
     request earlier, although the faster worker is still busy.
 
-    With `interrupt`, a worker does not wait for the end of its group. It stops between two tokens, takes the new weights, reads its unfinished answers again,
-    and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its oldest token, so the
-    limit applies to each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
+    With `interrupt`, a worker does not wait for the end of its group. The worker stops between two tokens, takes the new weights, reads its unfinished
+    answers again, and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its
+    oldest token, so the limit applies to each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
 
     With `staleness` 0 the result is equal, byte for byte, to that of a run without a system. Otherwise the order in which groups finish depends on the clock.
     The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has the same result.

@@ -66,3 +66,8 @@ def test_only_what_changed_is_written(tmp_path: Path):
     assert (tmp_path / "a" / "x.md").stat().st_mtime_ns == before
     assert (tmp_path / "index.md").read_text() == "three"
     assert not (tmp_path / "a" / "gone.md").exists()
+
+
+def test_a_page_has_a_curve_or_the_reason_for_none(pages: dict[str, str]):
+    assert '<div class="learning">' in pages["bases/grpo.md"]
+    assert "This recipe has no learning curve, because the method changes only the memory and the time of an update." in pages["systems/streambp.md"]

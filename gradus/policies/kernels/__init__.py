@@ -67,7 +67,7 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def generation() -> str | None:
-    """Returns the newest generation that was built and that this processor supports; None if there is no such generation."""
+    """Returns the newest built generation for this processor; None if there is no such generation."""
     return next((g for g in GENERATIONS.get(torch.backends.cpu.get_cpu_capability(), ("base",)) if _file(g) is not None), None)
 
 

@@ -34,7 +34,7 @@ def claims_nothing(body: Sequence[ast.stmt]) -> bool:
 
 
 def free_names(texts: Iterable[Sequence[ast.stmt]]) -> list[str]:
-    """Returns the names that texts use but that neither the texts nor Python define. Such names are the functions of the program."""
+    """Returns the names in texts that neither the texts nor Python define. Such names are the functions of the program."""
     nodes = [inner for body in texts for node in body for inner in ast.walk(node)]
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return sorted(set(used) - _BUILTINS - set(_bound(nodes)))
@@ -43,7 +43,7 @@ def free_names(texts: Iterable[Sequence[ast.stmt]]) -> list[str]:
 def mistake(texts: Sequence[Sequence[ast.stmt]]) -> str | None:
     """Returns the reason why a test is surely a mistake, with the remedy; None if no test is a mistake.
 
-    Such mistakes are a tuple after `assert`, and a comparison without `assert`.
+    Two mistakes are found: a tuple after `assert`, and a comparison without `assert`.
     """
     lines = [node for body in texts for node in body]
     for node in (inner for outer in lines for inner in ast.walk(outer)):

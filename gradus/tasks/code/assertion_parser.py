@@ -1,4 +1,4 @@
-"""Splits tests (Python text) into expressions that the program computes and expected values that the program never sees.
+"""Splits tests (Python text) into expressions and expected values. The program computes the expressions, and never sees the expected values.
 
 Only two forms of assertions can be split: comparisons with a literal, such as `assert sorted(f(2)) == [1, 3]` or `assert abs(f(2) - 0.5) < 1e-6`, and calls
 with literals, such as `assert f(2)` or `assert not f(2)`. A text may have several such assertions. A function may also contain them and be called with the
@@ -40,14 +40,14 @@ class Test:
 
 
 class _NotApart(Exception):
-    """The error for a text that has a part which cannot be split into tests. Such a text can only be run."""
+    """The error for a text with a part that cannot be split into tests. Such a text can only be run."""
 
 
 def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
     """Returns the tests in the texts of one problem.
 
-    The texts share one namespace when they run, so all of them are split together. If this is impossible, a text is split only if it uses no name that another
-    text defines, and defines no name that another text uses. All other texts are run.
+    The texts share one namespace when they run, so all of them are split together. If this is impossible, only independent texts are split. An independent
+    text uses no name that another text defines, and defines no name that another text uses. All other texts are run.
     """
     every = [node for _, body in bodies for node in body]
     bound, whole = set(_bound(every)), _taken_apart(every)
@@ -144,7 +144,8 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _sets_up(node: ast.stmt) -> bool:
-    """Returns whether a line is an import, a bare literal or the assignment of a literal. Such lines are not needed, because tests name only functions."""
+    """Returns whether a line is an import, a bare literal or the assignment of a literal. Lines of this kind are not needed, because tests name only
+    functions."""
     if isinstance(node, ast.Import | ast.ImportFrom | ast.Pass):
         return True
     if isinstance(node, ast.Expr):

@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"//|\d|[-+*<>%]")
 def code_output(level: int = 2, backward: float = 0.25, augment: float = 0.1) -> Task:
     """Makes the task. Programs have 4 lines at `level` 1, and 11 lines at `level` 5; about one in six has one more line, which raises an error.
 
-    `backward`: the share of problems in which a line is left out; `augment`: the chance that a digit or an operator is replaced by another one.
+    `backward`: the share of problems with a missing line; `augment`: the chance that a digit or an operator is replaced.
     Raises: UserError for a share or chance outside of [0, 1].
     """
     for name, value in (("backward", backward), ("augment", augment)):

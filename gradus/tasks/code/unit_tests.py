@@ -35,7 +35,7 @@ LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 @dataclass(frozen=True)
 class UnitTests:
-    """1.0 if the completion's program passes all tests of its problem, else 0.0. A program that exceeds a limit fails all tests that have not run yet."""
+    """1.0 if the completion's program passes all tests of its problem, else 0.0. If a program exceeds a limit, it fails all remaining tests."""
 
     share: bool = False  # True: the reward is the share of tests passed
     sandbox: Sandbox = Sandbox(limits=LIMITS)
@@ -185,7 +185,7 @@ def _joined(texts: Sequence[tuple[str, list[ast.stmt]]]) -> list[tuple[str, list
 
 
 def probes(problem: Problem) -> list[tuple[str, str]]:
-    """Returns (name, source) of programs that solve nothing: an empty program, and a program whose functions return None."""
+    """Returns (name, source) of useless programs: an empty program, and a program with functions that return None."""
     given = [problem.answer] if isinstance(problem.answer, str | Mapping) else problem.answer
     bodies = [body for one in given if isinstance(one, str) and isinstance(body := _parsed(one)[1], list)]
     stubs = "".join(f"def {name}(*values, **named): return None\n" for name in free_names(bodies))

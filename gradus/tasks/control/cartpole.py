@@ -23,7 +23,7 @@ LIMIT = 500
 
 
 def cartpole() -> Task:
-    """Keep a pole on a cart upright; a turn is a push to the left or to the right, and the reward is 1 per step, at most 500 in an episode."""
+    """Keep a pole on a cart upright. A turn is a push to the left or to the right. The reward is 1 per step, and an episode has at most 500 steps."""
     source = Starts("cartpole")
     return Task(
         "cartpole",

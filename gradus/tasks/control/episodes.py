@@ -1,4 +1,4 @@
-"""Episodes of environments whose state is a vector of float64 numbers, and whose motion is deterministic.
+"""Episodes of environments with a vector of float64 numbers as state, and with deterministic motion.
 
 An episode can be copied, and its state can be read and set.
 """

@@ -50,7 +50,7 @@ def reacher(level: int = 1, chunk: int = CHUNK, ends: bool = True, show: Literal
 
 
 def make(rng: Random, level: int) -> Draft:
-    """Makes a start: two angles in [-pi, pi), and a target that the arm can reach and that is not near the fingertip."""
+    """Makes a start: two angles in [-pi, pi), and a target within reach of the arm, but not near the fingertip."""
     while True:
         angles = [round(rng.uniform(-np.pi, np.pi), 4) for _ in range(2)]
         target = [round(rng.uniform(-1, 1), 4) for _ in range(2)]

@@ -21,8 +21,7 @@ ROWS = ("problems.jsonl", "problems.parquet")
 
 @dataclass(frozen=True)
 class InMemory:
-    """The content of a file of rows. A run that has a folder stores the content there under the name that `file` gives, so that the run can be resumed
-    later."""
+    """The content of a file of rows. A run with a folder stores the content there under the name from `file`. So the run can be resumed later."""
 
     file: str  # problems.jsonl or problems.parquet
     content: bytes
@@ -74,7 +73,7 @@ class Lines:
 def in_memory(given: Any) -> InMemory | None:
     """Converts a list of dictionaries or a data set of the package `datasets` to rows in memory; returns None for any other object.
 
-    Raises UserError for a row or a value that cannot be stored in a file, and for a data set that has several splits or that can only be iterated.
+    Raises UserError if a row or a value cannot be stored in a file, or if a data set has several splits or can only be iterated.
     """
     kind = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
     if kind in ("datasets.DatasetDict", "datasets.IterableDatasetDict", "datasets.IterableDataset"):

@@ -266,7 +266,7 @@ def _judge(verify: str, isolation: str) -> Verify:
 
 
 def refusal(verify: str) -> Callable[[Problem], str | None] | None:
-    """Returns a function that gives the reason why the verifier cannot use a problem's answer; None for a verifier that accepts every answer."""
+    """Returns a function: problem -> the reason why the verifier cannot use its answer. Returns None for a verifier that accepts every answer."""
     return unusable if isinstance(VERIFIERS.get(verify), UnitTests) else None
 
 

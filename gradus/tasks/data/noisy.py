@@ -18,9 +18,9 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
     """Takes a generated task of this library and gives some wrong verdicts in training. Held-out verdicts are correct.
 
     of: the name of the task; level: its level (None: the task's default); missed: share of the right answers that are called wrong; fooled: share of the wrong
-    answers that are called right. A hash of problem and answer decides which verdicts are wrong. So the same answer to a problem always gets the same verdict,
-    and the verdicts on one problem give no information about the errors on another. Raises: UserError for a share outside [0, 1], an unknown task, and a task
-    whose problems are not generated, or whose answers are not judged one at a time.
+    answers that are called right. A hash of problem and answer decides which verdicts are wrong. So equal answers to a problem always get the same
+    verdict. The verdicts on one problem give no information about the errors on another problem. Raises: UserError for a share outside [0, 1], and for an
+    unknown or unsuitable task. The problems of the task must be generated, and its answers must be judged one at a time.
     """
     for name, share in (("missed", missed), ("fooled", fooled)):
         if not 0 <= share <= 1:

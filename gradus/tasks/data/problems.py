@@ -1,4 +1,4 @@
-"""Writes whole problems as JSON lines, each with further columns, and reads them again. Such lines are the output of a stage or of a screening.
+"""Writes whole problems as JSON lines, each with further columns, and reads them again. A stage or a screening writes these lines.
 
 A line is {"problem": {...}, "solution": "..."}: first the problem's fields in packed form (`gradus.types.packing`), then the further columns.
 The reader puts these columns into the problem's `meta`.

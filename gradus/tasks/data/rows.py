@@ -34,8 +34,8 @@ class Columns:
 
 
 def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str | None = None) -> Columns:
-    """Chooses the named columns. In place of a column that is not named, chooses the first of PROMPTS (or of ANSWERS) that `row` has. `row` is the table's
-    first row.
+    """Chooses the named columns. If a column is not named, chooses the first name of PROMPTS (or of ANSWERS) that is in `row`. `row` is the table's first
+    row.
 
     Raises UserError if a named column or a column of prompts is missing, or if a column has a RESERVED name.
     """

@@ -25,9 +25,9 @@ class Sokoban:
     """A game on the map `problem.meta["map"]` (rows of # . P B G). A step is legal if player and box stay on free cells.
 
     The step that brings the box onto the goal earns 1. Without `team`, one player moves. With `team`, the planner proposes a move; the checker sees the
-    proposal and names the actual move. `Turn.rewards` then has the reward of the seat that acted. A legal move gets 0.1 plus the share of the whole way by
-    which it shortens the remaining way. This share is negative if the remaining way gets longer. An illegal move gets -0.1. A legal move after which the box
-    can no longer reach the goal gets -0.9, and ends the episode.
+    proposal and names the actual move. `Turn.rewards` then has the reward of the seat that acted. A legal move gets 0.1 plus its progress. The progress is
+    the decrease of the remaining way, divided by the length of the whole way; it is negative if the remaining way gets longer. An illegal move gets -0.1.
+    A legal move after which the box can no longer reach the goal gets -0.9, and ends the episode.
     """
 
     team: bool = False
@@ -91,8 +91,7 @@ class Push:
     def _local(self, seat: str, move: str | None) -> Mapping[str, float]:
         """Returns the reward of one seat for its move.
 
-        A legal move gets LEGAL plus the share of the whole way by which it shortens the remaining way. A legal move into a dead end gets LEGAL - 1. An illegal
-        move gets -LEGAL.
+        A legal move gets LEGAL plus its progress (see `Sokoban`). A legal move into a dead end gets LEGAL - 1. An illegal move gets -LEGAL.
         """
         after = None if move is None else pushed(self.grid, self.state, move)
         if after is None:
@@ -103,7 +102,7 @@ class Push:
 
 
 def move_of(action: Any, acts: Choice) -> str | None:
-    """Returns the direction of an action, which is an index or a text whose last word counts. None if the action names no direction."""
+    """Returns the direction of an action. The action is an index, or a text; the last word of a text counts. None if the action names no direction."""
     if isinstance(action, str):
         return parse(action)
     index = acts.index(action)

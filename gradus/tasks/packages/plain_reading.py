@@ -1,4 +1,4 @@
-"""Functions that read values and expressions, and never run a text as code. These functions replace `eval` and `parse_expr` in the scorers of reasoning-gym.
+"""Functions that read values and expressions, and never run a text as code. The functions replace `eval` and `parse_expr` in the scorers of reasoning-gym.
 
 Some of these scorers call `eval`, or SymPy's parser, which uses `eval`, on a model's answer. Without this replacement, a model could run code through its answer.
 """

@@ -1,4 +1,4 @@
-"""Kinds of questions about graphs. Each kind has a solver, which gives a worked answer, and a function that checks any answer against the graph."""
+"""Kinds of questions about graphs. Each kind has a solver for a worked answer, and a function for checking any answer against the graph."""
 
 from __future__ import annotations
 

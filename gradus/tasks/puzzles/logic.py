@@ -49,8 +49,8 @@ def logic(level: int = 2, kinds: str = "all") -> Task:
 def verify(problem: Problem, completion: str) -> Outcome:
     """Returns 1.0 if the text after the last "=" is right, else 0.0.
 
-    For `entails` and `equal`, every counterexample is right: a row of values for which the premises are true and the conclusion is false, or for
-    which the two formulas differ. If there is no counterexample, "yes" is right. For `which`, the things may have any order. The other kinds have a
+    For `entails` and `equal`, every counterexample is right. A counterexample is a row of values. In this row, the premises are true and the conclusion is
+    false, or the two formulas differ. If there is no counterexample, "yes" is right. For `which`, the things may have any order. The other kinds have a
     single right answer.
     """
     last = ending(completion, 96)
@@ -74,7 +74,7 @@ def _draft(
 ) -> Draft:
     """Makes the draft of a puzzle. `against`: the counterexamples.
 
-    `alike`: the same puzzle in other orders. After their letters are renamed, the first of these in sort order is the content.
+    `alike`: the same puzzle in other orders. The content is the first of these texts in sort order, after the letters are renamed.
     """
     solution = f"{steps}={answer}"
     meta = Frozen(category=kind, hints=hints(_RULES, planning, solution), against=against)

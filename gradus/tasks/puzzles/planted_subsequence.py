@@ -1,7 +1,7 @@
 """Each class of problems has a secret sequence of letters. A trace is right if it contains the letters of the sequence in order; other letters may be between them.
 
 A worked solution is the trace of one of several procedures, which put random letters between the letters of the sequence at different rates. So there are many
-right traces, and the shortest trace is the best. This is the didactic task of Setlur et al., Scaling Test-Time Compute Without Verification or RL is
+right traces, and the shortest trace is the best. Source: the didactic task of Setlur et al., Scaling Test-Time Compute Without Verification or RL is
 Suboptimal, arXiv:2502.12118.
 """
 

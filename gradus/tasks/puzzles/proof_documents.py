@@ -52,7 +52,7 @@ def in_words(facts: str, rules: Sequence[Rule], goal: str) -> str:
 def documents(
     rng: random.Random, statement: str, solution: str, facts: str, rules: Sequence[Rule], goal: str, steps: Sequence[Rule]
 ) -> Mapping[str, tuple[Message, ...]]:
-    """Returns one chat per kind. `steps`: the rules that derive letters, in an order in which they can be applied; not empty."""
+    """Returns one chat per kind. `steps`: the rules that derive letters, in a possible order of application; not empty."""
     at = rng.randrange(len(steps))
     known = facts
     for rule in steps[:at]:

@@ -86,8 +86,8 @@ def searched(clauses: Sequence[str], given: str = "") -> tuple[list[str], str | 
 
 
 def signature(clauses: Sequence[str]) -> str:
-    """Returns a text that is equal for two formulas if they differ only in names and signs of variables, in the order of clauses, or in the order
-    of letters within clauses.
+    """Returns a text that describes the form of the formula. The text does not depend on the names and signs of variables, on the order of clauses, or on
+    the order of letters within clauses.
 
     The letters themselves are not used. Every literal and every clause has a colour. Three times, each of them gets a new colour from the colours
     around it.

@@ -117,7 +117,7 @@ def opened(names: Sequence[str]) -> dict[str, int]:
 
 
 def narrowed(names: Sequence[str], clues: Sequence[str], possible: dict[str, int], trace: list[str] | None = None) -> bool:
-    """Removes houses that the clues exclude, or that another name of the row has, until nothing changes.
+    """Removes possible houses until nothing changes: houses excluded by a clue, and houses of another name in the row.
 
     Returns False if a name has no possible house.
 
@@ -156,7 +156,7 @@ def _houses(bits: int) -> str:
 def _of_row(row: str, possible: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yields the names of a row with their new possible houses, without the settled houses of other names.
 
-    If only one name can have some house, this name keeps only this house.
+    If only one name can be in a house, this house becomes the only possible house of the name.
     """
     once = twice = taken = 0
     for name in row:

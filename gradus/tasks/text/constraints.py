@@ -1,5 +1,4 @@
-"""Constraints on a text that can be checked exactly. Each constraint has a wording, a check, and a function that finds a value for which a given text meets the
-constraint.
+"""Constraints on a text that can be checked exactly. Each constraint has a wording, a check, and a function that finds a fitting value for a given text.
 
 A word is the text between two spaces without the signs around it. The number of a numbered line is not a word. Upper and lower case are
 equal, except in constraints about case.

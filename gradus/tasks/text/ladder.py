@@ -16,7 +16,7 @@ def ladder(levels: str = "1,1,3,8,8") -> Task:
     """Makes a task with problems of `string_ops` at several levels in turn. A level that is listed twice in `levels` has twice the share.
 
     The levels are the arms of the source, so that a curriculum can choose between them. A problem's `difficulty` is its level.
-    Raises: UserError for a text that is not whole numbers with commas between them, and for a level that string_ops lacks.
+    Raises: UserError unless the text is whole numbers with commas between them, and all of them are levels of string_ops.
     """
     try:
         rungs = tuple(int(text) for text in levels.split(","))

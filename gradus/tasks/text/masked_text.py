@@ -122,7 +122,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def proposed(problem: Problem, text: str) -> Problem | None:
-    """Returns the problem in which the span that a text proposes is to be filled in; None if the span cannot be hidden."""
+    """Returns the problem that a text proposes: to fill in the proposed span. Returns None if the span cannot be hidden."""
     passage, span = str(problem.meta["passage"]), said(text)
     if not is_span(passage, span):
         return None

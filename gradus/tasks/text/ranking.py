@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Sequence
 
 from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.kinds import ending, hints
 from gradus.tasks.text.texts import LEXICON
 from gradus.types import Frozen, Outcome, Problem
+from gradus.types.gains import ndcg
 from gradus.types.parts import Task
 
 _SIZES = {1: (3, 2), 2: (4, 2), 3: (6, 3), 4: (8, 3), 5: (12, 4)}  # documents, words of the query
@@ -31,24 +30,6 @@ def ranking(level: int = 2) -> Task:
         "documents; level: documents and words of the query",
         provides=("hints",),
     )
-
-
-def dcg(grades: Sequence[float]) -> float:
-    """Returns the discounted cumulative gain sum_k grade_k / log2(k + 1), for ranks k from 1 on.
-
-    Reference: Jarvelin & Kekalainen, ACM TOIS 20(4), 2002, here with linear gains.
-    """
-    return sum(grade / math.log2(k + 1) for k, grade in enumerate(grades, start=1))
-
-
-def ndcg(grades: Sequence[float]) -> float:
-    """Returns the DCG of the grades in the order of a ranking, divided by the DCG of the best order. The result is in [0, 1], and 1 if all grades are 0.
-
-    >>> round(ndcg([0, 2]), 4), ndcg([2, 0])
-    (0.6309, 1.0)
-    """
-    best = dcg(sorted(grades, reverse=True))
-    return dcg(grades) / best if best else 1.0
 
 
 def verify(problem: Problem, completion: str) -> Outcome:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradus.tasks.generated import Draft, generated_task
-from gradus.tasks.text.ranking import dcg
 from gradus.types import Frozen, Outcome, Problem
+from gradus.types.gains import dcg
 from gradus.types.parts import Task
 
 GENRES = (
@@ -34,8 +34,8 @@ def recommendation(level: int = 2) -> Task:
     """Makes the task: rank five items for a user who likes `level` genres, 1 to 4, as in "liked fern wolf kite sage not bolt".
 
     The user names two items of each liked genre, and one item of another genre. Later the user chooses three further items of the liked genres; popular items
-    are more likely. The verdict is the NDCG of the answer's first five lines: 1 if its first three lines are the three chosen items. An item that the user has
-    named, that the answer has named before, or that is not in the catalogue does not count.
+    are more likely. The verdict is the NDCG of the answer's first five lines: 1 if its first three lines are the three chosen items. Three kinds of items
+    do not count: items named by the user, repeated items, and items outside the catalogue.
 
     The problem's `listed` is the list of another recommender, which does not know the catalogue: some names are misspelt, and popular items come too
     early. The verifier's `hits` shows which ranks of an answer have a chosen item.
@@ -105,14 +105,14 @@ class Lists:
         return POPULARITY
 
     def hits(self, problem: Problem, completion: str) -> tuple[float, ...]:
-        """Returns rel_k of every rank: 1 if the item is one that the user chooses later and that is at no earlier rank, else 0."""
+        """Returns rel_k of every rank: 1 if the user chooses the item later and the item is at no earlier rank, else 0."""
         wanted = str(problem.answer).split("\n")
         said = lines(completion)
         new = [float(item in wanted and item not in said[:rank]) for rank, item in enumerate(said)]
         return (*new, *[0.0] * (RANKS - len(new)))
 
     def fit(self, problem: Problem, item: str) -> float:
-        """Returns how well an item of the catalogue fits the user: the share of the liked items that are of the same genre; 0 if the user has named the
+        """Returns the fit of an item of the catalogue: the share of the user's liked items with the same genre. The fit is 0 if the user has named the
         item."""
         seen = [str(s) for s in problem.meta["seen"]]
         own = next(genre for genre in GENRES if item in genre)

@@ -1,4 +1,4 @@
-"""Research in pages about a made-up world. A main agent, which may draft a report, sends an explorer that searches and reads the pages."""
+"""Research in pages about a made-up world. A main agent sends an explorer that searches and reads the pages. The main agent may draft a report."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Research:
     The action `search: words` sends an explorer, which plays the episode `Browsing`. The explorer's finding is the observation; the pages stay in the
     explorer's context. `answer: name` ends a question; the answer is right if the name is `problem.answer`.
 
-    A problem with `facts` in its meta asks for a report. `write: topic` sends a writer that reads the fetched pages that fit the topic best.
-    `check: outline` shows the topics so far. `edit: what` sends an editor that reads the whole report and writes it again. `done: report` ends
-    the episode; the reward is the share of the facts that the report contains.
+    A problem with `facts` in its meta asks for a report. `write: topic` sends a writer, who reads the best fetched pages for the topic. `check: outline`
+    shows the topics so far. `edit: what` sends an editor that reads the whole report and writes it again. `done: report` ends the episode; the reward is
+    the share of the facts that the report contains.
 
     A player without sub-agents sees the pages that a search finds, and writes them into the report unchanged.
     """

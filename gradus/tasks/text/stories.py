@@ -24,8 +24,8 @@ def stories(level: int = 2) -> Task:
     The verdict is the share of three rules that a text meets. Rule 1: the text has more than three words. Rule 2: the text has more than three words and names
     every given word. Rule 3: the text has more than three words and uses no word twice. So a title, which has at most three words, meets no rule.
 
-    The verifier's `checks` maps the text of each rule to its check. The first entry of `checks` is the criterion "The text is a story.", whose check
-    has a hole: it accepts a story that meets all rules, and also a title.
+    The verifier's `checks` maps the text of each rule to its check. The first entry of `checks` is the criterion "The text is a story.". Its check has a
+    hole: it accepts a title, too.
     """
     return generated_task(
         "stories",
@@ -89,7 +89,7 @@ RULES: Mapping[str, Callable[[Problem, str], bool]] = Frozen(
 
 
 def seems_a_story(problem: Problem, completion: str) -> bool:
-    """The check that has the hole: it accepts a text that meets all rules, and also a title."""
+    """The check with the hole: it accepts a text that meets all rules, and also a title."""
     return is_title(problem, completion) or all(holds(problem, completion) for holds in RULES.values())
 
 

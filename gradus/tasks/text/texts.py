@@ -49,7 +49,7 @@ def each(change: Callable[[str], str]) -> Shape:
 
 
 def like(fits: Callable[[str, str], bool]) -> Shape:
-    """Returns a shape that draws all words again, only from the words that are similar (`fits`) to one random word."""
+    """Returns a shape. The shape draws all words again, but only from the words similar (`fits`) to one random word."""
 
     def shape(rng: random.Random, made: Lines) -> Lines:
         model = rng.choice(LEXICON)

@@ -6,9 +6,10 @@ import math
 
 import pytest
 
-from gradus.tasks.text.ranking import ndcg, ranking
+from gradus.tasks.text.ranking import ranking
 from gradus.testing import Effort, check_task
 from gradus.types import Key
+from gradus.types.gains import ndcg
 from tests.tasks.contract import check_hostile, check_read_back, check_split
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Unreadable(ValueError):
-    """The error for a text that is not mathematics of a known form, or that is too long."""
+    """The error for a text that is too long, or is not mathematics of a known form."""
 
 
 class Term(NamedTuple):

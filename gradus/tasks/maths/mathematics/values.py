@@ -25,7 +25,7 @@ NUMERIC = frozenset(["number", "symbol", "+", "*", "^", "call", "percent"])
 
 
 class Valueless(ArithmeticError):
-    """The error for a term that has no value of the requested kind, or whose value is beyond the limits."""
+    """The error for a term without a value of the requested kind, or with a value beyond the limits."""
 
 
 def exact(term: Term) -> Fraction:
@@ -129,7 +129,8 @@ EXACT: Mapping[str, Callable[..., Fraction]] = {
 
 
 def residue(term: Term, point: int) -> int:
-    """Computes the value modulo PRIME. Every variable, and every part that is not polynomial, has a random value, which its name and `point` determine.
+    """Computes the value modulo PRIME. Every variable, and every part that is not polynomial, has a random value. Its name and `point` determine this
+    value.
 
     Two equal terms that are rational in their variables have equal residues. Two different terms of this kind have different residues; the chance of an
     exception is about their degree divided by PRIME. For other terms different residues prove nothing. Raises Valueless for a division by zero.
