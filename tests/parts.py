@@ -97,6 +97,7 @@ APART = {
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
+    "gradus.papers.thinking.demystify_long_cot": {"TwoDiscounts"},
     "gradus.papers.thinking.hbpo": {"BudgetAdvantage"},
     "gradus.papers.thinking.anytime_reasoner": {"BudgetRelative"},
 }

@@ -6,23 +6,26 @@ import math
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 from gradus.papers.thinking.anytime_reasoner import BudgetRelative
+from gradus.papers.thinking.demystify_long_cot import TwoDiscounts
 from gradus.papers.thinking.drpo import ScoreGap
 from gradus.papers.thinking.hbpo import BudgetAdvantage
 from gradus.testing.methods import toy_trajectory
 from gradus.types import Frozen, Group
-from gradus.types.signals import LogProb
+from gradus.types.signals import LogProb, Values
 from tests.parts import name_of
 from tests.reference.given import MIXED, Row, batch_of, rows_of, tensor, weighed
 
 SHAPE = [[s for s in group if s[0] == "policy"] for group in MIXED if any(s[0] == "policy" for s in group)]
 GAPS = [ScoreGap(most=3, beta=0), ScoreGap(lam=0.5, most=2, tau=0.7, beta=3.0, delta=0.01), ScoreGap(beta=2.0, delta=5.0)]
 BUDGETS = [BudgetRelative(), BudgetRelative("linear", "group"), BudgetRelative("base", discount=3.0)]
-PARTS_OF_LENGTHS = [*GAPS, *BUDGETS, BudgetAdvantage()]
+STREAMS = [TwoDiscounts(0.9, 0.5, whitened=whitened) for whitened in (True, False)]
+PARTS_OF_LENGTHS = [*GAPS, *BUDGETS, *STREAMS, BudgetAdvantage()]
 
 
 def slow_gap(term: ScoreGap, rows: list[Row], now: list[float]) -> float:
@@ -108,3 +111,32 @@ def test_advantages_of_cuts(rule: BudgetRelative) -> None:
     (found,) = rule.assign([answers(rewards, links, actions)], {})
     for credited, expected in zip(found, due, strict=True):
         assert credited.advantages.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rule", STREAMS, ids=name_of)
+def test_advantages_of_two_sums(rule: TwoDiscounts) -> None:
+    draw = random.Random(5)
+    made, due, targets, values = [], [], [], {}
+    for i, length in enumerate((3, 5, 1)):
+        placed = [(draw.randrange(length), name, draw.uniform(-1, 0)) for name in ("repetition", "kl", "other")]
+        total = draw.uniform(-1, 1)
+        (t,) = answers([total], [{}], [length]).trajectories
+        made.append(t.but(id=f"t{i}", contexts=(replace(t.contexts[0], rewards=tuple(placed)),)))
+        values[f"t{i}"] = np.array([draw.uniform(-1, 1) for _ in range(length)])
+        share = {"repetition": 1.0, "kl": 0.5, "other": 0.0}
+        near = [sum(share[n] * v for a, n, v in placed if a == k) for k in range(length)]
+        far = [sum((1 - share[n]) * v for a, n, v in placed if a == k) for k in range(length)]
+        far[-1] += total - sum(near) - sum(far)
+        returns = [sum(rule.gamma ** (s - k) * far[s] + rule.gamma_near ** (s - k) * near[s] for s in range(k, length)) for k in range(length)]
+        targets.append(returns)
+        due.append([g - v for g, v in zip(returns, values[f"t{i}"], strict=True)])
+    if rule.whitened:
+        flat = [a for row in due for a in row]
+        mean = sum(flat) / len(flat)
+        deviation = math.sqrt(sum((a - mean) ** 2 for a in flat) / len(flat))
+        due = [[(a - mean) / deviation for a in row] for row in due]
+    (found,) = rule.assign([Group("g", tuple(made))], {Values(player="critic"): values})
+    for credited, advantages, returns in zip(found, due, targets, strict=True):
+        assert credited.advantages.tolist() == pytest.approx(advantages)
+        assert credited.returns is not None
+        assert credited.returns.tolist() == pytest.approx(returns)
