@@ -59,10 +59,10 @@ class Budgets:
 class ForcedExits:
     """Samples `request.count` answers, cuts each at `places` in its thought, and samples `answers` final answers at every cut.
 
-    The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought; nobody chose its tokens, so it
-    has no loss. If the thought ended by itself at a cut, the mark that the player wrote stays, and nothing is inserted. The group of a problem has, for every
-    answer, the forced answers in the order of their cuts, and then the answer itself. The links of a trajectory are `trace` (the number of the answer), `exit`
-    (the number of the cut; the answer itself has the number of its cuts), and `cuts` (the tokens of the thought before each cut).
+    The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought, and has no loss. If the
+    thought ended by itself at a cut, the mark that the player wrote stays, and nothing is inserted. The group of a problem has, for every answer, the forced
+    answers in the order of their cuts, and then the answer itself. The links of a trajectory are `trace` (the number of the answer), `exit` (the number of the
+    cut; the answer itself has the number of its cuts), and `cuts` (the tokens of the thought before each cut).
 
     `trace="member"`: the answer keeps its own final answer, and a forced answer trains all tokens before its cut, too. `trace="apart"`: the answer ends with its
     mark or its last cut, and trains the tokens of the thought once; a forced answer trains only its own tokens. Metrics: thought (tokens), exits (cuts

@@ -1,4 +1,4 @@
-"""What a policy predicts about its own solutions: pass rate, length and notions. A form reads and writes such predictions."""
+"""Predictions of a policy about its solutions: pass rate, length and notions. A form reads and writes such predictions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a policy expects of its solutions. None: the part is missing or has a wrong type."""
+    """The expected numbers and notions of solutions. None: the part is missing or has a wrong type."""
 
     rate: int | None = None  # 0 to 8
     length: int | None = None  # tokens

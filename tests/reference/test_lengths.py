@@ -11,10 +11,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.credit.groups import GroupRelative
 from gradus.papers.thinking.anytime_reasoner import BudgetRelative
 from gradus.papers.thinking.demystify_long_cot import TwoDiscounts
 from gradus.papers.thinking.drpo import ScoreGap
 from gradus.papers.thinking.hbpo import BudgetAdvantage
+from gradus.papers.thinking.supo import Answered
 from gradus.testing.methods import toy_trajectory
 from gradus.types import Frozen, Group
 from gradus.types.signals import LogProb, Values
@@ -25,7 +27,7 @@ SHAPE = [[s for s in group if s[0] == "policy"] for group in MIXED if any(s[0] =
 GAPS = [ScoreGap(most=3, beta=0), ScoreGap(lam=0.5, most=2, tau=0.7, beta=3.0, delta=0.01), ScoreGap(beta=2.0, delta=5.0)]
 BUDGETS = [BudgetRelative(), BudgetRelative("linear", "group"), BudgetRelative("base", discount=3.0)]
 STREAMS = [TwoDiscounts(0.9, 0.5, whitened=whitened) for whitened in (True, False)]
-PARTS_OF_LENGTHS = [*GAPS, *BUDGETS, *STREAMS, BudgetAdvantage()]
+PARTS_OF_LENGTHS = [*GAPS, *BUDGETS, *STREAMS, BudgetAdvantage(), Answered()]
 
 
 def slow_gap(term: ScoreGap, rows: list[Row], now: list[float]) -> float:
@@ -140,3 +142,12 @@ def test_advantages_of_two_sums(rule: TwoDiscounts) -> None:
         assert credited.advantages.tolist() == pytest.approx(advantages)
         assert credited.returns is not None
         assert credited.returns.tolist() == pytest.approx(returns)
+
+
+def test_weights_of_answered_rollouts() -> None:
+    ends: list[dict[str, object]] = [{"unfinished": True}, {"unfinished": False}, {}, {"unfinished": True}]
+    group = answers([1.0, 0.0, 1.0, 0.5], ends, [2] * 4)
+    (found,), (plain,) = Answered().assign([group], {}), GroupRelative().assign([group], {})
+    for end, credited, base in zip(ends, found, plain, strict=True):
+        assert credited.advantages.tolist() == base.advantages.tolist()
+        assert (None if credited.weights is None else credited.weights.tolist()) == ([0.0, 0.0] if end.get("unfinished") else None)

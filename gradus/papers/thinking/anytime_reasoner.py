@@ -8,8 +8,8 @@ at each cut.
 
 Each of 8 thoughts of a question is cut at the budgets $b_1 < ... < b_m$; m is 4. At each cut an inserted text ends the thinking, and a = 4 short answers
 are sampled and verified. The prior p over budgets is uniform, linear in the budget, or has all its weight on the last budget ("base"). A token between
-$b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, what the same thought has
-reached before, and the mean return of the group: the later the segment, the more $V_1$ counts. The first segment has the group's mean alone. No deviation
+$b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, the earlier scores of the
+same thought, and the mean return of the group: the later the segment, the more $V_1$ counts. The first segment has the group's mean alone. No deviation
 divides. A short answer has its own advantage: its score minus the mean score of the answers at the same cut. Thinking tokens are trained once, answers
 only with their own tokens; the loss is PPO's clip, without KL, and a step has two updates. Metrics: reward/anytime (mean of $r_j$ over cuts), thought.
 
@@ -19,7 +19,7 @@ Reference: Qi et al., Optimizing Anytime Reasoning via Budget Relative Policy Op
 (sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one answer
 per cut and the group's baseline, thoughts have the mean-centred advantage of GRPO.
 Departures: The inserted text is the mark `</think>` alone, and a thought that ended by itself has it already; the code adds an ellipsis and a heading.
-A thought that ends early is answered anew at each later cut; the code has one larger set of answers. With one answer per cut, the baseline of an answer
+A thought that ends early gets new answers at each later cut; the code has one larger set of answers. With one answer per cut, the baseline of an answer
 is the mean over the thoughts at that cut. The loss is a mean over all tokens of the mini-batch.
 """
 
@@ -149,7 +149,7 @@ class BudgetRelative:
 
 anytime_reasoner = grpo.derive(
     "anytime_reasoner",
-    "Thoughts are cut at several budgets and answered at once; the advantage of a segment is relative to what the thought had reached before.",
+    "Thoughts are cut at several budgets and answered at once; the advantage of a segment is relative to the earlier scores of the thought.",
     family="thinking",
     rollout=ForcedExits(Budgets((2000, 4000, 6000, 8000)), "</think>", answers=4, limit=128, trace="apart"),
     reward=AnytimeReturn(),

@@ -10,7 +10,7 @@ In the first 50 steps k is $10 / pi$, so a wrong answer gains by significant tok
 last 10 steps is scaled such that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and
 $k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
 
-Use if: answers contain text that can be told apart as filler, and hard questions need long answers.
+Use if: a rule can find the filler in an answer, and hard questions need long answers.
 Avoid if: nothing says which tokens are insignificant, because every token is then priced alike (see kimi_k1_5).
 Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
 formula and the numbers are those of the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
@@ -134,7 +134,7 @@ def slope_of(values: Sequence[float]) -> float:
 class SignificantLength(Combines):
     """A reward from the counts of `WithFiller`: right answers earn by little filler, and wrong answers by many significant tokens as long as k is positive.
 
-    `reward` says what is right. An answer without counts keeps the value of `reward`.
+    `reward` decides which answers are right. An answer without counts keeps the value of `reward`.
     """
 
     reward: Reward = Verified()

@@ -8,7 +8,7 @@ reward from being hacked.
     A_t = G_t - V(s_t)
 
 A right answer of 0 tokens gets 2, one just below the limit L gets 1; a wrong answer gets -10 to 0, so it is better if it is longer. An answer that reaches
-the limit gets -10. Longer thought is thus paid only where short thought fails. The reward r is not discounted. Without a price, the model fills wrong answers
+the limit gets -10. So longer thought is paid only where short thought fails. The reward r is not discounted. Without a price, the model fills wrong answers
 with repeated text. The price is near-sighted, gamma_p = 0.99, so it acts on the repeated tokens and shortly before them. n is 40, and a token in several
 repeated n-grams pays once. One critic fits G, and lambda is 1. The KL penalty of PPO, 0.01, is shared equally by the two sums. The rest is PPO. Metrics:
 reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).

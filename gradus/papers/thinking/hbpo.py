@@ -6,7 +6,7 @@
     loss = -1/N sum_t min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A)
 
 Answer j with budget $b_i$ has $n_ij$ tokens. L is the limit of an answer. Equal shares of a group have the budgets $b_1 < ... < b_k$, and begin with an
-inserted sentence that names the budget; nobody chose this sentence, so it has no loss. A short budget pays more, but every token beyond it costs, so long
+inserted sentence that names the budget and has no loss. A short budget pays more, but every token beyond it costs, so long
 solutions earn more under a long budget. The first part of the advantage is the same for all answers with one budget. It is 0 if all are right within the
 budget, else negative, so an all-wrong group is lowered, too. mean(R) and std(R) are over the whole group; N counts the tokens of the mini-batch. In
 evaluation there is no sentence, and the length adapts to the problem. A step has four updates. Metrics: reward/budget_value.
@@ -97,7 +97,7 @@ class BudgetGroups:
 
 @dataclass(frozen=True)
 class BudgetReward(Combines):
-    """The reward of a right answer under its budget; 0 for wrong answers and for answers above the limit. `reward` says what is right."""
+    """The reward of a right answer under its budget; 0 for wrong answers and for answers above the limit. `reward` decides which answers are right."""
 
     reward: Reward = Verified()
     limit: int | None = None  # L, tokens; None: the limit of an answer

@@ -1,4 +1,4 @@
-"""MASA: beside solving, the policy predicts the pass rate, the length and the notions of its own solutions, and is rewarded when it is right.
+"""MASA: in addition to solving, the policy predicts the pass rate, the length and the notions of its solutions, and is rewarded when it is right.
 
     r_meta = (r_n + r_d + r_l) / 3
     r_d = 0.01^(|d / 8 - mean(s)|)

@@ -14,7 +14,7 @@ other ways, checks itself and goes back.
 
 Use if: the start model answers at once, but sometimes searches, and longer search finds more answers.
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).
-Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort beside the outcome, the two
+Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort in addition to the outcome, the two
 measures of effort, 0.8 and 0.2 for the judge's form. The released 8B script (GuanghaoYe/Emergence-of-Thinking) has the KL coefficient 0.05.
 Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ with C = 1000 to 1, 0, or -0.5 for an answer without a
 box; there a long wrong answer can earn more than a short right one. The target of 1000 tokens, the price of a loop, and the rise of alpha are chosen here.
@@ -64,7 +64,7 @@ class LengthEffort(Combines):
 
 rlsp = ppo.derive(
     "rlsp",
-    "A small reward for effort beside the verdict, which always dominates.",
+    "A small reward for effort next to the verdict, which always dominates.",
     family="thinking",
     reward=Sum(Frozen(verified=Verified(), effort=LengthEffort(), looped=_LOOP), Frozen(verified=0.8, effort=0.2, looped=-0.1)),
     credit__coefficient=0.05,

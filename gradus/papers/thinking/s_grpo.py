@@ -6,7 +6,7 @@ thought enough.
     A_k = r_k - mean(r)
     loss = -mean over k of 1/|o_k| sum_t min(rho A_k, clip(rho, 1 - 0.2, 1 + 0.2) A_k)
 
-A thought z is cut at m = 8 random places. The inserted text tells the model to stop thinking; nobody chose it, so it has no loss. $N_k$ counts the right
+A thought z is cut at m = 8 random places. The inserted text asks the model to stop thinking, and has no loss. $N_k$ counts the right
 answers among the exits up to and including k, so the first right exit gets 1, the second 1/2, the third 1/4. The exits of one thought are one serial
 group. A token of the thought is trained in every member that contains it, and gets the sum of their terms. Exits before the first right one have a
 negative advantage, so the model does not learn to stop too early. A group with no right answer is left out. Metrics: thought, exits.
@@ -57,7 +57,7 @@ def halved(right: Sequence[bool] | np.ndarray, *, decay: float = 2.0) -> np.ndar
 
 @dataclass(frozen=True)
 class EarlyExit(Combines):
-    """1 for the first right exit of a thought, and `decay` times less for each further right exit; 0 for a wrong exit. `reward` says what is right.
+    """1 for the first right exit of a thought, and `decay` times less for each further right exit; 0 for a wrong exit. `reward` decides which answers are right.
 
     The exits of a thought are the trajectories with the same link `trace`, in the order of the group. An answer without this link is a thought with one exit.
     """
