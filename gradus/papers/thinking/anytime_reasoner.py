@@ -1,5 +1,4 @@
-"""AnytimeReasoner: trains a model to have its best answer ready at every token budget. A thought is cut at several budgets, and short answers are verified
-at each cut.
+"""AnytimeReasoner: trains a model to have a good answer at every token budget. Thoughts are cut at several budgets, and answers are verified at each cut.
 
     r_j = "mean score of the" a "answers at cut" j
     R_s = sum_(j >= s) p_j r_j

@@ -1,5 +1,4 @@
-"""Demystifying long CoT: a cosine of the length as reward keeps chains of thought from growing to the limit, and a price on repeated n-grams keeps the
-reward from being hacked.
+"""Demystifying long CoT: a reward by the cosine of the length keeps thoughts below the limit, and a price on repeated n-grams prevents hacking.
 
     r = b + (a - b) (1 + cos(pi |o| / L)) / 2, quad (a, b) = (2, 1) "if right, else" (-10, 0)
     r = -10 "if" |o| >= L

@@ -1,5 +1,4 @@
-"""S-GRPO: one chain of thought is cut at several places and answered at once from each. Early right answers earn more, so the model learns when it has
-thought enough.
+"""S-GRPO: one chain of thought is cut at several places and answered at once from each. Early right answers earn more, so thought becomes shorter.
 
     o_k = z_(<= t_k) + "inserted text" + a_k, quad t_1 < ... < t_m, quad o_(m+1) = "the whole answer"
     r_k = 2^(1 - N_k) "if" a_k "is right, else" 0
