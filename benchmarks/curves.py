@@ -5,7 +5,7 @@
     python -m benchmarks.curves --limit 0            # only the seconds that each missing curve takes, cheapest first
 
 A recipe learns on the proving ground that separates it (`HOMES`), else under the terms of the claim that says most about learning. Two steps of each arm are
-timed first. If all runs together would take more than `SECONDS`, the runs get fewer steps. The other arm is the base; if the base cannot run on these terms,
+timed first. If all runs together would take more than --seconds, the runs get fewer steps. The other arm is the base; if the base cannot run on these terms,
 it is the other arm of the claim. `gradus.comparison.curves` describes the stored file.
 """
 
@@ -35,7 +35,7 @@ from gradus.recipe.overrides import override_all
 from gradus.types import UserError, command
 
 SEEDS, STEPS, MOST, LEAST, POINTS = 3, 20, 60, 8, 6
-SECONDS = 24  # of all runs of a curve on one core
+SECONDS = 60  # of one core, for all runs of a curve
 PROBLEMS = 32  # most held-out problems of an evaluation
 HOMES = {
     "grpo": "stale", "gspo": "stale", "rloo": "stale", "m2po": "stale", "cispo": "stale", "trpo": "unstable", "reinforce": "unstable",
@@ -149,18 +149,23 @@ def compared(terms: Terms, folder: Path, seeds: int, steps: int, every: int) -> 
     return made, fields
 
 
-def fitted(terms: Terms, folder: Path) -> tuple[Terms, float]:
-    """The terms with as many steps as fit into SECONDS, and the expected seconds of one core. Times two steps and two evaluations of each arm."""
+def fitted(terms: Terms, folder: Path, most: float = SECONDS) -> tuple[Terms, float]:
+    """The terms with as many steps as fit into `most` seconds, and the expected seconds of one core. Times two steps and two evaluations of each arm."""
     began, clock = _spent(), time.perf_counter()
     made, _ = compared(terms, folder / "timed", 1, 2, 0)
-    busy = min((_spent() - began) / (time.perf_counter() - clock), 1.0)  # other programs slow the clock, not the processor time
+    busy = _busy(_spent() - began, time.perf_counter() - clock)
     times = [run["times"] for runs in made.results.values() for run in runs.values()]
     step = busy * sum(found["steps"] for found in times) / 2 * SEEDS
     rest = busy * sum(found["train"] - found["steps"] for found in times) / 2 * (POINTS + 1) * SEEDS
-    if terms.staged or step * terms.steps + rest <= SECONDS:
+    if terms.staged or step * terms.steps + rest <= most:
         return terms, step * terms.steps + rest
-    steps = max(min(LEAST, terms.steps), int((SECONDS - rest) / step))
+    steps = max(min(LEAST, terms.steps), int((most - rest) / step))
     return replace(terms, steps=steps), step * steps + rest
+
+
+def _busy(spent: float, seconds: float) -> float:
+    """The share of the clock time in which this machine worked for the runs. Other programs slow the clock, not the processor time."""
+    return min(max(spent / seconds, 0.25), 1.0)
 
 
 def _spent() -> float:
@@ -197,7 +202,7 @@ def pairs_of(key: str, terms: Terms) -> Iterator[Terms]:
         yield replace(terms, arms={key: terms.arms[key]})
 
 
-def curve_of(key: str, folder: Path, limit: float) -> tuple[dict[str, Any] | None, float]:
+def curve_of(key: str, folder: Path, most: float, limit: float) -> tuple[dict[str, Any] | None, float]:
     """The curve of a recipe, and its expected seconds. The curve is None if it would take more than `limit` seconds.
 
     Raises the UserError of the last attempt if no arms can run.
@@ -205,7 +210,7 @@ def curve_of(key: str, folder: Path, limit: float) -> tuple[dict[str, Any] | Non
     last = UserError(f"{key} has no terms")
     for number, terms in enumerate(pairs_of(key, terms_of(key))):
         try:
-            fit, seconds = fitted(terms, folder / str(number))
+            fit, seconds = fitted(terms, folder / str(number), most)
             return None if seconds > limit else measured(fit, folder / str(number)), seconds
         except UserError as error:
             print(f"{key} as {' and '.join(terms.arms)}: {error}", file=sys.stderr, flush=True)
@@ -217,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("keys", nargs="*")
     parser.add_argument("--again", action="store_true", help="measure recipes that have a curve, too")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds of one core for all runs of a curve; slow recipes get fewer steps")
     parser.add_argument("--limit", type=float, default=180, help="leave out curves that take more than this number of seconds (0: only print the seconds)")
     options = parser.parse_args()
     rows = {row["key"]: row for row in index.read()["recipes"] if row["family"] != "other"}
@@ -231,7 +237,7 @@ def main() -> None:
         began = time.perf_counter()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found, seconds = curve_of(key, Path(folder), options.limit)
+                found, seconds = curve_of(key, Path(folder), options.seconds, options.limit)
         except UserError as error:
             print(f"{key}: {error}", file=sys.stderr, flush=True)
             continue

@@ -35,6 +35,20 @@ class Start:
     model: str | None = None  # the model before the fine-tuning; None: the task's built-in model
 
 
+RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
+RETRYING = (
+    "cog_rethinker",
+    "cog_rethinker-accuracy",
+    "critique_grpo",
+    "critique_grpo-accuracy",
+    "expo_self_explanation",
+    "lanpo",
+    "rlad",
+    "thinktuning",
+    "thinktuning-accuracy",
+)
+"""Recipes whose start model can use feedback."""
+
 STARTS = {
     "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
@@ -44,9 +58,10 @@ STARTS = {
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(RETRYING, RETRIES),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
-"""Recipe -> its start model. After a hyphen: another start model of the same recipe."""
+"""Recipe -> its start model. After a hyphen: another claim of the same recipe."""
 
 
 def model(start: Start, folder: Path) -> str:

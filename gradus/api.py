@@ -37,7 +37,7 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
 from gradus.runtime import hub
-from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.study.evaluate import Exam, examine, tables_of, verdict_of
 from gradus.study.screen import Measured, Screened, measure
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.problems import line
@@ -302,14 +302,13 @@ def evaluate(
             raise hub.no_folder(str(path))
         if task is None:
             raise UserError("an evaluation needs a task; name a task with --task (gradus tasks lists the tasks)")
-        made = task if isinstance(task, Task) else load_task(task, options)
-        run = _of_model(path, made, overrides, device or "cpu")
+        run = _of_model(path, task if isinstance(task, Task) else load_task(task, options), overrides, device or "cpu")
     run.seed = seed
     judge = verdict_of(run, own=own) if reward is None else reward_of(reward)
     if judge is None:
         raise UserError(f"task {run.task.name} has no verifier that judges answers; give a reward with --reward FILE.py:NAME")
     check_reward(judge, run.task)
-    return asyncio.run(_examined(run, judge, ks=pass_at, samples=samples, problems=problems, progress=progress))
+    return asyncio.run(_examined(run, judge, path if own else None, ks=pass_at, samples=samples, problems=problems, progress=progress))
 
 
 def screen(
@@ -359,9 +358,10 @@ def screen(
     return measured, screened
 
 
-async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
+async def _examined(run: Run, judge: Any, path: Path | None, **how: Any) -> Exam:
     try:
-        return replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run))
+        rows = None if path is None else RunFolder.open(path).metrics()
+        return replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run), tables=await tables_of(run, rows))
     finally:
         if hasattr(judge, "close"):
             await judge.close()

@@ -36,8 +36,9 @@ from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL, SquaredLogRatio
+from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Logistic, Preference, Squared
-from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
+from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
@@ -96,6 +97,9 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.gtr": {"ThoughtWeight"},
+    "gradus.papers.guidance.rlad": {"HintedOnly"},
+    "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
     "gradus.papers.thinking.demystify_long_cot": {"TwoDiscounts"},
     "gradus.papers.thinking.hbpo": {"BudgetAdvantage"},
@@ -103,8 +107,8 @@ APART = {
     "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py and test_last_layer.py have the references, and the contract of each recipe (tests/papers/test_contract.py,
-rule micro-batches) tests the splits."""
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references, and the contract of each recipe
+(tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -175,6 +179,8 @@ TERMS = [
     *(ImitationOfBest(average, 0.5) for average in AVERAGES if not isinstance(average, Joint)),
     *(Ranking(score, 0.5) for score in SCORES),
     *(BradleyTerry(margin, 0.5) for margin in (0.0, 0.4)),
+    *(MaxMargin(margin, 0.5) for margin in (0.3, 2.0)),
+    *(LabelledScores(fit=fit, coefficient=0.5) for fit in ("squared", "squared_chance", "cross_entropy")),
     *(Prospect(0.3, 1.5, 0.8, 0.4, score, 0.5) for score in SCORES),
     Outcome(0.3),
     *(LogRatioRegression(0.3, units, coefficient=0.5) for units in UNITS),

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gradus.cli.exit import carry_out, stopped_early
 from gradus.cli.parser import COMMANDS, OTHER_WORDS, WITH_FIELDS, beside, build_parser, planned_of, refuse_repeats, split_fields, split_task
@@ -189,6 +188,7 @@ def evaluate(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from gradus import api
+    from gradus.cli.exam import exam_table
 
     task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
     shown = sys.stderr.isatty()
@@ -221,26 +221,6 @@ def whole_numbers(text: str) -> list[int]:
     if not numbers or min(numbers) < 1:
         raise UserError(f'--pass-at is "{text}"; write whole numbers of at least 1, separated by commas, such as 1,4,16')
     return numbers
-
-
-def exam_table(exam: Any) -> str:
-    """An evaluation as text."""
-    from gradus.runtime.terminal import paragraph
-    from gradus.study.intervals import few
-
-    rows = [(f"pass@{k}", value) for k, value in exam.pass_at.items()]
-    rows += [(f"majority of {exam.samples}", exam.majority), ("greedy", exam.greedy), ("reward", exam.reward), ("length", exam.length)]
-    problems, samples = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((exam.problems, "held-out problem"), (exam.samples, "sample")))
-    lines = [f"{exam.task}: {problems}, {samples} each at temperature {exam.temperature:g}"]
-    lines += [f"{label}: {said}" for label, said in (("prompts", exam.prompts), ("judged by", exam.judged_by)) if said]
-    for label, value in [row for row in rows if row[1] is not None]:
-        bounds = "no interval" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]  {value.kind}"
-        lines.append(f"  {label:<16} {value.mean:8.3f} of {value.count:,} problem{'s' * (value.count != 1)}   {bounds}")
-    if exam.failed:
-        lines.append(f"  {exam.failed} trajectories have no reward and count as wrong")
-    if warning := few(exam.problems):
-        lines.append(paragraph(f"warning: {warning}; use 30 or more (--problems N, or more held-out problems in the task)"))
-    return "\n".join([*lines, "intervals: 95 %; a problem counts once, with the mean of its samples"])
 
 
 def papers(options: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from gradus.cli.simulate_options import simulate_options as simulate_options
 SHELLS = ("bash", "zsh", "fish")
 TASK = "a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1"
 JUDGE = "FILE.py:FUNCTION, Verified or a run; may be repeated, as [NAME=]R[*WEIGHT]; default: the recipe's reward"
+SERVER = "a judge: the address of a server with OpenAI's interface (http://127.0.0.1:8000/v1); short for --reward URL"
 IN_PLACE = "FILE.py:FUNCTION, Verified or a run; if repeated, the rewards add up; default: the task's verifier"
 DEVICE = "cpu, cuda, cuda:1; default: cpu"
 TINY = "a model's folder; default: the built-in model"
@@ -69,6 +70,7 @@ def plan_options(parser: ArgumentParser) -> None:
     add("--task", metavar="T", help=f"{TASK}; default: arithmetic")
     add("--model", metavar="M", help=TINY)
     add("--reward", metavar="R", action="append", help=JUDGE)
+    add("--judge", metavar="URL", action="append", dest="reward", help=SERVER)
     add = parser.add_argument_group("Scale").add_argument
     add("--profile", metavar="P", help="tiny, small or paper; default: tiny, or small with --model")
     add("--steps", type=int, metavar="N", help="training steps; default: 200 (small: 500, paper: 1000)")
@@ -140,7 +142,8 @@ def export_options(parser: ArgumentParser) -> None:
     add("target", metavar="TARGET", help="a folder for the model, a file for data; it must not exist yet")
     add("--best", action="store_true", help="the best model on held-out problems instead of the final one")
     data = "sft or preference (answers in .jsonl or .parquet, as data for TRL and Gradus), rollouts (all answers, in .parquet)"
-    forms = f"model (default; with a model card), card (a new model card in an exported folder), {data}"
+    classifier = "classifier (a reward model for AutoModelForSequenceClassification of transformers)"
+    forms = f"model (default; with a model card), {classifier}, card (a new model card in an exported folder), {data}"
     add("--as", dest="form", metavar="FORM", default="model", help=forms)
     add("--replace", action="store_true", help="with --as card: replace an edited card")
     add("--include-cut", action="store_true", help="also export the answers that a limit on length or turns cut off")

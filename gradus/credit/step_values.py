@@ -114,14 +114,19 @@ class TreeChanges:
 
 @dataclass(frozen=True)
 class StepChances:
-    """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight."""
+    """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight.
 
+    The value before a step is the label of the text up to the end of the step before it. With `last`, the answer's own reward is the return of the last action,
+    so the whole answer has a label, too. These are the labels of a process reward model. All advantages are 1, because only returns are learned.
+    """
+
+    last: bool = False
     needs: ClassVar[tuple[Signal, ...]] = ()
     gives: ClassVar[frozenset[str]] = frozenset({"returns"})
     asks: ClassVar[Mapping[str, str]] = Frozen({"step values": "--rollout MonteCarloValues"})
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return [[_chances(t) for t in g.trajectories] for g in groups]
+        return [[_chances(t, last=self.last) for t in g.trajectories] for g in groups]
 
 
 @dataclass(frozen=True)
@@ -150,15 +155,19 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(np.asarray(values, np.float64) / 2))
 
 
-def _chances(trajectory: Trajectory) -> Credited:
+def _chances(trajectory: Trajectory, *, last: bool) -> Credited:
     numbers, values = steps_of(trajectory)
-    if wrong := [v for v in values if not 0 <= v <= 1]:
+    own = [trajectory.value] if last and len(numbers) else []
+    if wrong := [v for v in (*values, *own) if not 0 <= v <= 1]:
         raise UserError(
             f"the critic learns probabilities, so the values of steps must be from 0 to 1, but a step of {trajectory.id} has the value "
             f"{wrong[0]:g}; scale the reward"
         )
     first = (numbers >= 0) & (np.diff(numbers, prepend=-1) != 0)
-    return Credited(np.zeros(len(numbers)), np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0), first.astype(np.float64))
+    returns = np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0)
+    if own and not first[-1]:  # if the last step is one action, its place already has the label of the step before
+        returns[-1], first[-1] = own[0], True
+    return Credited(np.ones(len(numbers)), returns, first.astype(np.float64))
 
 
 def _whitened(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:

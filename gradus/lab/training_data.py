@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Steps = Iterable[tuple[int, Sequence[Group]]]
 Row = dict[str, Any]
-FORMS = ("model", "card", "sft", "preference", "rollouts")  # the forms in which data can be exported
+FORMS = ("model", "classifier", "card", "sft", "preference", "rollouts")  # the forms in which data can be exported
 
 
 @dataclass

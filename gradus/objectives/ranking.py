@@ -1,6 +1,6 @@
 """Terms over all trajectories of a group, which are ranked by reward.
 
-The terms are a hinge loss on every pair, the loss of a reward model, and imitation of the best trajectory.
+The terms are a hinge loss on every pair, two losses of a reward model, and imitation of the best trajectory.
 """
 
 from __future__ import annotations
@@ -135,5 +135,32 @@ class BradleyTerry:
         wanted = self.margin * (rewards.index_select(0, better) - rewards.index_select(0, worse))
         first, second = scores.index_select(0, better), scores.index_select(0, worse)
         losses = preference_losses(first - wanted, second, beta=1.0) / alike
+        seen = {"pair_accuracy": tally((first > second).detach()), "score": tally(scores[batch.trajectory.unique()])}
+        return self.coefficient * losses.sum() / batch.counts[self.source].groups, seen
+
+
+@dataclass(frozen=True)
+class MaxMargin:
+    """A reward model's loss: max(0, margin - (s_better - s_worse)), averaged over a group's pairs, then over groups.
+
+    A pair whose scores differ by `margin` or more has no gradient. Scores and pairs are those of `BradleyTerry`.
+    """
+
+    margin: float = 1.0
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = False
+    unit: ClassVar[str] = "group"
+    wants: ClassVar[tuple[Want, ...]] = (Value(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, margin="(0, inf)")
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        scores = last_values(pulling(outputs[Value()], batch.weight), batch)
+        better, worse, alike = ordered_pairs(batch)
+        first, second = scores.index_select(0, better), scores.index_select(0, worse)
+        losses = ranking_losses(first - self.margin, second) / alike
         seen = {"pair_accuracy": tally((first > second).detach()), "score": tally(scores[batch.trajectory.unique()])}
         return self.coefficient * losses.sum() / batch.counts[self.source].groups, seen

@@ -109,7 +109,7 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
 
     Raises UserError if there are such fields, but the policy supports only plain heads.
     """
-    form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
+    form = {n: value for n in ("outputs", "over", "hidden", "bias") if (value := getattr(relation, n)) != getattr(Head(), n)}
     if form and not hasattr(base, "vocabulary"):
         raise UserError(f"players.{name}.model is a Head that sets {', '.join(form)}, but such a Head needs a language model; leave out {', '.join(form)}")
     return form

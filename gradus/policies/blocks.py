@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gradus.policies.products import Matrix
+
 BASE = 64  # rows of the reference block, which every machine and model supports; other sizes of MENU are used if they give the same bits
 MENU = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 EVEN = 16  # the number of columns of a padded matrix is a multiple of this
@@ -25,14 +27,14 @@ _agreed: dict[tuple[object, ...], frozenset[int]] = {}
 _anywhere: dict[tuple[object, ...], bool] = {}
 
 
-def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
+def menu(weights: Sequence[Tensor | Matrix]) -> tuple[int, ...]:
     """Returns the block sizes, in rising order, for which x @ weight gives each row the same bits as in a block of BASE rows.
 
     A size is returned only if this is true for each matrix [in, out] of `weights`.
     """
     agreed = set(MENU)
     for weight in weights:
-        key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads())
+        key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads(), isinstance(weight, Matrix) and weight.packed)
         if key not in _agreed:
             _agreed[key] = _agree(weight.shape[0], weight.shape[1], weight)
         agreed &= _agreed[key]
@@ -70,8 +72,9 @@ def cover(rows: int, sizes: Sequence[int]) -> int:
     return next((size for size in sizes if size >= rows), sizes[-1])
 
 
-def _agree(inner: int, outer: int, like: Tensor) -> frozenset[int]:
-    weight = noise(inner, outer, like)
+def _agree(inner: int, outer: int, like: Tensor | Matrix) -> frozenset[int]:
+    some = noise(inner, outer, like)
+    weight = Matrix(some) if isinstance(like, Matrix) else some
     x = noise(MENU[-1], inner, like)
     expected = torch.cat([piece @ weight for piece in x.split(BASE)])
 
@@ -82,7 +85,7 @@ def _agree(inner: int, outer: int, like: Tensor) -> frozenset[int]:
     return frozenset(size for size in MENU if agrees(size))
 
 
-def noise(rows: int, columns: int, like: Tensor) -> Tensor:
+def noise(rows: int, columns: int, like: Tensor | Matrix) -> Tensor:
     """Returns fixed random numbers [rows, columns].
 
     Draws only 65,537 numbers and repeats them, because a vocabulary has many columns.

@@ -1,4 +1,4 @@
-"""Decoding by compiled kernels, for float32 on a CPU.
+"""Decoding by compiled kernels, for float32 and bfloat16 on a CPU.
 
 A prefix that several sequences share is stored once, and read from memory once for several sequences.
 
@@ -23,6 +23,7 @@ from gradus.policies.decoding import Fused, Prompt
 from gradus.policies.fused import GATES
 from gradus.policies.inputs import Inputs
 from gradus.policies.kernels import FOUR, WIDE, LayerOf, kernels, whole
+from gradus.policies.products import Matrix
 
 _GRAIN = 16384  # each thread gets at least this many numbers
 
@@ -30,7 +31,9 @@ _GRAIN = 16384  # each thread gets at least this many numbers
 def fits(fused: Fused) -> bool:
     """Whether the kernels are installed and support this network."""
     plain = all(w.mixture is None and w.steer is None and w.activation in GATES for w in fused.layers)
-    return plain and fused.embedding.dtype == torch.float32 and fused.embedding.device.type == "cpu" and kernels() is not None
+    dtype = fused.embedding.dtype
+    alike = dtype in (torch.float32, torch.bfloat16) and fused.norm.dtype == dtype  # a norm with an offset has a factor in float32
+    return plain and alike and fused.embedding.device.type == "cpu" and kernels() is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,23 +59,26 @@ class CompiledCache:
         library = kernels()
         assert library is not None
         self.fused, self.library, self.threads = fused, library, torch.get_num_threads()
-        f, width = fused, fused.heads * fused.head_dim
+        f, width, dtype = fused, fused.heads * fused.head_dim, fused.embedding.dtype
+        self.narrow = int(dtype == torch.bfloat16)
         self.padded, self.capacity, self.stride = whole(f.head_dim), whole(own), whole(prefix) + whole(own)
-        self.own = _zeros(len(f.layers), 2, count, f.kv_heads, self.capacity * self.padded)
+        self.own = torch.zeros(len(f.layers), 2, count, f.kv_heads, self.capacity * self.padded, dtype=dtype)
         self.prompts: list[Shared | None] = [None] * count
         self.prefixes = np.zeros((count, 3), np.int64)  # `prefix_t`: address, length, places
         self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with one prefix
-        hidden, inner = f.embedding.shape[1], f.layers[0].down.shape[0]
-        self.joint, self.attended = _zeros(count, width + 2 * f.kv_heads * f.head_dim), _zeros(count, width)
-        self.normed, self.added = _zeros(count, hidden), _zeros(count, hidden)
-        self.gate_up, self.gated = _zeros(count, 2 * inner), _zeros(count, inner)
-        self.scratch = _zeros(self.threads * FOUR * (self.stride + 2 * self.padded))
+        hidden, inner, joint = f.embedding.shape[1], f.layers[0].down[0].shape[0], width + 2 * f.kv_heads * f.head_dim
+        self.joint, self.attended = torch.zeros(count, joint, dtype=dtype), torch.zeros(count, width, dtype=dtype)
+        self.normed, self.added = torch.zeros(count, hidden, dtype=dtype), torch.zeros(count, hidden, dtype=dtype)
+        self.gate_up, self.gated = torch.zeros(count, 2 * inner, dtype=dtype), torch.zeros(count, inner, dtype=dtype)
+        self.queries = torch.zeros(count, joint) if self.narrow else None
+        self.scratch = torch.zeros(self.threads * FOUR * (self.stride + 2 * self.padded))
+        self.floats: dict[int, Tensor] = {}  # norms, biases and rotations in float32, by the address of the original
         self.specs = [self._spec(index) for index in range(len(f.layers))]
 
     @staticmethod
     def slot_bytes(fused: Fused, own: int) -> int:
         """Returns the memory of one slot in bytes."""
-        return 2 * 4 * len(fused.layers) * fused.kv_heads * whole(own) * whole(fused.head_dim)
+        return 2 * fused.embedding.element_size() * len(fused.layers) * fused.kv_heads * whole(own) * whole(fused.head_dim)
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -113,25 +119,25 @@ class CompiledCache:
         x = f.embed(torch.from_numpy(tokens)) if inputs is None else f.given(torch.from_numpy(tokens), inputs).contiguous()
         hidden, blocks = x.shape[1], cut(rows, f.sizes)
         threads = max(1, min(self.threads, rows * hidden // _GRAIN))
-        joint, attended, normed = self.joint[:rows], self.attended[:rows], self.normed[:rows]
-        added, gate_up, gated = self.added[:rows], self.gate_up[:rows], self.gated[:rows]
-        to_x, to_normed, to_added, to_joint = x.data_ptr(), normed.data_ptr(), added.data_ptr(), joint.data_ptr()
+        attended, normed, gated = self.attended[:rows], self.normed[:rows], self.gated[:rows]
+        to_x, to_normed = x.data_ptr(), normed.data_ptr()
         where = (positions.ctypes.data, self.prefixes.ctypes.data, order.ctypes.data, starts.ctypes.data, len(starts) - 1)
-        size = (rows, hidden, f.eps, threads)
-        call.gradus_add_norm(to_x, None, None, None, _address(f.layers[0].norms[0]), to_normed, *size)
+        size = (rows, hidden, f.eps, threads, self.narrow)
+        call.gradus_add_norm(to_x, None, None, None, self._float(f.layers[0].norms[0]), to_normed, *size)
         for index, w in enumerate(f.layers):
-            _product(normed, w.qkv, joint, blocks)
-            spec = ctypes.byref(self.specs[index])
-            call.gradus_attend(spec, index, to_joint, attended.data_ptr(), *where, self.scratch.data_ptr(), self.stride, self.threads)
-            _product(attended, w.output, added, blocks)
-            _, after, before_mlp, after_mlp = map(_address, w.norms)
-            call.gradus_add_norm(to_x, to_added, _address(w.output_bias), after, before_mlp, to_normed, *size)
-            _product(normed, w.gate_up, gate_up, blocks)
-            gate = (_address(w.gate_up_bias), gated.data_ptr(), rows, gated.shape[1], GATES[w.activation], threads)
+            joint = _product(normed, w.qkv, self.joint[:rows], blocks)
+            queries = joint if self.queries is None else self.queries
+            given = (ctypes.byref(self.specs[index]), index, joint.data_ptr(), queries.data_ptr(), attended.data_ptr())
+            call.gradus_attend(*given, *where, self.scratch.data_ptr(), self.stride, self.threads, self.narrow)
+            added = _product(attended, w.output, self.added[:rows], blocks)
+            _, after, before_mlp, after_mlp = map(self._float, w.norms)
+            call.gradus_add_norm(to_x, added.data_ptr(), self._float(w.output_bias), after, before_mlp, to_normed, *size)
+            gate_up = _product(normed, w.gate_up[0], self.gate_up[:rows], blocks)
+            gate = (self._float(w.gate_up_bias), gated.data_ptr(), rows, gated.shape[1], GATES[w.activation], threads, self.narrow)
             call.gradus_gated(gate_up.data_ptr(), *gate)
-            _product(gated, w.down, added, blocks)
-            following = f.layers[index + 1].norms[0] if index + 1 < len(f.layers) else f.norm
-            call.gradus_add_norm(to_x, to_added, _address(w.down_bias), after_mlp, _address(following), to_normed, *size)
+            added = _product(gated, w.down[0], self.added[:rows], blocks)
+            following = self._float(f.layers[index + 1].norms[0] if index + 1 < len(f.layers) else f.norm)
+            call.gradus_add_norm(to_x, added.data_ptr(), self._float(w.down_bias), after_mlp, following, to_normed, *size)
         return f.head_logits(normed)
 
     def _spec(self, index: int) -> LayerOf:
@@ -139,9 +145,20 @@ class CompiledCache:
         q_norm, k_norm = w.qk_norms or (None, None)
         return LayerOf(
             heads=f.heads, kv_heads=f.kv_heads, dim=f.head_dim, padded=self.padded, turned=f.pairs, window=w.rule.window or 0,
-            scale=w.rule.scale, cap=w.rule.cap or 0.0, eps=f.eps, bias=_address(w.qkv_bias), q_norm=_address(q_norm), k_norm=_address(k_norm),
-            turns=f.turns[w.rope].data_ptr(), keys=self.own[index, 0].data_ptr(), values=self.own[index, 1].data_ptr(), capacity=self.capacity,
+            scale=w.rule.scale, cap=w.rule.cap or 0.0, eps=f.eps, bias=self._float(w.qkv_bias), q_norm=self._float(q_norm),
+            k_norm=self._float(k_norm), turns=self._float(f.turns[w.rope]), keys=self.own[index, 0].data_ptr(),
+            values=self.own[index, 1].data_ptr(), capacity=self.capacity,
         )  # fmt: skip
+
+    def _float(self, tensor: Tensor | None) -> int | None:
+        """Returns the address of the numbers of a small tensor in float32; None for None."""
+        if tensor is None:
+            return None
+        if tensor.dtype == torch.float32:
+            return tensor.data_ptr()
+        if tensor.data_ptr() not in self.floats:
+            self.floats[tensor.data_ptr()] = tensor.float().contiguous()
+        return self.floats[tensor.data_ptr()].data_ptr()
 
     def _arrange(self, used: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the slots sorted by prefix, and the starts of blocks. A block has at most FOUR slots with the same prefix."""
@@ -162,17 +179,8 @@ def _shared(prompt: Prompt) -> Shared:
     return Shared(torch.stack([keys, kv[:, 1].flatten(2)], 1), length, places, prompt.logits)
 
 
-def _product(x: Tensor, weight: Tensor, out: Tensor, blocks: Sequence[int]) -> None:
+def _product(x: Tensor, weight: Matrix, out: Tensor, blocks: Sequence[int]) -> Tensor:
+    """Returns x @ weight in blocks of allowed sizes, in the memory of `out` if the library allows it."""
     if len(blocks) == 1:
-        torch.mm(x, weight, out=out)
-        return
-    for rows, to in zip(x.split(blocks), out.split(blocks), strict=True):
-        torch.mm(rows, weight, out=to)
-
-
-def _zeros(*shape: int) -> Tensor:
-    return torch.zeros(*shape, dtype=torch.float32)
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
+        return weight.into(x, out)
+    return torch.cat([rows @ weight for rows in x.split(blocks)], out=out)

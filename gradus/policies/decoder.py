@@ -17,6 +17,7 @@ from gradus.policies.attention import causal
 from gradus.policies.config import DecoderConfig
 from gradus.policies.experts import Mixture
 from gradus.policies.fused import ACTIVATIONS, gated, rms_norm, rotate
+from gradus.policies.products import Linear, linear
 from gradus.policies.rope import frequencies
 from gradus.types import Key
 
@@ -54,12 +55,12 @@ class Attention(nn.Module):
         self.heads, self.kv_heads, self.head_dim = c.num_attention_heads, c.num_key_value_heads, c.head_dim
         self.fused = c.fused_projections
         if self.fused:
-            self.qkv_proj = nn.Linear(c.hidden_size, (self.heads + 2 * self.kv_heads) * c.head_dim, bias=c.qkv_bias)
+            self.qkv_proj = Linear(c.hidden_size, (self.heads + 2 * self.kv_heads) * c.head_dim, bias=c.qkv_bias)
         else:
-            self.q_proj = nn.Linear(c.hidden_size, self.heads * c.head_dim, bias=c.qkv_bias)
-            self.k_proj = nn.Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
-            self.v_proj = nn.Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
-        self.o_proj = nn.Linear(self.heads * c.head_dim, c.hidden_size, bias=c.output_bias)
+            self.q_proj = Linear(c.hidden_size, self.heads * c.head_dim, bias=c.qkv_bias)
+            self.k_proj = Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
+            self.v_proj = Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
+        self.o_proj = Linear(self.heads * c.head_dim, c.hidden_size, bias=c.output_bias)
         if c.qk_norm:
             self.q_norm = RMSNorm(c.head_dim, c.rms_norm_eps, c.norm_offset)
             self.k_norm = RMSNorm(c.head_dim, c.rms_norm_eps, c.norm_offset)
@@ -87,11 +88,11 @@ class MLP(nn.Module):
         super().__init__()
         self.fused = c.fused_projections
         if self.fused:
-            self.gate_up_proj = nn.Linear(c.hidden_size, 2 * c.intermediate_size, bias=c.mlp_bias)
+            self.gate_up_proj = Linear(c.hidden_size, 2 * c.intermediate_size, bias=c.mlp_bias)
         else:
-            self.gate_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
-            self.up_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
-        self.down_proj = nn.Linear(c.intermediate_size, c.hidden_size, bias=c.mlp_bias)
+            self.gate_proj = Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
+            self.up_proj = Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
+        self.down_proj = Linear(c.intermediate_size, c.hidden_size, bias=c.mlp_bias)
         self.activation = ACTIVATIONS[c.activation]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -181,7 +182,7 @@ class Decoder(nn.Module):
         self.config = config
         self.model = Stack(config)
         if not config.tie_word_embeddings:
-            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+            self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
 
     @property
     def layers(self) -> list[Layer]:
@@ -236,7 +237,7 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Maps right-padded tokens [B, T] to logits [B, T, vocab] with causal attention. The tests compare the faster computations with this method."""
-        return soften(F.linear(self.hidden(tokens), self.head_weight), self.config.logit_cap)
+        return soften(linear(self.hidden(tokens), self.head_weight), self.config.logit_cap)
 
     def hidden(self, tokens: Tensor) -> Tensor:
         """Maps right-padded tokens [B, T] to the normed last hidden states [B, T, hidden]."""

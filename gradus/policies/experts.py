@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gradus.policies.config import Experts
+from gradus.policies.products import linear
 from gradus.policies.rows import take_rows, unpad_rows
 
 
@@ -26,7 +26,7 @@ class Router(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps x [N, width] to shares [N, chosen] and indices int64 [N, chosen], the largest share first."""
-        return choose(F.linear(x, self.weight), self.experts)
+        return choose(linear(x, self.weight), self.experts)
 
 
 class Weights(nn.Module):
@@ -57,8 +57,8 @@ class Mixture(nn.Module):
         return (each * shares.unsqueeze(-1)).sum(1).to(x.dtype).view_as(x)
 
     def _expert(self, index: int, x: Tensor) -> Tensor:
-        gate, up = F.linear(x, self.experts.gate_up_proj[index]).chunk(2, -1)
-        return F.linear(self.activation(gate) * up, self.experts.down_proj[index])
+        gate, up = linear(x, self.experts.gate_up_proj[index]).chunk(2, -1)
+        return linear(self.activation(gate) * up, self.experts.down_proj[index])
 
 
 def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:

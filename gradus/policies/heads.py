@@ -23,7 +23,8 @@ class Heads(nn.Module):
     """A head's output is weight . h + bias, in float32 at least.
 
     h is the hidden state of the trunk, or relu(inner_weight hidden + inner_bias) if heads have their own hidden layer. `vocab`: the number of entries of a head
-    over the vocabulary; None: a head gives one number. Initial values are small: for hidden states of unit scale, the output has standard deviation 0.01.
+    over the vocabulary; None: a head gives one number. `bias`: whether the bias is trained; if not, it is 0, as in the sequence classifiers of transformers.
+    Initial values are small: for hidden states of unit scale, the output has standard deviation 0.01.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class Heads(nn.Module):
         *,
         vocab: int | None = None,
         hidden: int = 0,
+        bias: bool = True,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
-        self.outputs, self.vocab, self.layer = tuple(outputs), vocab, hidden
+        self.outputs, self.vocab, self.layer, self.biased = tuple(outputs), vocab, hidden, bias
         self.size = 1 if vocab is None else vocab
         read, rows = hidden or width, len(outputs) * self.size
 
@@ -49,7 +51,12 @@ class Heads(nn.Module):
             self.inner_weight = parameter(torch.from_numpy(key.fold("inner").normal(len(outputs), hidden, width)) / width**0.5)
             self.inner_bias = parameter(torch.zeros(len(outputs), hidden))
         self.weight = parameter(torch.from_numpy(key.normal(rows, read)) * (0.01 / read**0.5))
-        self.bias = parameter(torch.zeros(rows))
+        if bias:
+            self.bias = parameter(torch.zeros(rows))
+        else:
+            self.register_buffer("bias", torch.zeros(rows, dtype=dtype, device=device), persistent=False)
+
+    bias: Tensor
 
     @property
     def plain(self) -> bool:
@@ -108,6 +115,20 @@ def save_head(head: Heads, folder: Path) -> None:
         save_file(tensors, folder / SEVERAL, metadata={"heads": json.dumps(about)})
 
 
+def names_of(folder: Path) -> tuple[str, ...] | None:
+    """Returns the names of the heads with one number per action in a model's folder. Returns None if the folder has no such heads."""
+    from safetensors import SafetensorError, safe_open
+
+    if (folder / FILE).is_file():
+        return ("value",)
+    try:
+        with safe_open(folder / SEVERAL, "pt") as opened:
+            about = json.loads((opened.metadata() or {})["heads"])
+    except (OSError, SafetensorError, KeyError, ValueError):
+        return None
+    return tuple(map(str, about["outputs"])) if about.get("vocab") is None else None
+
+
 def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.device | str) -> Heads | None:
     """Loads the heads in a model's folder. Returns None if the folder has no heads. Raises UserError if the file does not fit the model."""
     from safetensors import SafetensorError, safe_open
@@ -122,8 +143,10 @@ def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.dev
             with safe_open(path, "pt") as opened:
                 about = json.loads((opened.metadata() or {})["heads"])
         outputs = tuple(str(name) for name in about.get("outputs", ("value",)))
-        head = Heads(width, Key(), outputs, vocab=about.get("vocab"), hidden=about.get("hidden", 0), dtype=dtype, device=device)
-        head.load_state_dict(load_file(path, device=str(device)))
+        tensors = load_file(path, device=str(device))
+        form: dict[str, Any] = {"vocab": about.get("vocab"), "hidden": about.get("hidden", 0), "bias": "bias" in tensors}
+        head = Heads(width, Key(), outputs, **form, dtype=dtype, device=device)
+        head.load_state_dict(tensors)
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
         raise UserError(f"{path} contains no value head for a model of width {width}; remove this file to start without a value head") from None
     return head

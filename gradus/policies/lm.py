@@ -326,15 +326,16 @@ class LanguageModel:
         return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
 
     def with_value_head(
-        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
+        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0, bias: bool = True
     ) -> LanguageModel:
         """Returns this model with heads of these names, or with the model's own heads if it was loaded with such heads.
 
         `shared`: the trunk still belongs to another player and gets no gradient.
         """
-        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden), self.head
-        if kept is None or (kept.outputs, kept.vocab, kept.layer) != form:
-            kept = Heads(_width(self.trunk), key, outputs, vocab=form[1], hidden=hidden, dtype=self.trunk.dtype, device=self.trunk.device)
+        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden, bias), self.head
+        if kept is None or (kept.outputs, kept.vocab, kept.layer, kept.biased) != form:
+            like = self.trunk
+            kept = Heads(_width(like), key, outputs, vocab=form[1], hidden=hidden, bias=bias, dtype=like.dtype, device=like.device)
         return replace(self, head=kept, shared=shared)
 
     @property

@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.policies.blocks import cover, even
+from gradus.policies.blocks import cover, even, menu
 from gradus.policies.compiled import CompiledCache, fits
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, padded
 from gradus.policies.heads import Heads
 from gradus.policies.inputs import identity
 from gradus.policies.jobs import DecodeText, Job, Sampled, Stepwise, check_job, reason, room, sampled_context, stop_reached
+from gradus.policies.products import Matrix
 from gradus.policies.token_sampling import Settings, choose
 from gradus.types import UserError, uniforms
 from gradus.types.returned import shown, wrong
@@ -52,7 +53,9 @@ class DecoderRows:
     def __init__(self, decoder: Decoder, longest: int, heads: Heads | None = None, name: str | None = None) -> None:
         self.fused, self.longest = Fused(decoder, max(longest, padded(longest))), longest
         if heads is not None:
-            self.fused.head_logits = partial(_head_row, self.fused, heads, name)  # type: ignore[method-assign]
+            found = _matrices(heads, name, self.fused.embedding.dtype)
+            self.fused.head_logits = partial(_head_row, self.fused, heads, name, found)  # type: ignore[method-assign]
+            self.fused.sizes = tuple(sorted({*self.fused.sizes} & {*menu(found)}))
 
     def begin(self, jobs: Sequence[Job], rooms: Sequence[int]) -> Tensor:
         f, count = self.fused, cover(len(jobs), self.fused.sizes)
@@ -87,15 +90,22 @@ class DecoderRows:
         return self.cache.step(np.pad(self.tokens, padding), np.pad(places, padding), n, *([] if whole is None else [whole]))[:n]
 
 
-def _head_row(fused: Fused, heads: Heads, name: str | None, x: Tensor) -> Tensor:
+def _matrices(heads: Heads, name: str | None, dtype: torch.dtype) -> list[Matrix]:
+    """Returns the matrices of one head over the vocabulary: of its inner layer, if it has one, and of its outputs."""
+    index, wide = heads.outputs.index(name or heads.outputs[0]), torch.float64 if dtype == torch.float64 else torch.float32
+    part = slice(index * heads.size, (index + 1) * heads.size)
+    weights = [*([heads.inner_weight[index]] if heads.layer else []), heads.weight[part]]
+    return [Matrix(even(weight.to(wide).t())) for weight in weights]
+
+
+def _head_row(fused: Fused, heads: Heads, name: str | None, matrices: Sequence[Matrix], x: Tensor) -> Tensor:
     """Computes a head over the vocabulary from normed vectors [rows, hidden], in products of allowed sizes."""
     index, wide = heads.outputs.index(name or heads.outputs[0]), torch.float64 if x.dtype == torch.float64 else torch.float32
-    part = slice(index * heads.size, (index + 1) * heads.size)
     x = x.to(wide)
     if heads.layer:
-        x = torch.relu(fused.product(x, even(heads.inner_weight[index].to(wide).t().contiguous()))[:, : heads.layer] + heads.inner_bias[index].to(wide))
-    found = fused.product(x.contiguous(), even(heads.weight[part].to(wide).t().contiguous()))[:, : heads.size]
-    return found + heads.bias[part].to(wide)
+        x = torch.relu(fused.product(x, matrices[0])[:, : heads.layer] + heads.inner_bias[index].to(wide))
+    found = fused.product(x.contiguous(), matrices[-1])[:, : heads.size]
+    return found + heads.bias[index * heads.size : (index + 1) * heads.size].to(wide)
 
 
 class StepwiseRows:

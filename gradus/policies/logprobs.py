@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gradus.policies.products import linear, times, weight_gradient
+
 _CELLS = 1 << 22  # number of logits that are in memory at a time (16 MiB in float32)
 _ROWS = 128  # smallest number of rows per chunk; with fewer rows, reading a wide head from memory takes longer than the multiplication
 
@@ -44,7 +46,7 @@ def chunk_rows(vocabulary: int) -> int:
 
 def logits_of(hidden: Tensor, weight: Tensor, temperature: Tensor, cap: float | None) -> Tensor:
     """Computes the logits [a, V] of hidden states [a, d] at temperature [a], in float32 at least, with gradient."""
-    logits = hidden @ weight.T
+    logits = linear(hidden, weight)
     wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
     soft = wide if cap is None else torch.tanh(wide / cap) * cap
     return soft / temperature.to(soft.dtype).unsqueeze(1)
@@ -60,7 +62,7 @@ def logits_logprobs(logits: Tensor, targets: Tensor, temperature: Tensor) -> tup
 
 
 def _logits(hidden: Tensor, weight: Tensor, cap: float | None) -> Tensor:
-    logits = hidden @ weight.T
+    logits = times(hidden, weight)
     wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
     return wide if cap is None else wide.div_(cap).tanh_().mul_(cap)
 
@@ -113,9 +115,6 @@ class _TokenLogProbs(torch.autograd.Function):
             grad.scatter_add_(1, targets[part].unsqueeze(1), up)  # one column per row, so every element is added to once
             grad = grad.div_(temperature[part].unsqueeze(1))
             grad = (grad if slack is None else grad.mul_(slack)).to(hidden.dtype)
-            torch.mm(grad, weight, out=grad_hidden[part])
-            if grad.dtype == grad_weight.dtype:
-                grad_weight.addmm_(grad.T, hidden[part])
-            else:
-                grad_weight += grad.T @ hidden[part]
+            grad_hidden[part] = times(grad, weight.T)
+            grad_weight += weight_gradient(grad, hidden[part])
         return grad_hidden, grad_weight.to(weight.dtype), None, None, None, None, None

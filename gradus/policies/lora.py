@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gradus.policies.config import read_json
 from gradus.policies.decoder import Decoder
+from gradus.policies.products import linear
 from gradus.policies.quantised import Bits, Quantised
 from gradus.types import Key, UserError
 
@@ -53,16 +53,16 @@ class LoRALinear(nn.Module):
     The frozen weight shares memory with the adapted layer. With `bits`, the frozen weight is a quantised copy.
     """
 
-    def __init__(self, linear: nn.Linear, lora: LoRA, key: Key, bits: Bits | None = None) -> None:
+    def __init__(self, replaced: nn.Linear, lora: LoRA, key: Key, bits: Bits | None = None) -> None:
         super().__init__()
-        rows, columns = linear.weight.shape
+        rows, columns = replaced.weight.shape
         self.base: nn.Parameter | Quantised
-        self.base = nn.Parameter(linear.weight.detach(), requires_grad=False) if bits is None else Quantised(linear.weight, bits)
-        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
+        self.base = nn.Parameter(replaced.weight.detach(), requires_grad=False) if bits is None else Quantised(replaced.weight, bits)
+        self.bias = None if replaced.bias is None else nn.Parameter(replaced.bias.detach(), requires_grad=False)
         # PEFT's initial values: A uniform in +-1/sqrt(columns), B zero, so that the layer's function is unchanged.
         draws = (torch.from_numpy(key.uniform(lora.rank, columns)) * 2 - 1) / columns**0.5
-        self.lora_A = nn.Parameter(draws.to(linear.weight))
-        self.lora_B = nn.Parameter(linear.weight.new_zeros(rows, lora.rank))
+        self.lora_A = nn.Parameter(draws.to(replaced.weight))
+        self.lora_B = nn.Parameter(replaced.weight.new_zeros(rows, lora.rank))
         self.scale = lora.scale
 
     @property
@@ -72,11 +72,11 @@ class LoRALinear(nn.Module):
         return torch.addmm(frozen, self.lora_B, self.lora_A, alpha=self.scale)
 
     def forward(self, x: Tensor) -> Tensor:
-        change = F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
+        change = linear(linear(x, self.lora_A), self.lora_B) * self.scale
         if isinstance(self.base, Quantised):
             y = self.base(x)
             return change + (y if self.bias is None else y + self.bias)
-        return F.linear(x, self.base, self.bias) + change
+        return linear(x, self.base, self.bias) + change
 
 
 def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> Decoder:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradus.policies.products import Linear, linear
 from gradus.types import Key
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -63,7 +64,7 @@ class _Embeddings(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Maps [B, 3, S, S] to [B, rows, hidden]."""
         c, conv, places = self.config, self.patch_embedding, self.position_embedding.weight
-        x = F.linear(patches(pixels, c.patch_size), conv.weight.flatten(1), conv.bias)
+        x = linear(patches(pixels, c.patch_size), conv.weight.flatten(1), conv.bias)
         if c.class_token:
             x = torch.cat([self.class_embedding.expand(len(x), 1, -1), x], 1)
         if c.fractions:
@@ -74,7 +75,7 @@ class _Embeddings(nn.Module):
 class _Attention(nn.Module):
     def __init__(self, c: TowerConfig) -> None:
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(c.hidden_size, c.hidden_size) for _ in range(4))
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (Linear(c.hidden_size, c.hidden_size) for _ in range(4))
         self.heads = c.heads
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,7 +86,7 @@ class _Attention(nn.Module):
 class _MLP(nn.Module):
     def __init__(self, c: TowerConfig) -> None:
         super().__init__()
-        self.fc1, self.fc2 = nn.Linear(c.hidden_size, c.intermediate_size), nn.Linear(c.intermediate_size, c.hidden_size)
+        self.fc1, self.fc2 = Linear(c.hidden_size, c.intermediate_size), Linear(c.intermediate_size, c.hidden_size)
         self.activation = ACTIVATIONS[c.activation]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -146,7 +147,7 @@ class TwoLayers(nn.Module):
 
     def __init__(self, width: int, hidden: int, c: ProjectorConfig) -> None:
         super().__init__()
-        self.linear_1, self.linear_2 = nn.Linear(width, hidden, bias=c.bias), nn.Linear(hidden, hidden, bias=c.bias)
+        self.linear_1, self.linear_2 = Linear(width, hidden, bias=c.bias), Linear(hidden, hidden, bias=c.bias)
         self.activation = ACTIVATIONS[c.activation]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -159,7 +160,7 @@ class Shuffled(nn.Module):
     def __init__(self, width: int, hidden: int, c: ProjectorConfig) -> None:
         super().__init__()
         self.shuffle = c.shuffle
-        self.modality_projection = nn.ModuleDict({"proj": nn.Linear(width * c.shuffle**2, hidden, bias=False)})
+        self.modality_projection = nn.ModuleDict({"proj": Linear(width * c.shuffle**2, hidden, bias=False)})
 
     def forward(self, x: Tensor) -> Tensor:
         return self.modality_projection["proj"](shuffled(x, self.shuffle))

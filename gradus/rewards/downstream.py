@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from gradus.rewards.combine import Combines
-from gradus.rewards.judge import filled
 from gradus.types import Frozen, Group, Message, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.answers import answered, macro_f1, same_answer
 from gradus.types.parts import Judgement, Signals, World
+from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 

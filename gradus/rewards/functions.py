@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from gradus.rewards.combine import Combines
+from gradus.rewards.judged import Judged
+from gradus.rewards.server_judge import ServerJudge
 from gradus.types import Failed, FailureKind, Frozen, Group, Key, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Reward, RewardFunction, Signals, Task, World
 from gradus.types.ranges import check_ranges
@@ -149,11 +151,13 @@ def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
 
 
 def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> Reward:
-    """Makes a reward from FILE.py:FUNCTION or from a function; returns a reward unchanged.
+    """Makes a reward from FILE.py:FUNCTION, from the address of a judge or from a function; returns a reward unchanged.
 
     A function that is defined at the top level of a file runs in a worker process. Any other function (from the running script or a package, inside another
     function, or a lambda) runs in this process.
     """
+    if isinstance(given, str) and given.startswith(("http://", "https://")):
+        return Judged(ServerJudge(given))
     if isinstance(given, str):
         return Function(given, timeout)
     if hasattr(given, "score"):

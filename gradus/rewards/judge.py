@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from gradus.types import Frozen, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Task, World
+from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
 
 
@@ -63,11 +64,6 @@ def question(trajectory: Trajectory) -> str:
     """Returns the text of the trajectory's problem. If the problem consists of messages, returns the last message."""
     problem = trajectory.problem
     return problem.text if problem.text is not None else str(problem.messages[-1]["content"])
-
-
-def filled(template: str, **values: str) -> str:
-    """Fills the fields of the template. Braces inside a value stay as they are."""
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
 
 
 def read_points(text: str, criteria: Sequence[Criterion]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A learned reward: the value head of another player scores an answer."""
+"""A learned reward: the value head of another player scores an answer. A player with several heads gives several scores."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from gradus.rewards.combine import Combines
-from gradus.types import Failed, Frozen, Group, Outcome, Trajectory, UserError
+from gradus.types import Failed, Frozen, Group, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, World
-from gradus.types.signals import Signal, Values
+from gradus.types.signals import Read, Signal, Value, Values
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,28 @@ class RewardModel(Combines):
     At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
     share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
     `--study.reward Verified` measures the accuracy.
+
+    If the player has several heads, the reward is the weighted sum of their scores, and each score is a component. A head without a weight has the weight 1.
+    With `chance`, a score is the sigmoid of the head's value, so it is from 0 to 1.
     """
 
     player: str = "judge"
+    heads: tuple[str, ...] = ("value",)
+    weights: Frozen[float] = Frozen()
+    chance: bool = False
     name: ClassVar[str] = "scored"
     unmarked: ClassVar[bool] = True  # no score means "right"
 
+    def __post_init__(self) -> None:
+        if not self.heads:
+            raise UserError("RewardModel: heads is empty; give at least one name of a head")
+        for name in self.weights:
+            if name not in self.heads:
+                raise unknown("head", name, self.heads, "Weights belong to the heads of the reward model")
+
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return (Values(player=self.player),)
+        return tuple(_values_of(self.player, head) for head in self.heads)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Returns one judgement per trajectory. A trajectory without an action has failed.
@@ -39,8 +52,18 @@ class RewardModel(Combines):
         trajectories = [t for g in groups for t in g.trajectories if t.actions]
         if trajectories:
             self._check_tokens(trajectories[0], world)
-        rows = signals[Values(player=self.player)]
-        return [[_judged(rows[t.id]) for t in g.trajectories] for g in groups]
+        rows = [signals[need] for need in self.needs]
+        return [[self._judged([row[t.id] for row in rows]) for t in g.trajectories] for g in groups]
+
+    def _judged(self, values: Sequence[np.ndarray]) -> Judgement:
+        """Args: `values`, for each head its values [A]."""
+        if not len(values[0]):
+            failed = Failed("the answer has no token to score")
+            return Judgement(failed, Frozen({self.name: failed}))
+        last = [float(chance_of(v[-1]) if self.chance else v[-1]) for v in values]
+        total = sum(self.weights.get(head, 1.0) * score for head, score in zip(self.heads, last, strict=True))
+        several = dict(zip(self.heads, last, strict=True)) if self.heads != ("value",) else {}
+        return Judgement(total, Frozen({self.name: total, **several}))
 
     def _check_tokens(self, trajectory: Trajectory, world: World) -> None:
         last = trajectory.contexts[-1]
@@ -52,6 +75,10 @@ class RewardModel(Combines):
             )
 
 
-def _judged(values: np.ndarray) -> Judgement:
-    found: Outcome = float(values[-1]) if len(values) else Failed("the answer has no token to score")
-    return Judgement(found, Frozen({RewardModel.name: found}))
+def chance_of(scores: np.ndarray) -> np.ndarray:
+    """Returns 1 / (1 + exp(-s)), without overflow."""
+    return 0.5 * (1 + np.tanh(np.asarray(scores, np.float64) / 2))
+
+
+def _values_of(player: str, head: str) -> Signal:
+    return Values(player=player) if head == "value" else Read(player=player, reads=Value(head))

@@ -9,33 +9,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from gradus.rollouts.allot import joined
 from gradus.rollouts.auto import Auto, one_each, rolled
-from gradus.rollouts.mismatched_prompts import exchanged, opening
+from gradus.rollouts.mismatched_prompts import opening
+from gradus.rollouts.reprompted import reprompted
 from gradus.types import Frozen, Group, Request, UserError
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb
 
 
-def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
-    """Returns the indices of the `count` nearest texts, the nearest first.
+def similarities(question: str, questions: Sequence[str]) -> list[float]:
+    """Returns the cosine of the TF-IDF vectors of words between a text and each other text. Equal texts have 1, texts without a common word 0.
 
-    The measure is the cosine of TF-IDF vectors of words. If texts are equally near, the earlier text comes first.
-
-    >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
-    [1, 2]
+    >>> [round(x, 2) for x in similarities("7 plus 5", ["7 plus 5", "3 minus 1"])]
+    [1.0, 0.0]
     """
     words = [Counter(re.findall(r"\w+|[^\w\s]", text.lower())) for text in (question, *questions)]
     seen = Counter(word for row in words for word in row)
     rare = {word: math.log((1 + len(words)) / (1 + n)) + 1 for word, n in seen.items()}
     vectors = [{word: n * rare[word] for word, n in row.items()} for row in words]
     lengths = [math.sqrt(sum(v * v for v in row.values())) or 1.0 for row in vectors]
-    own = vectors[0]
-    near = [sum(own.get(word, 0.0) * v for word, v in row.items()) / length for row, length in zip(vectors[1:], lengths[1:], strict=True)]
+    own, size = vectors[0], lengths[0]
+    return [sum(own.get(word, 0.0) * v for word, v in row.items()) / (length * size) for row, length in zip(vectors[1:], lengths[1:], strict=True)]
+
+
+def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
+    """Returns the indices of the `count` nearest texts by `similarities`, the nearest first. If texts are equally near, the earlier text comes first.
+
+    >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
+    [1, 2]
+    """
+    near = similarities(question, questions)
     return sorted(range(len(near)), key=lambda i: -near[i])[:count]
 
 
@@ -83,7 +88,7 @@ class Seeded:
         found = iter(one_each(await rolled(self.rollout, asked, world), asked, self) if asked else ())
         for i, seed in enumerate(seeds):
             if seed is not None:
-                groups[i] = joined(groups[i], await unseeded(next(found), groups[i], world, seed.player))
+                groups[i] = joined(groups[i], await unseeded(next(found), groups[i], world))
             world.note("seeded", seed.count / requests[i].count if seed else 0.0)
         wrong = [r.problem.id for r, g in zip(requests, groups, strict=True) if not r.sample and g.accuracy == 0.0]
         return groups, {**state, "wrong": [*state["wrong"], *wrong]}
@@ -114,17 +119,7 @@ class Seeded:
         return {"solved": dict(list(solved.items())[-self.most :]), "wrong": []}
 
 
-async def unseeded(group: Group, plain: Group, world: World, player: str) -> Group:
+async def unseeded(group: Group, plain: Group, world: World) -> Group:
     """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are those after this prompt."""
-    contexts = [t.contexts[0] for t in group.trajectories]
-    prompt = opening(plain.trajectories[0].contexts[0])
-    moved = [exchanged(c, prompt, world.context_length(player)) for c in contexts]
-    rows = await world.score(moved, LogProb(), player)
-    done = (
-        replace(m, logprobs=row.astype(np.float32), versions=c.versions, ended=c.ended)
-        for m, row, c in zip(moved, rows, contexts, strict=True)
-    )
-    links = [Frozen({**t.links, "seeded": True}) for t in group.trajectories]
-    return group.but(
-        trajectories=tuple(t.but(contexts=(c,), links=link) for t, c, link in zip(group.trajectories, done, links, strict=True))
-    )
+    moved = await reprompted(group, opening(plain.trajectories[0].contexts[0]), world)
+    return moved.but(trajectories=tuple(t.but(links=Frozen({**t.links, "seeded": True})) for t in moved.trajectories))

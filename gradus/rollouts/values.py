@@ -94,29 +94,7 @@ class MonteCarloValues:
         return found
 
     async def _value(self, start: Start, sampling: Any, world: World) -> float:
-        t, context, at = start.trajectory, start.context, start.at
-        said = int((context.action_positions < at).sum())
-        limit = replace(sampling, max_tokens=max(1, sampling.limit - said))
-        drawn = await world.fork(
-            context, at, self.count, problem=t.problem, tags=("value", t.id), sampling=limit, player=t.player, trained=False
-        )
-        before = context.sequence[context.action_positions[:said]]
-        made = [
-            Trajectory(
-                id=f"{t.id}/value/{at}/{i}",
-                problem=t.problem,
-                contexts=(one,),
-                player=t.player,
-                completion=world.text(np.concatenate([before, one.tokens[one.chosen]]), t.player),
-                ended=one.ended,
-                trained=False,
-            )
-            for i, one in enumerate(drawn)
-        ]
-        (judged,) = await world.judge([Group(f"{t.id}/value/{at}", tuple(made))])
-        rewards = [one.value for one in judged.trajectories if one.failed is None]
-        world.note("spread", float(np.std(rewards)) if rewards else 0.0)
-        return float(np.mean(rewards)) if rewards else 0.0
+        return mean_reward(await continued(start, self.count, sampling, world), world)
 
     def _filled(self, trajectory: Trajectory, context: Context, row: np.ndarray, values: dict[bytes, float]) -> np.ndarray:
         """Returns the values [A] of a context's actions."""
@@ -126,3 +104,35 @@ class MonteCarloValues:
         for k, (number, at) in enumerate(zip(numbers, places(context, row), strict=True)):
             out[row == number] = values[context.beginning(at)] if self.most is None or k < self.most else own
         return out
+
+
+async def continued(start: Start, count: int, sampling: Any, world: World) -> list[Trajectory]:
+    """Returns `count` judged continuations of the state, which are not trained on. The token limit of `sampling` counts the tokens of the answer before the
+    state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the beginning of the answer.
+    """
+    t, context, at = start.trajectory, start.context, start.at
+    said = int((context.action_positions < at).sum())
+    limit = replace(sampling, max_tokens=max(1, sampling.limit - said))
+    drawn = await world.fork(context, at, count, problem=t.problem, tags=("value", t.id), sampling=limit, player=t.player, trained=False)
+    before = context.sequence[context.action_positions[:said]]
+    made = [
+        Trajectory(
+            id=f"{t.id}/value/{at}/{i}",
+            problem=t.problem,
+            contexts=(one,),
+            player=t.player,
+            completion=world.text(np.concatenate([before, one.tokens[one.chosen]]), t.player),
+            ended=one.ended,
+            trained=False,
+        )
+        for i, one in enumerate(drawn)
+    ]
+    (judged,) = await world.judge([Group(f"{t.id}/value/{at}", tuple(made))])
+    return list(judged.trajectories)
+
+
+def mean_reward(continuations: Sequence[Trajectory], world: World) -> float:
+    """Returns the mean reward of continuations; 0 if all rewards are missing. Adds their deviation to the metric `spread`."""
+    rewards = [one.value for one in continuations if one.failed is None]
+    world.note("spread", float(np.std(rewards)) if rewards else 0.0)
+    return float(np.mean(rewards)) if rewards else 0.0

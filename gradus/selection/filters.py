@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gradus.types import Group, Key, Trajectory
+from gradus.types.parts import Selection
 from gradus.types.pieces import continues
 from gradus.types.ranges import check_ranges
 
@@ -64,6 +65,18 @@ class Mixed:
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if 0.0 < (g.accuracy or 0.0) < 1.0]
         return kept, [g for g in groups if g not in kept]
+
+
+@dataclass(frozen=True)
+class OwnAnswers:
+    """Applies `selection` to the groups with answers of the policy, and keeps all other groups, such as groups of given answers."""
+
+    selection: Selection = Mixed()
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        own = [g for g in groups if any(t.source == "policy" for t in g.trajectories)]
+        kept, dropped = self.selection.keep(own, key)
+        return [*kept, *(g for g in groups if g not in own)], dropped
 
 
 @dataclass(frozen=True)

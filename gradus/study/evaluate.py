@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from gradus.study.held_out import held_out_requests
 from gradus.study.intervals import of_numbers, of_shares
+from gradus.study.judged import ExamTable, over_optimisation_table
 from gradus.study.passk import Interval, majority, pass_at_k
 from gradus.types import Group, Request, Trajectory, UserError, without_aside
 from gradus.types.answers import answered
@@ -35,6 +36,7 @@ class Exam:
     chance: float  # accuracy of random guesses
     judged_by: str = ""  # the reward in words
     prompts: str = ""  # the form of the prompts, and the first prompt; '' if the policy reads no text
+    tables: tuple[ExamTable, ...] = ()  # of a learned judge: those of the run's study, and the curve of over-optimisation
 
 
 async def examine(
@@ -84,6 +86,21 @@ async def examine(
 async def solved(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
     """Answers the requests with the recipe's rollout and state. Returns one group of judged answers per request, without auxiliary groups."""
     return without_aside(await run.memory.answer(run.recipe, requests, world))
+
+
+async def tables_of(run: Any, rows: Sequence[Mapping[str, Any]] | None) -> tuple[ExamTable, ...]:
+    """Returns the tables of a learned judge: those of the run's study, and the curve of over-optimisation if a reward model rewards the run.
+
+    Args: rows: the metrics of the run's steps; None: another task is examined, so there are no tables.
+    """
+    if rows is None:
+        return ()
+    recipe, found = run.recipe, list[ExamTable]()
+    if hasattr(recipe.study, "tables"):
+        found += await recipe.study.tables(run, recipe, run.world(recipe, "evaluate"))
+    if getattr(recipe.reward, "unmarked", False) and (table := over_optimisation_table(rows)) is not None:
+        found.append(table)
+    return tuple(found)
 
 
 def verdict_of(run: Any, *, own: bool) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradus.selection.filters import without_failures
 from gradus.study.held_out import held_out_requests, of_problems
+from gradus.study.judged import ExamTable, best_of_table, calibration_error, pair_chances
 from gradus.study.summary import mean
 from gradus.types import Group
 from gradus.types.parts import Reward, Task
@@ -47,14 +48,32 @@ class PairAccuracy:
         - `accuracy`: the share of pairs in the right order. `problems`: the number of problems that have a pair with different rewards. `low` and `high`: the
           95 % interval of the accuracy over these problems.
         - `reward`: the mean reward of the answers. `picked`: the mean reward of each problem's answer with the highest score.
+        - `calibration_error`: the calibration error of the chances sigmoid(s_i - s_j) that answer i is better than answer j.
         """
+        return self._measured(await self.scored(run, recipe, world))
+
+    async def tables(self, run: Any, recipe: Any, world: Any) -> list[ExamTable]:
+        """Returns the tables of an evaluation: the metrics of `measure`, and the best-of-n curve if all problems have equally many answers."""
+        scored = await self.scored(run, recipe, world)
+        found = self._measured(scored)
+        names = ("held_out/problems", "held_out/accuracy", "held_out/low", "held_out/high", "held_out/calibration_error", "held_out/reward")
+        row = tuple(None if (value := found.get(name)) is None else float(value) for name in names)
+        judged = ExamTable("reward model: share of pairs in the right order", tuple(name.partition("/")[2] for name in names), (row,))
+        return [judged, best_of_table([(scores, np.asarray(group.rewards, np.float64)) for group, scores in scored])]
+
+    def _measured(self, scored: Sequence[tuple[Group, np.ndarray]]) -> dict[str, float | None]:
         shares, rewards, picked = [], [], []
-        for group, scores in await self.scored(run, recipe, world):
+        chances: list[float] = []
+        outcomes: list[float] = []
+        for group, scores in scored:
             share = pair_accuracy(scores, group.rewards)
             shares += [] if share is None else [share]
             rewards.append(float(group.rewards.mean()))
             picked.append(float(group.rewards[int(np.argmax(scores))]))
-        return {**of_problems(shares), "held_out/reward": mean(rewards), "held_out/picked": mean(picked)}
+            for whole, part in zip((chances, outcomes), pair_chances(scores, group.rewards), strict=True):
+                whole += part
+        means = {"held_out/reward": mean(rewards), "held_out/picked": mean(picked)}
+        return {**of_problems(shares), **means, "held_out/calibration_error": calibration_error(chances, outcomes)}
 
     async def scored(self, run: Any, recipe: Any, world: Any) -> list[tuple[Group, np.ndarray]]:
         """Returns the groups of the held-out problems, each with the scores of its answers. Answers without a reward are left out."""

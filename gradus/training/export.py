@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
 from gradus.lab.training_data import FORMS
+from gradus.training.classifier import write_classifier
 from gradus.training.model_card import write_card
 from gradus.training.plan import model_of, stored_task
 from gradus.types import UserError, command, unknown
@@ -41,7 +43,7 @@ def export(
         raise unknown("form of export", form, FORMS, "Give it with --as")
     if replace and form != "card":
         raise UserError("--replace works only with --as card, for an edited card; leave --replace out")
-    if form not in ("model", "card"):
+    if form not in ("model", "classifier", "card"):
         if which != "final":
             raise UserError(f"--best chooses a model, but --as is {form}, which exports no model; leave out --best or --as")
         return export_data(run, target, form, at_least, include_cut, trust=trust)
@@ -49,7 +51,9 @@ def export(
         raise UserError("--include-cut works only with --as sft or --as preference; leave it out for a model")
     if at_least is not None:
         raise UserError("--at-least works only with --as sft or --as preference; leave it out for a model")
-    return _export_model(run, target, which) if form == "model" else _export_card(run, target, which, replace=replace)
+    if form == "card":
+        return _export_card(run, target, which, replace=replace)
+    return _export_model(run, target, which, copy=shutil.copytree if form == "model" else write_classifier)
 
 
 def export_data(
@@ -86,15 +90,15 @@ def export_data(
     return target
 
 
-def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
-    """Copies the model and writes its card. Raises UserError if the target exists, or if the run has no such model."""
+def _export_model(run: Path | str, target: Path | str, which: str, copy: Callable[[Path, Path], object]) -> Path:
+    """Writes the model by `copy`, and writes its card. Raises UserError if the target exists, or if the run has no such model."""
     target = Path(target)
     if target.exists():
         raise UserError(f"{target} exists already; name another folder, because an export does not overwrite files")
     source = _model(run, which)
     partial = target.with_name(PARTIAL + target.name)
     try:
-        shutil.copytree(source, partial)
+        copy(source, partial)
         try:
             write_card(run, source, partial, name=target.name)
         except UserError as error:  # a model without a card is still a model

@@ -346,13 +346,14 @@ def _judge(recipe: Recipe, reward: Any, name: str) -> tuple[Any, Any]:
         if isinstance(reward, str) and reward.partition("(")[0] in part_modules():
             return override(recipe, "reward", reward).reward, None
         return reward_from(_absolute(reward) if isinstance(reward, str) else reward), None
-    from gradus.policies.heads import FILE
+    from gradus.policies.heads import FILE, SEVERAL, names_of
     from gradus.rewards.reward_model import RewardModel
     from gradus.types.players import Player
 
     model = Path(str(model_of(reward, "best"))).resolve()
-    if not (model / FILE).is_file():
+    heads = names_of(model)
+    if heads is None:
         raise UserError(
-            f"the folder {reward} contains no reward model, because {model} has no {FILE}; give the run of a recipe that trains a value head"
+            f"the folder {reward} contains no reward model, because {model} has no {FILE} and no {SEVERAL}; give the run of a recipe that trains a value head"
         )
-    return RewardModel(name), Player(str(model))
+    return RewardModel(name, heads), Player(str(model))

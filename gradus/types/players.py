@@ -31,6 +31,7 @@ class Head:
     outputs: tuple[str, ...] = ("value",)  # names of the heads
     over: Literal["action", "vocabulary"] = "action"
     hidden: int = 0  # width of a hidden layer of each head; 0: linear
+    bias: bool = True  # False: the heads have no bias, so that `gradus export --as classifier` keeps the scores
 
     def __post_init__(self) -> None:
         check_ranges(self, hidden="[0, inf)")

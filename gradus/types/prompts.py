@@ -1,6 +1,8 @@
-"""Adds text before or after a prompt. Chat messages stay chat messages, and raw text stays raw text."""
+"""Adds text before or after a prompt, and fills forms. Chat messages stay chat messages, and raw text stays raw text."""
 
 from __future__ import annotations
+
+import re
 
 from gradus.types import Context, Message, Request, UserError
 from gradus.types.media import changed
@@ -45,3 +47,8 @@ def _changed(prompt: Prompt, *, first: bool, before: str = "", after: str = "") 
         return (*prompt, {"role": "user", "content": f"{before}{after}".strip("\n")})
     at = users[0 if first else -1]
     return tuple(changed(m, before, after) if i == at else m for i, m in enumerate(prompt))
+
+
+def filled(template: str, **values: str) -> str:
+    """Fills the fields of the template. Braces inside a value stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)

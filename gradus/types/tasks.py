@@ -202,6 +202,10 @@ class World(Protocol):
         """Adds a number to the step's metrics. The metric `name` is the mean of all numbers with this name."""
         ...
 
+    def count(self, purpose: str, player: str, tokens: int) -> None:
+        """Adds to the tokens of a purpose. The metric is `tokens/PURPOSE`."""
+        ...
+
     def call(self, name: str) -> str:
         """Returns a unique name for the next call of `name` in this step. If the step is repeated, its calls get the same names."""
         ...

@@ -70,7 +70,8 @@ def same(a: list[Sampled], b: list[Sampled]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("family", "kv_heads", "dtype"), [("llama", 2, torch.float32), ("qwen2", 1, torch.float32), ("qwen3", 1, torch.bfloat16)]
+    ("family", "kv_heads", "dtype"),
+    [("llama", 2, torch.float32), ("qwen2", 1, torch.float32), ("qwen2", 2, torch.bfloat16), ("qwen3", 1, torch.bfloat16)],
 )
 def test_200_requests_are_equal_alone_in_company_and_in_another_order(family: str, kv_heads: int, dtype: torch.dtype):
     network, jobs = decoder(family, kv_heads, dtype), mixed_jobs(200)
@@ -117,8 +118,9 @@ def test_log_probabilities_are_those_of_a_full_forward(family: str, kv_heads: in
             assert np.abs(expected.numpy() - found.logprobs).max() < 1e-5
 
 
-def test_bfloat16_is_near_its_own_full_forward():
-    network, jobs = decoder("qwen3", 1, torch.bfloat16), mixed_jobs(40)
+@pytest.mark.parametrize(("family", "kv_heads"), [("llama", 2), ("qwen2", 1), ("qwen3", 1), ("mistral", 2), ("gemma2", 1)])
+def test_bfloat16_is_near_its_own_full_forward(family: str, kv_heads: int):
+    network, jobs = decoder(family, kv_heads, torch.bfloat16, **({"sliding_window": 24} if family == "mistral" else {})), mixed_jobs(40)
     gaps = []
     with torch.no_grad():
         for job, found in zip(jobs, sample(network, jobs), strict=True):
@@ -127,6 +129,11 @@ def test_bfloat16_is_near_its_own_full_forward():
             at = torch.arange(len(job.prefix), len(sequence))
             gaps.append(np.abs(tempered.log_softmax(-1)[at - 1, sequence[at]].numpy() - found.logprobs))
     assert np.concatenate(gaps).mean() < 0.02  # a logit of 4 is rounded by up to 2^-7
+
+
+def test_the_kernels_serve_bfloat16_whose_norms_have_no_offset():
+    if kernels() is not None:
+        assert [compiled.fits(decoding.Fused(decoder(f, 1, torch.bfloat16), 8)) for f in ("qwen3", "gemma2")] == [True, False]
 
 
 def test_tokens_are_the_keyed_inverse_draws_of_the_full_forward():

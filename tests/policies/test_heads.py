@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.policies.heads import FILE, SEVERAL, Critic, Heads, load_head, save_head
+from gradus.policies.heads import FILE, SEVERAL, Critic, Heads, load_head, names_of, save_head
 from gradus.types import Key, UserError
 
 
@@ -123,3 +123,23 @@ def test_a_language_model_reads_its_heads():
     assert trunk.model.embed_tokens.weight.grad is None
     assert shared.beside().trunk is trunk
     assert shared.beside().head is not shared.head
+
+
+def test_without_a_bias_nothing_but_the_weight_is_trained_and_stored(tmp_path):
+    head = Heads(3, Key(1), ("a", "b"), bias=False)
+    assert [name for name, _ in head.named_parameters()] == ["weight"]
+    assert torch.equal(head.weight, Heads(3, Key(1), ("a", "b")).weight)
+    assert_close(head(torch.zeros(2, 3), "b"), torch.zeros(2))
+    save_head(head, tmp_path)
+    read = load_head(tmp_path, 3, dtype=torch.float32, device="cpu")
+    assert (read.biased, read.outputs) == (False, ("a", "b"))
+    assert torch.equal(read.weight, head.weight)
+    assert names_of(tmp_path) == ("a", "b")
+
+
+def test_names_of_heads(tmp_path):
+    assert names_of(tmp_path) is None
+    save_head(Heads(3, Key(1), ("q",), vocab=5), tmp_path)
+    assert names_of(tmp_path) is None  # one number per token is no score of an answer
+    save_head(Heads(3, Key(1)), tmp_path)
+    assert names_of(tmp_path) == ("value",)

@@ -39,13 +39,19 @@ def numbers(*shape: int, scale: float = 1.0) -> Tensor:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("width", [5, 16, 72])
-def test_residual_and_norms(library: ctypes.CDLL, width: int, threads: int):
-    x, y, bias, after, factor = numbers(9, width), numbers(9, width, scale=3), numbers(width), numbers(width), numbers(width)
-    out, expected_x = torch.empty(9, width), x + normed(y + bias, after, 1e-5)
-    addresses = [t.data_ptr() for t in (x, y, bias, after, factor, out)]
-    library.gradus_add_norm(*addresses, 9, width, 1e-5, threads)
-    torch.testing.assert_close(x, expected_x, atol=2e-6, rtol=1e-6)
-    torch.testing.assert_close(out, normed(expected_x, factor, 1e-5), atol=4e-6, rtol=1e-5)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_residual_and_norms(library: ctypes.CDLL, width: int, threads: int, dtype: torch.dtype):
+    x, y, bias, after, factor = (t.to(dtype) for t in (numbers(9, width), numbers(9, width, scale=3), *(numbers(width) for _ in range(3))))
+    small = [t.float() for t in (bias, after, factor)]  # the kernels read vectors of one row in float32
+    out, expected_x = torch.empty(9, width, dtype=dtype), x + normed(y + bias, after, 1e-5)
+    addresses = [t.data_ptr() for t in (x, y, *small, out)]
+    library.gradus_add_norm(*addresses, 9, width, 1e-5, threads, int(dtype == torch.bfloat16))
+    near = {"atol": 4e-6, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.04, "rtol": 0.01}  # bfloat16: one step of the last bit
+    torch.testing.assert_close(x, expected_x, **near)
+    torch.testing.assert_close(out, normed(x, factor, 1e-5), **near)
+    if dtype == torch.bfloat16:  # rounded at the same places, so nearly all numbers are equal
+        assert (x == expected_x).float().mean() > 0.97
+        assert (out == normed(x, factor, 1e-5)).float().mean() > 0.97
 
 
 @pytest.mark.parametrize("width", [3, 16, 50])
@@ -54,13 +60,36 @@ def test_gated_activation_from_the_very_small_to_the_very_large(library: ctypes.
     gate = torch.cat([torch.linspace(-130, 130, 7 * width - 4), torch.tensor([-1e-8, 1e-8, 0.0, -3e38])]).view(7, width)
     up, bias = numbers(7, width), numbers(2 * width, scale=0.1)
     joint, out = torch.cat([gate, up], 1), torch.empty(7, width)
-    library.gradus_gated(joint.data_ptr(), bias.data_ptr(), out.data_ptr(), 7, width, kind, 1)
+    library.gradus_gated(joint.data_ptr(), bias.data_ptr(), out.data_ptr(), 7, width, kind, 1, 0)
     expected = activation(gate.double() + bias[:width].double()) * (up + bias[width:]).double()
     torch.testing.assert_close(out, expected.float(), atol=1e-6, rtol=2e-6)
     joint[0, 0] = torch.nan
-    library.gradus_gated(joint.data_ptr(), bias.data_ptr(), out.data_ptr(), 7, width, kind, 1)
+    library.gradus_gated(joint.data_ptr(), bias.data_ptr(), out.data_ptr(), 7, width, kind, 1, 0)
     assert out[0, 0].isnan()
     assert not out[1:].isnan().any()
+
+
+@pytest.mark.parametrize("width", [3, 16, 50])
+def test_a_gated_activation_in_bfloat16_rounds_where_torch_does(library: ctypes.CDLL, width: int):
+    joint, bias = numbers(40, 2 * width, scale=3).bfloat16(), numbers(2 * width, scale=0.1).bfloat16()
+    joint[0, 0] = torch.nan
+    out, wide = torch.empty(40, width, dtype=torch.bfloat16), bias.float()
+    library.gradus_gated(joint.data_ptr(), wide.data_ptr(), out.data_ptr(), 40, width, 0, 1, 1)
+    gate, up = (joint + bias).chunk(2, 1)
+    expected = F.silu(gate) * up
+    assert out[0, 0].isnan()
+    assert not out[1:].isnan().any()
+    assert (out == expected)[1:].float().mean() > 0.99
+    torch.testing.assert_close(out[1:], expected[1:], atol=0.01, rtol=0.01)
+
+
+@pytest.mark.parametrize("value", [1.0, 1.00390625, 1.01171875, -2.5e-39, 3.38e38, float("inf"), float("-inf"), float("nan"), 0.0])
+def test_numbers_are_rounded_to_bfloat16_as_torch_rounds(library: ctypes.CDLL, value: float):
+    x, y, none = torch.zeros(1, 16, dtype=torch.bfloat16), torch.full((1, 16), value, dtype=torch.bfloat16), None
+    bias = torch.linspace(-abs(value) / 300, abs(value) / 300, 16).nan_to_num(0, 0, 0)
+    expected = (y.float() + bias).bfloat16()
+    library.gradus_add_norm(x.data_ptr(), y.data_ptr(), bias.data_ptr(), none, none, none, 1, 16, 1e-5, 1, 1)
+    torch.testing.assert_close(x, expected, atol=0, rtol=0, equal_nan=True)
 
 
 def test_a_library_from_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

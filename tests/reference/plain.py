@@ -16,8 +16,9 @@ from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, VelocityGap
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL, SquaredLogRatio
+from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Preference
-from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
+from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, ValueLoss
 from gradus.papers.bases.kto import Prospect
@@ -134,6 +135,25 @@ def ranking(part: Ranking, rows: list[Row], now: Any, at: Any) -> float:
                 if better > worse:
                     total += max(0.0, s[b] - s[a])
     return part.coefficient * total / len(groups)
+
+
+def max_margin(part: MaxMargin, rows: list[Row], now: Any, at: Any) -> float:
+    last = {r.trajectory: value for r, value in zip(rows, pulled(rows, now["Value"], at["Value"]), strict=True)}
+    groups, total = by_group(rows, part.source), 0.0
+    for members in groups:
+        losses = [max(0.0, part.margin - last[a] + last[b]) for a, better in members for b, worse in members if better > worse]
+        total += sum(losses) / len(losses) if losses else 0.0
+    return part.coefficient * total / len(groups)
+
+
+def labelled_scores(part: LabelledScores, rows: list[Row], now: Any, at: Any) -> float:
+    last = {r.trajectory: (r, value) for r, value in zip(rows, now["Value"], strict=True) if r.source == part.source}
+    total = 0.0
+    for r, s in last.values():
+        p, y = sigmoid(s), r.reward
+        forms = {"squared": (s - y) ** 2, "squared_chance": (p - y) ** 2, "cross_entropy": -(y * math.log(p) + (1 - y) * math.log(1 - p))}
+        total += forms[part.fit] * r.weighs
+    return part.coefficient * total / len(last)
 
 
 def bradley_terry(part: BradleyTerry, rows: list[Row], now: Any, at: Any) -> float:
@@ -302,6 +322,8 @@ TERMS: Mapping[type, Callable[..., float]] = {
     ImitationOfBest: imitation_of_best,
     Ranking: ranking,
     BradleyTerry: bradley_terry,
+    MaxMargin: max_margin,
+    LabelledScores: labelled_scores,
     Preference: preference,
     Prospect: prospect,
     Outcome: outcome,

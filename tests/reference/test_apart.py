@@ -37,6 +37,7 @@ from tests.parts import APART, name_of
 from tests.reference import pieces, plain
 from tests.reference.given import MIXED, PROBLEM, Row, batch_of, rows_of, tensor, weighed
 from tests.reference.test_chunks import RATIOS_OF_CHUNKS, RULES_OF_CHUNKS
+from tests.reference.test_guided import PARTS_OF_GUIDANCE
 from tests.reference.test_last_layer import RULES_OF_LAYERS
 from tests.reference.test_lengths import PARTS_OF_LENGTHS
 from tests.reference.test_steps import RATIOS_OF_SPANS, RULES_OF_STEPS, WITH_INPUTS_OF_THEIR_OWN
@@ -67,7 +68,7 @@ RULES = [*BUNDLED, OptimalAdvantage(), UtteranceTargets(), UtteranceTargets(gamm
 
 def test_every_part_that_stands_apart_is_tried() -> None:
     lists = (POLICIES, DIVERGENCES, FITTED, LIKELY, VALUED, CONSISTENT, RULES, RULES_OF_STEPS, RATIOS_OF_SPANS, WITH_INPUTS_OF_THEIR_OWN, RULES_OF_LAYERS)
-    tried = {type(part).__name__ for parts in (*lists, RULES_OF_CHUNKS, RATIOS_OF_CHUNKS, PARTS_OF_LENGTHS) for part in parts}
+    tried = {type(part).__name__ for parts in (*lists, RULES_OF_CHUNKS, RATIOS_OF_CHUNKS, PARTS_OF_LENGTHS, PARTS_OF_GUIDANCE) for part in parts}
     assert tried == set().union(*APART.values())
 
 

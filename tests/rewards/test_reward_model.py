@@ -11,7 +11,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
 from gradus.testing.methods import toy_group, toy_run, toy_trajectory, train_toy
-from gradus.types import Failed, Group, UserError
+from gradus.types import Failed, Frozen, Group, UserError
 from gradus.types.players import Copy, Player
 from gradus.types.signals import Values
 
@@ -58,3 +58,25 @@ def test_it_combines_with_other_rewards():
     both = Verified() + 0.5 * RewardModel("judge")
     assert both.needs == (Values(player="judge"),)
     assert list(both.parts) == ["verified", "scored"]
+
+
+def test_several_heads_by_hand():
+    """Weights .5 and 1 (the default): 0.5 * 2 + 0.25 = 1.25, and every score is a component."""
+    part = RewardModel("judge", ("tone", "safe"), Frozen(tone=0.5))
+    tone, safe = part.needs
+    made = told(toy_group(0, lengths=[2]))
+    world = toy_run(RECIPE).at(0)[1]
+    ((found,),) = asyncio.run(part.score([made], {tone: {"g/0": np.array([9.0, 2.0])}, safe: {"g/0": np.array([9.0, 0.25])}}, world))
+    assert found.reward == 1.25
+    assert dict(found.components) == {"scored": 1.25, "tone": 2.0, "safe": 0.25}
+
+
+def test_a_chance_is_the_sigmoid():
+    part, made = RewardModel("judge", chance=True), told(toy_group(0, lengths=[1]))
+    ((found,),) = asyncio.run(part.score([made], {Values(player="judge"): {"g/0": np.array([np.log(3.0)])}}, toy_run(RECIPE).at(0)[1]))
+    assert found.reward == pytest.approx(0.75)
+
+
+def test_a_weight_without_a_head_is_refused():
+    with pytest.raises(UserError, match="tine"):
+        RewardModel("judge", ("tone",), Frozen(tine=1.0))

@@ -114,7 +114,7 @@ def test_an_answer_is_moved_with_its_own_tokens():
     plain, seeded = (
         asyncio.run(SingleTurn().run([Request(problem, count=2, prompt=prompt)], world))[0] for prompt in (None, "long prompt")
     )
-    moved = asyncio.run(unseeded(seeded, plain, world, "policy"))
+    moved = asyncio.run(unseeded(seeded, plain, world))
     for before, after in zip(seeded.trajectories, moved.trajectories, strict=True):
         one, other = before.contexts[0], after.contexts[0]
         assert other.sequence[: len(plain.trajectories[0].contexts[0].prefix)].tolist() == plain.trajectories[0].contexts[0].prefix.tolist()

@@ -40,7 +40,7 @@ reward_model = dpo.derive(
     rollout=BehaviourPolicy("sampler", DemonstratedPairs()),
     selection=Informative(),
     objective=Frozen(sampled=BradleyTerry(), given=BradleyTerry(source="expert")),
-    players=Frozen(policy=Player(Head(of=Copy("sampler")), learns_from="sampler"), sampler=Player()),
+    players=Frozen(policy=Player(Head(of=Copy("sampler"), bias=False), learns_from="sampler"), sampler=Player()),
     study=PairAccuracy(),
 )
 

@@ -39,12 +39,12 @@ from torch import Tensor
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rewards.judge import filled
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.selection.filters import Mixed
 from gradus.types import Frozen, Group, Problem, Request, UserError
 from gradus.types.batch import Batch
 from gradus.types.parts import Rollout, World
+from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
 
 LABEL = "difficulty"

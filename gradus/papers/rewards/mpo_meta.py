@@ -49,13 +49,14 @@ from typing import Any, ClassVar
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
 from gradus.rewards.combine import Combines, Sum
-from gradus.rewards.judge import Check, Criterion, WrittenPoints, checks_for, filled, question
+from gradus.rewards.judge import Check, Criterion, WrittenPoints, checks_for, question
 from gradus.rewards.rubric import Rubric
 from gradus.rewards.standardised import Standardised
 from gradus.rewards.verified import Verified
 from gradus.types import NOT_APPLICABLE, Frozen, Group, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.players import Copy, Player
+from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 

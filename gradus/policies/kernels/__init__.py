@@ -84,9 +84,9 @@ def checked(library: ctypes.CDLL, where: str) -> ctypes.CDLL:
         raise UserError(f"{where} was not built from the sources in {folder}; install Gradus again (`make install`, or pip install)")
     p, n, f, i = c_void_p, c_int64, c_float, c_int
     for name, arguments in {
-        "add_norm": (p, p, p, p, p, p, n, n, f, i),
-        "gated": (p, p, p, n, n, i, i),
-        "attend": (POINTER(LayerOf), n, p, p, p, p, p, p, n, p, n, i),
+        "add_norm": (p, p, p, p, p, p, n, n, f, i, i),
+        "gated": (p, p, p, n, n, i, i, i),
+        "attend": (POINTER(LayerOf), n, p, p, p, p, p, p, p, n, p, n, i, i),
         "draw": (p, p, n, p, p, p, p, n, n, i),
         "norm": (p, p, p, p, n, n, f, i),
         "norm_back": (p, p, p, p, p, p, n, n, n, i),

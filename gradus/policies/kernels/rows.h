@@ -1,4 +1,4 @@
-/* What the kernels share: vectors, e^x, norms, and the pieces of attention.
+/* What the kernels share: vectors, bfloat16, e^x, norms, and the pieces of attention.
 
    Vectors are GCC's and Clang's portable ones, sixteen numbers wide; a compiler splits them where registers are narrower. */
 
@@ -10,6 +10,9 @@
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
+#endif
+#ifdef __AVX512BW__
+#include <immintrin.h>
 #endif
 
 #define WIDE 16  /* numbers in a vector, and places in a block of keys */
@@ -23,6 +26,69 @@ static inline vector load(const float *p) { return *(const anywhere *)p; }
 static inline void store(float *p, vector x) { *(anywhere *)p = x; }
 static inline vector all(float x) { return x - (vector){0}; }
 static inline vector pick(mask m, vector a, vector b) { return (vector)(((mask)a & m) | ((mask)b & ~m)); }
+
+/* ---- numbers of float32 or, where `narrow`, of bfloat16: all arithmetic is in float32 ---- */
+
+#define INLINE static inline __attribute__((always_inline)) /* so that `narrow`, a constant at every call, costs nothing */
+
+typedef uint16_t halves __attribute__((vector_size(2 * WIDE)));
+typedef uint16_t halves_anywhere __attribute__((vector_size(2 * WIDE), aligned(2), may_alias));
+typedef uint32_t words __attribute__((vector_size(4 * WIDE)));
+
+/* To the nearest, ties to even; not a number stays none. */
+INLINE halves to_halves(vector x) {
+    words bits = (words)x, up = bits + (0x7fff + ((bits >> 16) & 1));
+    words none = (words)(x != x);
+    words top = ((up >> 16) & ~none) | (none & 0x7fc0);
+#ifdef __AVX512BW__ /* one instruction, which GCC does not find */
+    return (halves)_mm512_cvtepi32_epi16((__m512i)top);
+#else
+    return __builtin_convertvector(top, halves);
+#endif
+}
+
+INLINE vector from_halves(halves x) {
+#ifdef __AVX512BW__
+    return (vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)x), 16);
+#else
+    return (vector)(__builtin_convertvector(x, words) << 16);
+#endif
+}
+
+INLINE const void *at(const void *p, int64_t i, int narrow) { return narrow ? (const void *)((const uint16_t *)p + i) : (const float *)p + i; }
+
+INLINE vector get(const void *p, int64_t i, int narrow) {
+    return narrow ? from_halves(*(const halves_anywhere *)((const uint16_t *)p + i)) : load((const float *)p + i);
+}
+
+INLINE void put(void *p, int64_t i, vector x, int narrow) {
+    if (narrow) *(halves_anywhere *)((uint16_t *)p + i) = to_halves(x);
+    else store((float *)p + i, x);
+}
+
+/* The first `count` numbers of a vector, the others 0. */
+INLINE vector get_some(const void *p, int64_t i, int64_t count, int narrow) {
+    if (count >= WIDE) return get(p, i, narrow);
+    uint32_t s[WIDE] = {0};
+    for (int64_t j = 0; j < count; j++) s[j] = narrow ? (uint32_t)((const uint16_t *)p)[i + j] << 16 : ((const uint32_t *)p)[i + j];
+    vector x;
+    memcpy(&x, s, sizeof x);
+    return x;
+}
+
+INLINE void put_some(void *p, int64_t i, vector x, int64_t count, int narrow) {
+    if (count >= WIDE) {
+        put(p, i, x, narrow);
+        return;
+    }
+    halves h = to_halves(x);
+    for (int64_t j = 0; j < count; j++)
+        if (narrow) ((uint16_t *)p)[i + j] = h[j];
+        else ((float *)p)[i + j] = x[j];
+}
+
+/* A number as it is stored: the operations of PyTorch round after each. */
+INLINE vector stored(vector x, int narrow) { return narrow ? from_halves(to_halves(x)) : x; }
 
 static inline float total(vector x) {
     float s[WIDE];
@@ -90,13 +156,13 @@ static inline vector activation(vector x, int kind) {
 
 /* scores[query][place] of `count` queries [dim] to blocks of keys. Sums run over every `apart`-th dimension, then over these: alone, a block
    would wait for each of its additions. */
-static inline __attribute__((always_inline)) void score(const float *q, int count, int64_t padded, const float *keys, int blocks,
-                                                        int apart, float *scores, int64_t stride) {
+INLINE void score(const float *q, int count, int64_t padded, const void *keys, int64_t first, int blocks, int apart,
+                  float *scores, int64_t stride, int narrow) {
     vector sum[FOUR][FOUR] = {{{0}}}; /* [query][block or part] */
     for (int64_t d = 0; d < padded; d += apart)
         for (int part = 0; part < apart; part++)
             for (int b = 0; b < blocks; b++) {
-                vector k = load(keys + (b * padded + d + part) * WIDE);
+                vector k = get(keys, first + (b * padded + d + part) * WIDE, narrow);
                 for (int r = 0; r < count; r++) sum[r][b + part] += q[r * padded + d + part] * k;
             }
     for (int r = 0; r < count; r++) {
@@ -105,39 +171,40 @@ static inline __attribute__((always_inline)) void score(const float *q, int coun
     }
 }
 
-static inline __attribute__((always_inline)) void score_all(const float *q, int count, int64_t padded, const float *keys,
-                                                            int64_t blocks, float *scores, int64_t stride) {
+INLINE void score_all(const float *q, int count, int64_t padded, const void *keys, int64_t blocks, float *scores,
+                      int64_t stride, int narrow) {
     int64_t b = 0, size = padded * WIDE;
-    for (; b + FOUR <= blocks; b += FOUR) score(q, count, padded, keys + b * size, FOUR, 1, scores + b * WIDE, stride);
-    for (; b < blocks; b++) score(q, count, padded, keys + b * size, 1, FOUR, scores + b * WIDE, stride);
+    for (; b + FOUR <= blocks; b += FOUR) score(q, count, padded, keys, b * size, FOUR, 1, scores + b * WIDE, stride, narrow);
+    for (; b < blocks; b++) score(q, count, padded, keys, b * size, 1, FOUR, scores + b * WIDE, stride, narrow);
 }
 
 /* out[query][dim] += weights[query][place] values[place][dim], `parts` vectors of dimensions at once; even and odd places apart. */
-static inline __attribute__((always_inline)) void blend(const float *weights, int64_t stride, int count, const float *values, int64_t padded,
-                                                        int64_t from, int64_t to, int parts, float *out) {
+INLINE void blend(const float *weights, int64_t stride, int count, const void *values, int64_t first, int64_t padded,
+                  int64_t from, int64_t to, int parts, float *out, int narrow) {
     vector even[FOUR][FOUR], odd[FOUR][FOUR];
     for (int r = 0; r < count; r++)
         for (int p = 0; p < parts; p++) even[r][p] = load(out + r * padded + p * WIDE), odd[r][p] = (vector){0};
     int64_t t = from;
     for (; t + 2 <= to; t += 2)
         for (int p = 0; p < parts; p++) {
-            vector a = load(values + t * padded + p * WIDE), b = load(values + (t + 1) * padded + p * WIDE);
+            int64_t place = first + t * padded + p * WIDE;
+            vector a = get(values, place, narrow), b = get(values, place + padded, narrow);
             for (int r = 0; r < count; r++) even[r][p] += weights[r * stride + t] * a, odd[r][p] += weights[r * stride + t + 1] * b;
         }
     if (t < to)
         for (int p = 0; p < parts; p++)
-            for (int r = 0; r < count; r++) even[r][p] += weights[r * stride + t] * load(values + t * padded + p * WIDE);
+            for (int r = 0; r < count; r++) even[r][p] += weights[r * stride + t] * get(values, first + t * padded + p * WIDE, narrow);
     for (int r = 0; r < count; r++)
         for (int p = 0; p < parts; p++) store(out + r * padded + p * WIDE, even[r][p] + odd[r][p]);
 }
 
-static inline __attribute__((always_inline)) void blend_all(const float *weights, int64_t stride, int count, const float *values,
-                                                            int64_t padded, int64_t from, int64_t to, float *out) {
+INLINE void blend_all(const float *weights, int64_t stride, int count, const void *values, int64_t padded, int64_t from,
+                      int64_t to, float *out, int narrow) {
     int64_t at = 0;
     if (count == 1)
-        for (; at + FOUR * WIDE <= padded; at += FOUR * WIDE) blend(weights, stride, 1, values + at, padded, from, to, FOUR, out + at);
-    for (; at + 2 * WIDE <= padded; at += 2 * WIDE) blend(weights, stride, count, values + at, padded, from, to, 2, out + at);
-    for (; at < padded; at += WIDE) blend(weights, stride, count, values + at, padded, from, to, 1, out + at);
+        for (; at + FOUR * WIDE <= padded; at += FOUR * WIDE) blend(weights, stride, 1, values, at, padded, from, to, FOUR, out + at, narrow);
+    for (; at + 2 * WIDE <= padded; at += 2 * WIDE) blend(weights, stride, count, values, at, padded, from, to, 2, out + at, narrow);
+    for (; at < padded; at += WIDE) blend(weights, stride, count, values, at, padded, from, to, 1, out + at, narrow);
 }
 
 /* Scores to weights in place: those outside [first, length) get 0. `blocks` whole blocks. Returns 1 / their sum. */

@@ -56,18 +56,6 @@ static inline vector slope(vector x, int kind) {
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * c * (1.0f + 3.0f * a * x * x);
 }
 
-static inline vector load_some(const float *p, int64_t count) {
-    if (count >= WIDE) return load(p);
-    vector x = {0};
-    for (int64_t i = 0; i < count; i++) x[i] = p[i];
-    return x;
-}
-
-static inline void store_some(float *p, vector x, int64_t count) {
-    if (count >= WIDE) store(p, x);
-    else for (int64_t i = 0; i < count; i++) p[i] = x[i];
-}
-
 #define CHUNK 4096 /* numbers that a thread takes at a time */
 
 void gradus_gate(const float *gate, const float *up, float *out, int64_t count, int kind, int threads) {
@@ -75,7 +63,7 @@ void gradus_gate(const float *gate, const float *up, float *out, int64_t count, 
     for (int64_t first = 0; first < count; first += CHUNK) {
         int64_t last = first + CHUNK < count ? first + CHUNK : count;
         for (int64_t i = first; i < last; i += WIDE)
-            store_some(out + i, activation(load_some(gate + i, last - i), kind) * load_some(up + i, last - i), last - i);
+            put_some(out, i, activation(get_some(gate, i, last - i, 0), kind) * get_some(up, i, last - i, 0), last - i, 0);
     }
 }
 
@@ -85,9 +73,9 @@ void gradus_gate_back(const float *grad, const float *gate, const float *up, flo
     for (int64_t first = 0; first < count; first += CHUNK) {
         int64_t last = first + CHUNK < count ? first + CHUNK : count;
         for (int64_t i = first; i < last; i += WIDE) {
-            vector g = load_some(grad + i, last - i), x = load_some(gate + i, last - i);
-            store_some(to_up + i, g * activation(x, kind), last - i);
-            store_some(to_gate + i, g * load_some(up + i, last - i) * slope(x, kind), last - i);
+            vector g = get_some(grad, i, last - i, 0), x = get_some(gate, i, last - i, 0);
+            put_some(to_up, i, g * activation(x, kind), last - i, 0);
+            put_some(to_gate, i, g * get_some(up, i, last - i, 0) * slope(x, kind), last - i, 0);
         }
     }
 }
@@ -189,8 +177,8 @@ typedef struct {
 
 static inline __attribute__((always_inline)) void both(const float *q, const attention_t *a, const float *across_, const region_t *r, int64_t own,
                                                        float *to, int64_t places) {
-    score_all(q, FOUR, a->padded, across_, r->shared ? r->at / WIDE : 0, to, places);
-    score_all(q, FOUR, a->padded, across_ + r->at * a->padded, (own + WIDE - 1) / WIDE, to + r->at, places);
+    score_all(q, FOUR, a->padded, across_, r->shared ? r->at / WIDE : 0, to, places, 0);
+    score_all(q, FOUR, a->padded, across_ + r->at * a->padded, (own + WIDE - 1) / WIDE, to + r->at, places, 0);
 }
 
 static void scores(const attention_t *a, const region_t *r, int64_t i, int count, int64_t head, desk_t *d, int64_t places) {
@@ -222,8 +210,8 @@ static void forward_rows(const attention_t *a, const region_t *r, int64_t i, int
         if (n < count) logs[(r->start + i + n) * a->heads + head] = peak + logf(sums[n]);
     }
     memset(d->out, 0, FOUR * a->padded * sizeof(float));
-    blend_all(d->scores, places, FOUR, d->values, a->padded, 0, r->shared, d->out);
-    blend_all(d->scores + r->at, places, FOUR, d->values + r->at * a->padded, a->padded, 0, own, d->out);
+    blend_all(d->scores, places, FOUR, d->values, a->padded, 0, r->shared, d->out, 0);
+    blend_all(d->scores + r->at, places, FOUR, d->values + r->at * a->padded, a->padded, 0, own, d->out, 0);
     for (int n = 0; n < count; n++) {
         float *to = out + ((r->start + i + n) * a->heads + head) * a->dim;
         for (int64_t c = 0; c < a->dim; c++) to[c] = d->out[n * a->padded + c] / sums[n];
@@ -293,8 +281,8 @@ static void backward_rows(const attention_t *a, const back_t *b, const region_t 
         slopes(s + r->at, g + r->at, blocks, b->logs[row], delta, a->scale, a->cap);
     }
     memset(d->to_q, 0, FOUR * padded * sizeof(float));
-    blend_all(d->slopes, places, FOUR, d->keys, padded, 0, r->shared, d->to_q);
-    blend_all(d->slopes + r->at, places, FOUR, d->keys + r->at * padded, padded, 0, own, d->to_q);
+    blend_all(d->slopes, places, FOUR, d->keys, padded, 0, r->shared, d->to_q, 0);
+    blend_all(d->slopes + r->at, places, FOUR, d->keys + r->at * padded, padded, 0, own, d->to_q, 0);
     for (int n = 0; n < count; n++) {
         int64_t row = r->start + i + n;
         turned(b->to_q + (row * a->heads + head) * a->dim, d->to_q + n * padded, a, row, -1);

@@ -48,6 +48,11 @@ class NoisyVerify:
     missed: float
     fooled: float
 
+    @property
+    def truth(self) -> Verify:
+        """The verifier without errors."""
+        return self.verify
+
     def __call__(self, problem: Problem, completion: str) -> Outcome:
         verdict = self.verify(problem, completion)
         if not problem.meta.get("noisy") or not isinstance(verdict, int | float):

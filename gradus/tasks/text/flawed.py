@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from gradus.tasks.generated import Draft, Generated, Make
@@ -62,13 +63,30 @@ class Checked:
             return float(bool(marker) and said.strip().startswith(key))
         return float(self.steps(problem, completion) == 1)
 
+    def begins_right(self, problem: Problem, text: str) -> bool:
+        """Returns whether every step in `text`, the beginning of an answer, is right. The text ends with a step; an empty text has no wrong step."""
+        before, marker, result = text.partition("=")
+        said, true = before.split(), str(problem.meta["solution"]).replace("=", " ").split()
+        if marker:
+            return said == true[:-1] and result.strip() in ("", true[-1])
+        return said == true[: len(said)] and len(said) < len(true)
+
     def steps(self, problem: Problem, completion: str) -> float:
         """Returns the share of right steps. The result is the last step.
 
         A step is right if its word equals the true value at the same place. The share is relative to the larger of two numbers: the written
         steps and the needed steps.
         """
+        found = self.sound(problem, completion)
+        return sum(found) / len(found)
+
+    def sound(self, problem: Problem, completion: str) -> list[bool]:
+        """Returns for each step, in order, whether it is right. Missing and surplus steps are wrong."""
         before, marker, result = completion.rpartition("=")
         said = [*before.split(), result.strip()] if marker else completion.split()
         true = str(problem.meta["solution"]).replace("=", " ").split()
-        return sum(a == b for a, b in zip(said, true, strict=False)) / max(len(said), len(true))
+        return [a == b for a, b in zip_longest(said, true)]
+
+    def truth(self, problem: Problem, completion: str) -> float:
+        """Returns 1 if all steps are right, else 0, also for a training problem."""
+        return float(all(self.sound(problem, completion)))

@@ -73,6 +73,7 @@ async def _step(run: Run) -> Step:
     recipe, world = run.at(run.step)
     requests = await world.more(recipe.setting.prompts)
     groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
+    groups = [*groups, *await world.aside()]
     refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
     groups = without_failures(groups)
     kept, _ = await run.memory.call("selection", recipe.selection, "keep", groups, world.key)

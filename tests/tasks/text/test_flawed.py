@@ -33,6 +33,24 @@ def test_steps_and_verdicts(completion, steps, training, held_out):
     assert verify(problem(), completion) == held_out
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("", True),
+        ("lanetp ", True),
+        ("lanetp anetp", True),
+        ("lanetp anetp=", True),
+        ("lanetp anetp=ptena", True),
+        ("lanetp anept", False),
+        ("lanetp=", False),  # a step is missing
+        ("lanetp anetp=aptena", False),
+        ("lanetp anetp ptena", False),  # the result without its mark
+    ],
+)
+def test_the_beginning_of_an_answer_is_right_if_all_its_steps_are(text, right):
+    assert Checked().begins_right(problem(), text) is right
+
+
 def test_problems_are_those_of_string_ops():
     task, plain = flawed(2, letters=2), string_ops(2)
     drawn = task.source.draw(range(20), None, Key(0))

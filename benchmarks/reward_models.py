@@ -1,0 +1,152 @@
+"""Reward models: accuracy and calibration from 2,000 pairs, over-optimisation against the true reward, and labels of steps.
+
+    python -m benchmarks.reward_models [pairs] [curves] [steps]
+
+pairs: a reward model learns from 2,000 pairs of answers of the built-in model, which the verifier ordered; it is judged on 256 held-out problems.
+curves: on the ground gold_proxy, the proxy and the held-out accuracy of GRPO and of four methods that should resist over-optimisation.
+steps: labels of steps by continuations against the exact check of steps, and a process reward model that is trained on such labels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import gradus
+from gradus.comparison.starts import made
+from gradus.credit.step_values import SPAN, VALUE
+from gradus.grounds.gold_proxy import gold_proxy
+from gradus.objectives.labelled_scores import LabelledScores
+from gradus.objectives.ranking import MaxMargin
+from gradus.rewards.step_scores import scores_at_ends
+from gradus.rewards.verified import Verified
+from gradus.rollouts.checked_steps import CheckedSteps, check_of
+from gradus.rollouts.spans import places
+from gradus.rollouts.values import MonteCarloValues
+from gradus.selection.filters import Best
+from gradus.study.held_out import held_out_requests
+from gradus.study.judged import auc, curve, peak_and_fall
+from gradus.study.pair_accuracy import PairAccuracy
+from gradus.types import Frozen, Group
+from gradus.types.signals import Values
+from gradus.types.spans import Separated
+
+ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "grpo": ("grpo", {}),
+    "grpo, KL 0.5": ("grpo", {"objective__kl__coefficient": 0.5}),
+    "pf_ppo": ("pf_ppo", {}),
+    "rft, best of 8": ("rft --selection Best", {}),
+    "best_of_n, n = 8": ("best_of_n", {}),
+}
+SMALL: dict[str, Any] = {"setting__prompts": 8, "setting__group": 4, "setting__learning_rate": 3e-4, "setting__eval_every": 0}
+STEP = Separated(r" |=")  # the words of a chain of functions
+
+
+def pairs() -> None:
+    """Prints a row per loss."""
+    print("| loss | pairs | pair accuracy | 95 % | calibration error | reward of best of 1, 2, 4, 8 |\n| --- | --- | --- | --- | --- | --- |")
+    soft, plain = LabelledScores(fit="cross_entropy"), LabelledScores()
+    losses = {"BradleyTerry": None, "MaxMargin": MaxMargin(), "LabelledScores, cross_entropy": soft, "LabelledScores, squared": plain}
+    for name, term in losses.items():
+        pair_row(name, term)
+
+
+def pair_row(name: str, term: Any, steps: int = 90) -> None:
+    """Prints the row of one loss; None is the loss of the recipe."""
+    count = 0
+
+    def counted(run: Any, metrics: Any, groups: Sequence[Group]) -> None:
+        nonlocal count
+        count += sum(int((g.rewards[:, None] > g.rewards[None, :]).sum()) for g in groups)
+
+    changes: dict[str, Any] = {} if term is None else {"objective": Frozen(sampled=term)}
+    run = gradus.train("reward_model", "arithmetic", task_options={"level": "2"}, steps=steps, study__problems=2, on_step=counted, **SMALL, **changes)
+    judged, best = asyncio.run(PairAccuracy(problems=256).tables(run, run.recipe, run.world(run.recipe, "evaluate")))
+    _, accuracy, low, high, error, _ = judged.rows[0]
+    print(f"| {name} | {count:,} | {accuracy:.3f} | [{low:.3f}, {high:.3f}] | {error:.3f} | {', '.join(f'{row[3]:.3f}' for row in best.rows)} |", flush=True)
+
+
+def curves(seeds: int = 3) -> None:
+    """Prints a row per arm."""
+    judge = str(made(gold_proxy.judge, print)) if gold_proxy.judge is not None else ""
+    print("| method | seed | proxy first, last | gold first | gold peak (step, KL) | gold last (KL) | fall |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for name, (arm, changes) in ARMS.items():
+        for seed in range(seeds):
+            key, _, rest = arm.partition(" ")
+            fields: dict[str, Any] = {"setting__learning_rate": 5e-4, "setting__prompts": 8, "setting__eval_every": 2}
+            fields |= {"study__problems": 64, "study__greedy": False, "study__reward": Verified()} | changes | ({"selection": Best()} if rest else {})
+            run = gradus.train(key, "arithmetic", task_options={"level": "2"}, reward=judge, steps=24, seed=seed, **fields)
+            points = curve(run.metrics)
+            peak, fall = peak_and_fall(points)
+            first, last = points[0], points[-1]
+            print(
+                f"| {name} | {seed} | {first.proxy:.2f}, {last.proxy:.2f} | {first.gold:.3f} | {peak.gold:.3f} ({peak.step}, {kl(peak.divergence)}) "
+                f"| {last.gold:.3f} ({kl(last.divergence)}) | {fall:.3f} |",
+                flush=True,
+            )
+
+
+def kl(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def labels(groups: Sequence[Group], texts: Any, right: Any) -> tuple[list[float], list[bool]]:
+    """Returns the labels by continuations of all steps that have a further step, and whether the text up to the end of the step is right."""
+    found: list[float] = []
+    exact: list[bool] = []
+    for t in (t for g in groups for t in g.trajectories):
+        (context,) = t.contexts
+        row, value = context.streams[SPAN], context.streams[VALUE]
+        for number, at in list(zip(dict.fromkeys(row[row >= 0].tolist()), places(context, row), strict=True))[1:]:
+            said = context.sequence[context.action_positions[context.action_positions < at]]
+            text = texts(said)
+            if text.strip(" ="):  # the mark of the result alone is no step
+                found.append(float(value[row == number][0]))
+                exact.append(bool(right(t.problem, text)))
+    return found, exact
+
+
+def label_row(letters: str, said: str, count: int) -> None:
+    """Prints the row of labels by `count` continuations."""
+    run = gradus.train("rloo", "flawed", task_options={"level": "3", "letters": letters}, steps=0, study=None)
+    world = run.world(run.recipe, "rollout")
+    requests = held_out_requests(run.task.source, 128, 4, run.task.level)
+    groups = asyncio.run(MonteCarloValues(marking=STEP, count=count).run(requests, world))
+    found, exact = labels(groups, lambda tokens: world.text(tokens, "policy"), check_of(run.task))
+    print(f"| {count} continuations | {said} | {len(found)} | {np.mean(exact):.3f} | {auc(found, exact):.3f} |", flush=True)
+
+
+def steps() -> None:
+    """Prints a row per number of continuations, and the rows of trained process reward models."""
+    print("| labels | checked in training | steps | right | AUC against the exact check |\n| --- | --- | --- | --- | --- |")
+    for letters, said in (("99", "the whole result"), ("1", "its first letter")):
+        for count in (4, 8, 32):
+            label_row(letters, said, count)
+    for name, rollout in (("8 continuations", MonteCarloValues(marking=STEP, count=8)), ("exact", CheckedSteps(marking=STEP))):
+        options = {"level": "3", "letters": "99"}
+        run = gradus.train("process_reward_model", "flawed", task_options=options, rollout__rollout=rollout, steps=100, study=None, **SMALL)
+        world = run.world(run.recipe, "rollout")
+        requests = held_out_requests(run.task.held_out, 64, 4, run.task.level)
+        checked = replace(run.recipe.rollout, rollout=CheckedSteps(marking=STEP))
+        groups = asyncio.run(checked.run(requests, world))
+        signal = Values(player="policy")
+        rows = asyncio.run(world.signals(groups, (signal,)))[signal]
+        scores: list[float] = []
+        truth: list[bool] = []
+        for t in (t for g in groups for t in g.trajectories):
+            row, value = t.stream(SPAN), t.stream(VALUE)
+            ends = scores_at_ends(rows[t.id], row)
+            starts = [float(value[row == n][0]) for n in dict.fromkeys(row[row >= 0].tolist())]
+            scores += ends.tolist()
+            truth += [v == 1 for v in [*starts[1:], t.value]]
+        print(f"| process reward model from labels by {name} | the whole result | {len(scores)} | {np.mean(truth):.3f} | {auc(scores, truth):.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ["pairs", "curves", "steps"]:
+        {"pairs": pairs, "curves": curves, "steps": steps}[part]()

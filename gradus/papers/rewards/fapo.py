@@ -1,0 +1,141 @@
+"""FAPO: a right answer with a wrong step earns less than a clean one. So it helps while the policy is weak, and is unlearned later.
+
+    R = 1 "if the answer is right and clean;" 1 - lambda "if it is right and flawed;" -1 "if it is wrong"
+    A_i = (R_i + overlong_i - mean(R + overlong)) / (std(R + overlong))
+    A_flawed prop N - P, quad lambda = 1
+
+An answer is flawed if its result is right but a step is wrong. A detector, a generative reward model, reads the problem, the reference answer and the steps, and
+names the first wrong step, or -1. The detector is asked only about right answers. A text of the detector without a readable index counts as clean. With
+lambda = 1, the rewards are 1, 0 and -1. Then the advantage of a flawed answer has the sign of N - P, where N is the number of wrong answers of the group and P
+the number of clean ones. So flawed answers are made more likely while errors are in the majority, and less likely afterwards. No schedule is needed.
+
+The detector learns by RL, too: `located` is its reward. An unreadable output, a wrong "no error" and a wrong "error" give -1; a right "no error" gives 1; and an
+index t gives 1 - |t - t*| / n if t* is the first wrong step of n. The clip has the bounds 0.2 and 0.28 and the ceiling 10, the loss is a mean over tokens, there is
+no KL term, and the penalty for length is that of DAPO. A batch is cut into 16 mini-batches. All groups are trained on.
+
+Use if: answers reach right results by wrong steps, and a detector of wrong steps exists.
+Avoid if: the result determines the steps, or the detector is worse than chance on right answers (see dapo).
+Reference: Ding et al., FAPO: Flawed-Aware Policy Optimization for Efficient and Reliable Reasoning, arXiv:2510.22543: the rewards, lambda = 1, and the
+condition on N and P. The released code (yyDing1/FAPO) has 8 answers to each of 512 problems in mini-batches of 32 problems, the buffer 4096 for overlong
+answers, and the learning rate 1e-6; the detector has 16 answers at temperature 1.2.
+Departures: Steps are lines (`--reward.parts.flaws.cascade.then.steps.separator`); the released code gives the whole solution to the detector. A right answer
+without a reply of the detector has failed; in the released code it counts as clean. The recipe for the detector is left out, because no task has solutions with
+labelled errors; its reward is here. The released code samples each batch once, so the further sampling and the selection of dapo are left out. The cache of
+the penalty is a fifth of the sampling limit, as in dapo; the released script has a half. Claims use a scripted detector without errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradus.objectives.trust import DualClip
+from gradus.papers.bases.dapo import dapo
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.cascade import Cascade
+from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.judged import JudgedSteps
+from gradus.rewards.player_judge import PlayerJudge
+from gradus.rewards.verdicts import FirstError
+from gradus.rollouts.auto import Auto
+from gradus.selection.filters import Everything
+from gradus.types import Failed, Frozen, Group
+from gradus.types.parts import Judgement, Signals, Task, World
+from gradus.types.players import Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
+
+
+def located(text: str, first: int, count: int) -> float:
+    r"""Returns the detector's reward for a text whose last \boxed{} has the index of the first wrong step. `first`: the true index, -1 without an error;
+    `count`: the number of steps.
+
+    >>> [round(located(rf"so \boxed{{{t}}}", first, 10), 4) for t, first in ((5, 3), (-1, 3), (-1, -1), (4, -1))], located("5", 3, 10)
+    ([0.8, -1.0, 1.0, -1.0], -1.0)
+    """
+    found = re.findall(r"\\boxed\{\s*(-?\d{1,6})\s*\}", text)
+    index = int(found[-1]) if found else count
+    if not -1 <= index < count or (index < 0) != (first < 0):
+        return -1.0
+    return 1.0 if first < 0 else 1.0 - abs(index - first) / count
+
+
+@dataclass(frozen=True)
+class Flaws(Combines):
+    """-penalty for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, their flawed share."""
+
+    cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError(), unread=1.0), sends="reached")
+    penalty: float = 1.0
+    name: ClassVar[str] = "flaws"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, penalty="[0, 2]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.cascade.needs
+
+    def check(self, task: Task) -> None:
+        check_reward(self.cascade, task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[self.judged(j, world) for j in row] for row in await self.cascade.score(groups, signals, world)]
+
+    def judged(self, found: Judgement, world: World) -> Judgement:
+        clean = found.components.get(JudgedSteps.name)
+        if isinstance(found.reward, Failed):
+            return Judgement(found.reward, Frozen({self.name: found.reward}))
+        if not isinstance(clean, int | float):
+            return Judgement(0.0, Frozen({self.name: 0.0}))
+        world.note("flawed", 1 - clean)
+        value = self.penalty * (clean - 1)
+        return Judgement(value, Frozen({self.name: value}), extra=found.extra)
+
+
+fapo = dapo.derive(
+    "fapo",
+    "A right answer with a wrong step earns less than a clean one, so it helps a weak policy and is unlearned later.",
+    family="rewards",
+    reward=dapo.reward + Flaws(),
+    rollout=Auto(),
+    selection=Everything(),
+    objective__policy__trust=DualClip(0.2, 0.28, 10.0),
+    players__detector=Player(),
+)
+
+_DETECTOR = {
+    "reward.parts.flaws.cascade.then.judge": "ScriptedJudge", "reward.parts.flaws.cascade.then.steps": "Separated(separator='[ =]')",
+}  # fmt: skip
+
+claims = (
+    same_weights(
+        says="With lambda = 0, the final weights are those of DAPO without further sampling.",
+        source="arXiv:2510.22543, at lambda = 0",
+        against='dapo --rollout Auto --selection Everything --objective.policy.trust "DualClip(low=0.2, high=0.28, ceiling=10)"',
+        task="flawed",
+        options={"level": "2", "letters": "1"},
+        own={**_DETECTOR, "reward.parts.flaws.penalty": "0"},
+    ),
+    Claim(
+        says="After 20 steps on answers whose steps training does not check, the share of held-out answers with only right steps is at least 0.1 above lambda = 0.",
+        source="arXiv:2510.22543, main results (fewer flawed answers than with the outcome reward); ground, detector and the size of the effect are ours",
+        against="fapo --reward.parts.flaws.penalty 0",
+        measure="accuracy",
+        better_by=0.1,
+        ground="flawed",
+        fields=_DETECTOR,
+        seeds=3,
+    ),
+    Claim(
+        says="On the same answers, the share of flawed answers among the right ones of the last step is at most 0.7 times that at lambda = 0.",
+        source="arXiv:2510.22543, ratio of flawed positives; ground, detector and the factor are ours",
+        against="fapo --reward.parts.flaws.penalty 0",
+        measure="flawed:last",
+        at_most=0.7,
+        ground="flawed",
+        fields=_DETECTOR,
+        seeds=3,
+    ),
+)

@@ -1,0 +1,77 @@
+"""Parts that tell given tokens, thoughts or hints apart, against plain loops over Python's floats."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from torch.testing import assert_close
+
+from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.papers.guidance.gtr import STREAM as THOUGHT
+from gradus.papers.guidance.gtr import ThoughtWeight
+from gradus.papers.guidance.rlad import HINT, HintedOnly
+from gradus.papers.guidance.thinktuning import STREAM as TAUGHT
+from gradus.papers.guidance.thinktuning import ShapedFeedback, StudentRatio
+from gradus.testing.methods import toy_group
+from gradus.types import Frozen
+from gradus.types.batch import Batch
+from tests.parts import name_of
+from tests.reference.given import MIXED, Row, batch_of, rows_of, tensor
+
+RATIO, TRUSTS = StudentRatio(), [ShapedFeedback(), ShapedFeedback(0.1, 0.15, c=0.5)]
+WEIGHTS = [ThoughtWeight(), ThoughtWeight(0.0)]
+RULES = [HintedOnly(), HintedOnly(LeaveOneOut())]
+PARTS_OF_GUIDANCE = [RATIO, *TRUSTS, *WEIGHTS, *RULES]
+
+
+def streamed(batch: Batch, name: str, marks: list[bool] | list[float]) -> Batch:
+    """The batch with the marks of its actions as a stream."""
+    left = iter(marks)
+    made = [replace(c, streams=Frozen({**c.streams, name: np.array([next(left) for _ in range(c.actions)])})) for c in batch.contexts]
+    return replace(batch, contexts=tuple(made))
+
+
+def drawn() -> tuple[list[Row], list[bool]]:
+    rows, draw = rows_of(MIXED, 2), random.Random(5)
+    return rows, [draw.random() < 0.5 for _ in rows]
+
+
+@pytest.mark.parametrize("trust", TRUSTS, ids=name_of)
+def test_tokens_of_student_and_teacher(trust: ShapedFeedback) -> None:
+    rows, marks = drawn()
+    batch = streamed(batch_of(rows), TAUGHT, [float(m) for m in marks])
+    now = tensor(r.now for r in rows).requires_grad_()
+    log_ratio = RATIO.log_ratio(now, tensor(r.old for r in rows), batch)
+    found, _ = trust.losses(log_ratio, batch.advantages, batch)
+    due, slopes = [], []
+    for r, mark in zip(rows, marks, strict=True):
+        a, p, ratio = r.advantage, math.exp(r.now), math.exp(r.now - r.old)
+        bound = min(max(ratio, 1 - trust.low), 1 + trust.high)
+        weight = p / (p + trust.c) if a > 0 else 0.0
+        due.append(-weight * a * r.now if mark else -min(ratio * a, bound * a))
+        slopes.append(-weight * a if mark else -ratio * a if ratio * a <= bound * a else 0.0)
+    assert_close(found.detach(), tensor(due), rtol=1e-10, atol=1e-12)
+    found.sum().backward()
+    assert now.grad is not None
+    assert_close(now.grad, tensor(slopes), rtol=1e-10, atol=1e-12)
+    assert len(set(marks)) == 2
+
+
+@pytest.mark.parametrize("weight", WEIGHTS, ids=name_of)
+def test_weights_of_thoughts(weight: ThoughtWeight) -> None:
+    rows, marks = drawn()
+    found = weight.factors(tensor(r.old for r in rows), streamed(batch_of(rows), THOUGHT, marks))
+    assert found.tolist() == [weight.lam if mark else 1.0 for mark in marks]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=name_of)
+def test_only_answers_with_a_hint_have_an_advantage(rule: HintedOnly) -> None:
+    group = toy_group(1, 0, 0, 1)
+    group = group.but(trajectories=tuple(t.but(links=Frozen({HINT: "z"}) if i != 1 else Frozen()) for i, t in enumerate(group.trajectories)))
+    plain = [(r - 0.5) / 0.5 if isinstance(rule.rule, GroupRelative) else r - (2 - r) / 3 for r in group.rewards]
+    found = [c.advantages.tolist() for c in rule.assign([group], {})[0]]
+    assert found == [pytest.approx([a if i != 1 else 0.0] * 2) for i, a in enumerate(plain)]
