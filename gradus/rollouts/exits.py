@@ -29,7 +29,7 @@ class Places(Protocol):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomCuts:
     """`count` different random places within the thought. A thought of n tokens has at most n - 1 places, because its end is the exit of the answer itself."""
 
     count: int = 8  # 0: no forced exits
@@ -69,7 +69,7 @@ class ForcedExits:
     per answer).
     """
 
-    places: Places = Drawn()
+    places: Places = RandomCuts()
     text: str = "Time is limited, stop thinking and start answering.\n</think>\n\n"
     mark: str = "</think>"  # the text after which an answer writes its final answer
     answers: int = 1  # final answers per cut

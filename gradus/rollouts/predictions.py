@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Prediction:
+class SelfPrediction:
     """The expected numbers and notions of solutions. None: the part is missing or has a wrong type."""
 
     rate: int | None = None  # 0 to 8
@@ -20,16 +20,16 @@ class Prediction:
 class Form(Protocol):
     """Reads and writes predictions."""
 
-    def read(self, text: str) -> Prediction | None: ...
+    def read(self, text: str) -> SelfPrediction | None: ...
 
-    def write(self, prediction: Prediction) -> str: ...
+    def write(self, prediction: SelfPrediction) -> str: ...
 
 
 @dataclass(frozen=True)
 class Json:
     """The last {...} of the text, with the keys math_notion, pass_rate and solution_length."""
 
-    def read(self, text: str) -> Prediction | None:
+    def read(self, text: str) -> SelfPrediction | None:
         found = re.findall(r"\{[^{}]*\}", text)
         try:
             row = json.loads(found[-1]) if found else None
@@ -40,9 +40,9 @@ class Json:
         rate, length, notions = (row.get(name) for name in ("pass_rate", "solution_length", "math_notion"))
         words = tuple(str(n) for n in notions) if isinstance(notions, list) else tuple(str(notions or "").split(","))
         whole = [v if isinstance(v, int) and not isinstance(v, bool) else None for v in (rate, length)]
-        return Prediction(whole[0] if whole[0] in range(9) else None, whole[1], tuple(w.strip() for w in words if w.strip()))
+        return SelfPrediction(whole[0] if whole[0] in range(9) else None, whole[1], tuple(w.strip() for w in words if w.strip()))
 
-    def write(self, prediction: Prediction) -> str:
+    def write(self, prediction: SelfPrediction) -> str:
         return json.dumps({"math_notion": list(prediction.notions), "pass_rate": prediction.rate, "solution_length": prediction.length})
 
 
@@ -50,11 +50,11 @@ class Json:
 class Numbers:
     """A digit from 0 to 8, and the next whole number as length. Further words are notions. For small models."""
 
-    def read(self, text: str) -> Prediction | None:
+    def read(self, text: str) -> SelfPrediction | None:
         found = re.match(r"\D*([0-8])\D+(\d{1,6})(.*)", text, re.DOTALL)
-        return Prediction(int(found[1]), int(found[2]), tuple(re.findall(r"[a-z]+", found[3]))) if found else None
+        return SelfPrediction(int(found[1]), int(found[2]), tuple(re.findall(r"[a-z]+", found[3]))) if found else None
 
-    def write(self, prediction: Prediction) -> str:
+    def write(self, prediction: SelfPrediction) -> str:
         return " ".join(map(str, (prediction.rate, prediction.length, *prediction.notions)))
 
 

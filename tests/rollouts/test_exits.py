@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradus.rewards.verified import Verified
-from gradus.rollouts.exits import Budgets, Drawn, ForcedExits, tokens_of
+from gradus.rollouts.exits import Budgets, ForcedExits, RandomCuts, tokens_of
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.testing.methods import TOY, readable, scripted_world
 from gradus.types import Ended, Key, Request, UserError
@@ -85,26 +85,26 @@ def test_forced_answers_have_their_own_limit_and_draws() -> None:
 def test_drawn_places_are_different_and_within_the_thought() -> None:
     seen = set()
     for i in range(60):
-        cuts = Drawn(3).cuts(6, Key(i))
+        cuts = RandomCuts(3).cuts(6, Key(i))
         assert cuts == sorted(set(cuts))
         assert len(cuts) == 3
         seen |= set(cuts)
     assert seen == {1, 2, 3, 4, 5}
-    assert [Drawn(3).cuts(n, Key(0)) for n in (0, 1, 2)] == [[], [], [1]]
-    assert len(Drawn(9).cuts(4, Key(0))) == 3
-    assert Drawn(0).cuts(9, Key(0)) == []
+    assert [RandomCuts(3).cuts(n, Key(0)) for n in (0, 1, 2)] == [[], [], [1]]
+    assert len(RandomCuts(9).cuts(4, Key(0))) == 3
+    assert RandomCuts(0).cuts(9, Key(0)) == []
     assert Budgets((2, 4, 9)).cuts(6, Key(0)) == [2, 4, 6]
 
 
 def test_without_exits_it_is_single_turn() -> None:
-    ((group,), _), ((plain,), _) = run(ForcedExits(Drawn(0), **PARTS), count=2), run(SingleTurn(), count=2)
+    ((group,), _), ((plain,), _) = run(ForcedExits(RandomCuts(0), **PARTS), count=2), run(SingleTurn(), count=2)
     assert group.key == plain.key
     assert [t.id for t in group.trajectories] == [t.id for t in plain.trajectories]
     assert [t.contexts[0].sequence.tolist() for t in group.trajectories] == [t.contexts[0].sequence.tolist() for t in plain.trajectories]
 
 
 def test_an_empty_answer_and_a_cut_answer() -> None:
-    ((group,), _) = run(ForcedExits(Drawn(2), **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "")
+    ((group,), _) = run(ForcedExits(RandomCuts(2), **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "")
     assert [everything(t) for t in group.trajectories] == ["|"]
     ((group,), _) = run(ForcedExits(Budgets((2, 4)), **PARTS), max_tokens=3)
     assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abc..=Z|", "abc"]
@@ -121,7 +121,7 @@ def test_wrong_settings_are_refused() -> None:
     for make, text in (
         (lambda: Budgets(()), "ascending"),
         (lambda: Budgets((3, 2)), "ascending"),
-        (lambda: Drawn(-1), "count"),
+        (lambda: RandomCuts(-1), "count"),
         (lambda: ForcedExits(mark=""), "mark"),
         (lambda: ForcedExits(answers=0), "answers"),
         (lambda: ForcedExits(limit=0), "limit"),

@@ -39,7 +39,7 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.ids import group_name
-from gradus.rollouts.predictions import Form, Json, Prediction, singular
+from gradus.rollouts.predictions import Form, Json, SelfPrediction, singular
 from gradus.rollouts.single_turn import grouped
 from gradus.rollouts.spans import check_text
 from gradus.types import Frozen, Group, Request, Trajectory
@@ -48,7 +48,7 @@ from gradus.types.prompts import after, prompt_of
 from gradus.types.ranges import check_ranges
 
 
-def meta_rewards(guess: Prediction | None, solutions: Sequence[Trajectory], prompt: str, *, base: float = 0.01) -> tuple[float, float, float]:
+def meta_rewards(guess: SelfPrediction | None, solutions: Sequence[Trajectory], prompt: str, *, base: float = 0.01) -> tuple[float, float, float]:
     """Returns (r_n, r_d, r_l) of a prediction. `solutions`: judged solutions; `prompt`: the text that the prediction read."""
     if guess is None or not solutions:
         return 0.0, 0.0, 0.0
@@ -119,18 +119,18 @@ class MetaPredictions:
         prompt = after(prompt_of(request, world.task.system), self.ask)
         return replace(request, count=self.count, prompt=prompt, sampling=sampling, tags=(*request.tags, "meta"))
 
-    def skips(self, guesses: Sequence[Prediction | None]) -> bool:
+    def skips(self, guesses: Sequence[SelfPrediction | None]) -> bool:
         """Whether at least the share `agree` of the predictions says 0, or 8, for the pass rate."""
         rates = [g.rate if g else None for g in guesses]
         return any(rates.count(extreme) >= self.agree * len(rates) for extreme in (0, 8))
 
-    def _limited(self, request: Request, guesses: Sequence[Prediction | None], world: World) -> Request:
+    def _limited(self, request: Request, guesses: Sequence[SelfPrediction | None], world: World) -> Request:
         lengths = [g.length for g in guesses if g and g.length]
         sampling = sampling_of(request, world)
         most = min(sampling.limit, max(1, round(self.cut * float(np.mean(lengths))))) if lengths else sampling.limit
         return replace(request, sampling=replace(sampling, max_tokens=most))
 
-    def _reward(self, asked: Request, meta: Group, guesses: Sequence[Prediction | None], solutions: Group, world: World) -> None:
+    def _reward(self, asked: Request, meta: Group, guesses: Sequence[SelfPrediction | None], solutions: Group, world: World) -> None:
         """Rewards the predictions of a problem, and gives them and the corrected one to the world."""
         judged = [t for t in solutions.trajectories if t.failed is None]
         if not judged:
@@ -150,10 +150,10 @@ class MetaPredictions:
         best = max(range(len(parts)), key=lambda i: parts[i][0])
         lengths = [t.actions for t in judged if t.right]
         if self.clone and guesses[best] is not None and parts[best][0] >= self.notion_least and lengths:
-            true = Prediction(round(8 * rate), round(float(np.mean(lengths))), guesses[best].notions)  # type: ignore[union-attr]
+            true = SelfPrediction(round(8 * rate), round(float(np.mean(lengths))), guesses[best].notions)  # type: ignore[union-attr]
             self._clone(asked, meta.trajectories[best], true, world)
 
-    def _clone(self, asked: Request, meta: Trajectory, true: Prediction, world: World) -> None:
+    def _clone(self, asked: Request, meta: Trajectory, true: SelfPrediction, world: World) -> None:
         prompt = meta.contexts[0].parent
         told = replace(world.told(self.form.write(true), asked.player), parent=prompt)
         made = meta.but(id=f"{meta.id}/true", contexts=(told,), completion=self.form.write(true), source="expert", reward=1.0, components=Frozen(true=1.0))

@@ -36,7 +36,7 @@ from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.length import right_of
 from gradus.rewards.reshaped import reshaped
 from gradus.rewards.verified import Verified
-from gradus.rollouts.exits import Drawn, ForcedExits
+from gradus.rollouts.exits import ForcedExits, RandomCuts
 from gradus.selection.filters import MeanReward
 from gradus.types import Group
 from gradus.types.parts import Judgement, Reward, Signals, Task, World
@@ -92,7 +92,7 @@ s_grpo = grpo.derive(
     "s_grpo",
     "One thought is cut at several places and answered at once; every further right exit earns half.",
     family="thinking",
-    rollout=ForcedExits(Drawn(8)),
+    rollout=ForcedExits(RandomCuts(8)),
     reward=EarlyExit(),
     selection=MeanReward(low=1e-9),
     credit=Within(Linked("trace"), GroupRelative(scale="none")),

@@ -10,7 +10,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.papers.thinking.masa import MetaPredictions, masa, meta_rewards
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
-from gradus.rollouts.predictions import Numbers, Prediction
+from gradus.rollouts.predictions import Numbers, SelfPrediction
 from gradus.testing.methods import TOY, check_micro_batches, check_same_update, scripted_world, steps_of, toy_trajectory
 from gradus.types import Key, Request, UserError
 
@@ -22,7 +22,7 @@ def solutions(*rows):
 
 def test_rewards_by_hand() -> None:
     half = solutions((1, 10, "sum"), (1, 20, "sum"), (0, 5, "x"), (0, 99, "x"))
-    r_n, r_d, r_l = meta_rewards(Prediction(6, 15, ("sum", "product")), half, "ask")
+    r_n, r_d, r_l = meta_rewards(SelfPrediction(6, 15, ("sum", "product")), half, "ask")
     assert r_d == pytest.approx(0.01**0.25) == pytest.approx(0.3162, abs=1e-4)
     assert (r_n, r_l) == (0.5, 1.0)
     assert (r_n + r_d + r_l) / 3 == pytest.approx(0.6054, abs=1e-4)
@@ -30,20 +30,20 @@ def test_rewards_by_hand() -> None:
 
 def test_the_bounds_of_the_length_are_strict_and_of_right_solutions() -> None:
     rows = solutions((1, 10, ""), (1, 20, ""), (0, 50, ""))
-    found = [meta_rewards(Prediction(4, n), rows, "")[2] for n in (9, 10, 11, 19, 20, 30)]
+    found = [meta_rewards(SelfPrediction(4, n), rows, "")[2] for n in (9, 10, 11, 19, 20, 30)]
     assert found == [0, 0, 1, 1, 0, 0]
-    assert meta_rewards(Prediction(1, 10), solutions((1, 10, ""), (0, 20, "")), "")[2] == 0  # one right solution
-    assert meta_rewards(Prediction(0, 10), solutions((0, 5, ""), (0, 20, "")), "") == (0, 1.0, 0)  # none is right
-    assert meta_rewards(Prediction(None, None), rows, "") == (0, 0, 0)
+    assert meta_rewards(SelfPrediction(1, 10), solutions((1, 10, ""), (0, 20, "")), "")[2] == 0  # one right solution
+    assert meta_rewards(SelfPrediction(0, 10), solutions((0, 5, ""), (0, 20, "")), "") == (0, 1.0, 0)  # none is right
+    assert meta_rewards(SelfPrediction(None, None), rows, "") == (0, 0, 0)
     assert meta_rewards(None, rows, "") == (0, 0, 0)
 
 
 def test_notions_by_hand() -> None:
     rows = solutions(*((1, 5, "sum of parts"),) * 2, *((0, 5, "sum"),) * 3)
-    assert meta_rewards(Prediction(None, None, ("sum",)), rows, "")[0] == 0  # in 2 right and in 3 wrong solutions
-    assert meta_rewards(Prediction(None, None, ("part",)), rows, "")[0] == 1
-    assert meta_rewards(Prediction(None, None, ("parts", "sum", "Part")), rows, "")[0] == 0.5  # "parts" and "Part" are one notion
-    assert meta_rewards(Prediction(None, None, ("part",)), rows, "its part")[0] == 0  # it is in the prompt
+    assert meta_rewards(SelfPrediction(None, None, ("sum",)), rows, "")[0] == 0  # in 2 right and in 3 wrong solutions
+    assert meta_rewards(SelfPrediction(None, None, ("part",)), rows, "")[0] == 1
+    assert meta_rewards(SelfPrediction(None, None, ("parts", "sum", "Part")), rows, "")[0] == 0.5  # "parts" and "Part" are one notion
+    assert meta_rewards(SelfPrediction(None, None, ("part",)), rows, "its part")[0] == 0  # it is in the prompt
 
 
 def run(part, guess, *, step=3, problems=3):
@@ -84,9 +84,9 @@ def test_the_best_prediction_is_imitated_with_the_true_numbers() -> None:
 
 
 def test_extreme_predictions_skip_a_problem_after_a_fifth_of_the_run() -> None:
-    assert PART.skips([Prediction(8)] * 3 + [Prediction(5)])
-    assert not PART.skips([Prediction(8)] * 2 + [Prediction(0)] * 2)
-    assert not PART.skips([Prediction(8)] * 2 + [None] * 2)
+    assert PART.skips([SelfPrediction(8)] * 3 + [SelfPrediction(5)])
+    assert not PART.skips([SelfPrediction(8)] * 2 + [SelfPrediction(0)] * 2)
+    assert not PART.skips([SelfPrediction(8)] * 2 + [None] * 2)
     assert len(run(PART, "8 2", step=1)[0]) == 3  # step 1 of 10
     assert len(run(PART, "8 2", step=2)[0]) == 1  # all would be skipped, the first one stays
     assert len(run(PART, "5 2", step=2)[0]) == 3
