@@ -47,6 +47,8 @@ class Adapter:
     rank: int = 8
     alpha: float = 16.0
     bits: Literal[8, 4, "nvfp4"] | None = None  # the frozen weights: 8 or 4 bits (needs the extra `quantised`), or 4-bit floats in NVFP4; None: as loaded
+    root: bool = False  # True: the factor is alpha / sqrt(rank) (rank-stabilised LoRA)
+    magnitude: bool = False  # True: the norm of each row of the weight is trained apart from its direction (DoRA)
 
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
