@@ -4,7 +4,7 @@
     python -m benchmarks.curves dapo gigpo --again   # these, measured again
     python -m benchmarks.curves --limit 0            # only the seconds that each missing curve takes, cheapest first
 
-A recipe learns on the proving ground that separates it (`HOMES`), else under the terms of the claim that says most about learning. Two steps of each arm are
+A recipe learns on the proving ground that separates it (`HOMES`), else under the terms of the claim that says most about learning. Some steps of each arm are
 timed first. If all runs together would take more than --seconds, the runs get fewer steps. The other arm is the base; if the base cannot run on these terms,
 it is the other arm of the claim. `gradus.comparison.curves` describes the stored file.
 """
@@ -33,6 +33,7 @@ from gradus.recipe import index, registry
 from gradus.recipe.claim import Claim
 from gradus.recipe.overrides import override_all
 from gradus.types import UserError, command
+from gradus.types.players import Fresh
 
 SEEDS, STEPS, MOST, LEAST, POINTS = 3, 20, 60, 8, 6
 SECONDS = 60  # of one core, for all runs of a curve
@@ -66,14 +67,33 @@ class Terms:
     steps: int = STEPS
     against: str | None = None  # the other arm of the claim
     staged: bool = False  # the steps are those of stages
+    timed: int = 2  # steps that are timed: at least one per stage
+
+
+_SMALL = {f"players.{player}.model.hidden": "(64,64)" for player in ("policy", "critic")}
+BY_HAND = {
+    "wsrl": Terms(
+        {"wsrl": "wsrl --schedule.stages.offline.until=Steps(count=10) --schedule.stages.online.until=Steps(count=20)", "sac": "sac"},
+        task="pendulum",
+        options={"recorded": "2000"},
+        fields={**_SMALL, "optimizer.lr": "1e-3", "selection.warmup": "500", "agreement.every": "0"},
+        steps=30,
+        staged=True,
+    ),
+}
+"""The terms of recipes whose claims have their own program."""
+LEVELS = {"clpo": "3"}
+"""The level of the task, if the start model solves no problem at the level of the claim."""
 
 
 def terms_of(key: str) -> Terms:
     """The terms of a recipe's curve."""
+    if key in BY_HAND:
+        return BY_HAND[key]
     recipe = registry.recipe(key)
     arms = {key: key}
     if recipe.base in registry.recipe_modules():
-        arms[str(recipe.base)] = str(recipe.base)
+        arms[str(recipe.base)] = str(recipe.base) + _fresh(key, str(recipe.base))
     home = HOMES.get(key)
     effects = [of.claim for of in known([key]) if of.claim.within is None] if _has_claims(key) else []  # a claim of equal weights switches the method off
     fitting = [claim for claim in effects if home in (None, claim.ground)]
@@ -87,17 +107,25 @@ def terms_of(key: str) -> Terms:
     alone = {name: value for name, value in fields.items() if len(arms) > 1 and not _has(str(recipe.base), name, value)}
     own = shlex.join([key, *(f"--{name}={value}" for name, value in {**alone, **claim.own}.items())])
     fields = {name: value for name, value in fields.items() if name not in alone}
+    staged = any("schedule.stages" in name for name in [*fields, *alone, *claim.own])
     return Terms(
         {**arms, key: own},
         ground=claim.ground,
         task=claim.task,
-        options=dict(claim.options),
+        options={**claim.options, **({"level": LEVELS[key]} if key in LEVELS else {})},
         model=claim.model,
         fields=fields,
-        steps=min(steps if ground else max(steps, STEPS), MOST),
+        steps=min(steps if ground or staged else max(steps, STEPS), MOST),
         against=claim.against,
-        staged=any("schedule.stages" in name for name in [*fields, *alone, *claim.own]),
+        staged=staged,
+        timed=max(2, len(getattr(recipe.schedule, "stages", ()))),
     )
+
+
+def _fresh(key: str, base: str) -> str:
+    """The field of the base that makes a fresh network, if the recipe has one and the base has none."""
+    own, other = (isinstance(registry.recipe(name).players["policy"].model, Fresh) for name in (key, base))
+    return " --players.policy.model=Fresh" if own and not other else ""
 
 
 def _has_claims(key: str) -> bool:
@@ -150,12 +178,12 @@ def compared(terms: Terms, folder: Path, seeds: int, steps: int, every: int) -> 
 
 
 def fitted(terms: Terms, folder: Path, most: float = SECONDS) -> tuple[Terms, float]:
-    """The terms with as many steps as fit into `most` seconds, and the expected seconds of one core. Times two steps and two evaluations of each arm."""
+    """The terms with as many steps as fit into `most` seconds, and the expected seconds of one core. Times some steps and two evaluations of each arm."""
     began, clock = _spent(), time.perf_counter()
-    made, _ = compared(terms, folder / "timed", 1, 2, 0)
+    made, _ = compared(terms, folder / "timed", 1, terms.timed, 0)
     busy = _busy(_spent() - began, time.perf_counter() - clock)
     times = [run["times"] for runs in made.results.values() for run in runs.values()]
-    step = busy * sum(found["steps"] for found in times) / 2 * SEEDS
+    step = busy * sum(found["steps"] for found in times) / terms.timed * SEEDS
     rest = busy * sum(found["train"] - found["steps"] for found in times) / 2 * (POINTS + 1) * SEEDS
     if terms.staged or step * terms.steps + rest <= most:
         return terms, step * terms.steps + rest
@@ -183,11 +211,14 @@ def measured(terms: Terms, folder: Path) -> dict[str, Any]:
     model = ["--model", terms.model] if terms.model else []
     budget = ["--budget", f"steps={terms.steps}"]
     again = command("compare", *terms.arms.values(), *(place if place[1] else []), *model, "--seeds", SEEDS, *budget, *options)
+    lines = drawn(results)
+    if not any(mean for points in lines.values() for _, mean, *_ in points):
+        raise UserError("no arm gives a right answer at any evaluation, so the curve says nothing; set an easier level in LEVELS")
     return {
         "score": score_of(results),
         "about": about_ground(terms.ground) if terms.ground else about_task(terms.task, terms.options, terms.steps),
         "seeds": SEEDS,
-        "curves": drawn(results),
+        "curves": lines,
         "command": again,
         **{name: found for name, found in versions().items() if name in ("gradus", "source")},
     }

@@ -43,6 +43,7 @@ RETRYING = (
     "cog_rethinker-accuracy",
     "critique_grpo",
     "critique_grpo-accuracy",
+    "critique_grpo-two",
     "expo_self_explanation",
     "lanpo",
     "rlad",
@@ -52,8 +53,10 @@ RETRYING = (
 """Recipes whose start model can use feedback."""
 
 STARTS = {
+    "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
+    "eag_rl": Start("patients", {"level": "2"}, 40, model="gradus/policies/tiny/base"),
     "kdrl": Start("arithmetic", {"level": "3"}, 50, 3e-4, player="teacher"),
     "kdrl-alone": Start("arithmetic", {"level": "3"}, 50, 3e-4, player="teacher"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
@@ -61,6 +64,13 @@ STARTS = {
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
+    "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
+    "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
+    "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
+    "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
+    "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
+    "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
+    "time_r1": Start("dates", {"kinds": "difference,ordering", "level": "2"}, 100, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     **dict.fromkeys(RETRYING, RETRIES),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),

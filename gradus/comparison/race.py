@@ -2,9 +2,9 @@
 
 A race has several rungs, and a run continues from rung to rung. All results are written atomically, so the same call continues an interrupted race.
 
-The plan of every run has the full length, and a rung only pauses the run earlier. So a promoted run continues from its checkpoint. Its
-schedules depend on its share of the full run. The run of a finalist has the same bytes as a run without pauses. If a recipe's rate decays, early
-rungs judge the recipe at its high rate.
+The plan of every run has the full length, and a rung only pauses the run earlier. So a promoted run continues from its checkpoint. The schedules of a run
+depend on its share of the full run. The run of a finalist has the same bytes as a run without pauses. If a recipe's rate decays, early rungs judge the
+recipe at its high rate.
 
 The files of a race: race.json (terms, contestants, plan, and at the end the result), results/ (one for each run and rung), runs/, pilot/
 (one step, which gives the estimate of time), winner.py, report.html. The runs of losers keep their metrics; their checkpoints are deleted.

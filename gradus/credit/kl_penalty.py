@@ -57,6 +57,7 @@ class KLPenalty:
     coefficient: float = 0.01  # 0: no penalty
     estimator: Estimator = "k1"
     player: str = "reference"  # the reference: its model is frozen, synced or a moving average
+    within: str | None = None  # a stream: only actions at which it is 0 or more pay the penalty, such as "span"; None: all actions
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")
@@ -69,6 +70,7 @@ class KLPenalty:
         ours, theirs = signals[LogProbs()], signals[LogProbs(player=self.player)]
 
         def paying(t: Trajectory) -> Trajectory:
-            return charged(t, self.coefficient * kl_costs(ours[t.id], theirs[t.id], estimator=self.estimator))
+            costs = self.coefficient * kl_costs(ours[t.id], theirs[t.id], estimator=self.estimator)
+            return charged(t, costs if self.within is None else np.where(t.stream(self.within) >= 0, costs, 0.0))
 
         return assigned(self.rule, [g.but(trajectories=tuple(map(paying, g.trajectories))) for g in groups], signals)

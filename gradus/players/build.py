@@ -61,7 +61,8 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             return base.with_gate(seed.fold("gate", name), **form)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
-            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
+            form = {field: True for field in ("root", "magnitude") if getattr(relation, field)}
+            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits, **form)
         if isinstance(relation, Steering):
             return able(base, relation, name).with_steering(relation.layers, relation.gate)
         if isinstance(relation, Noisy):

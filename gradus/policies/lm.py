@@ -346,14 +346,14 @@ class LanguageModel:
         """Returns the number of tokens for which the output layer computes logits."""
         return self.trunk.config.vocab_size if isinstance(self.trunk, Decoder) else self.trunk.inner.config.get_text_config().vocab_size
 
-    def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
-        """Returns this model with a new LoRA adapter on every linear layer.
+    def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None, *, root: bool = False, magnitude: bool = False) -> LanguageModel:
+        """Returns this model with a new LoRA adapter on every linear layer. `root`, `magnitude`: as in `LoRA`.
 
         The other weights are frozen, and share memory with this model. With `bits`, the adapted layers have quantised copies of their weights.
         """
         if not isinstance(self.trunk, Decoder):
             raise UserError(f"adapters need the built-in decoder, but {self.note or 'the model runs through transformers'}; take another model")
-        lora = LoRA(rank, alpha)
+        lora = LoRA(rank, alpha, root=root, magnitude=magnitude)
         return replace(self, trunk=adapt(self.trunk, lora, key, bits), lora=lora, head=None, shared=False)
 
 

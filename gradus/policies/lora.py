@@ -1,6 +1,7 @@
-"""LoRA on the decoder's linear layers, W + (alpha / rank) B A, in the file format of PEFT.
+"""LoRA on the decoder's linear layers, W + (alpha / rank) B A, in the file format of PEFT. DoRA also trains the norm of each row of the sum.
 
-Reference: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
+Reference: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1; Kalajdzievski, rsLoRA, arXiv:2312.03732; Liu et al.,
+DoRA: Weight-Decomposed Low-Rank Adaptation, arXiv:2402.09353, eq. 5 and 11.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class LoRA:
     alpha: float = 16.0
     targets: tuple[str, ...] = ALL_LINEAR  # names of linear modules
     root: bool = False  # True: the scale is alpha / sqrt(rank) instead of alpha / rank
+    magnitude: bool = False  # True: the norms of the weight's rows are trained apart from their directions (DoRA)
 
     def __post_init__(self) -> None:
         if self.rank < 1:
@@ -64,19 +66,32 @@ class LoRALinear(nn.Module):
         self.lora_A = nn.Parameter(draws.to(replaced.weight))
         self.lora_B = nn.Parameter(replaced.weight.new_zeros(rows, lora.rank))
         self.scale = lora.scale
+        self.magnitude = nn.Parameter(norms(self._sum().detach())) if lora.magnitude else None
 
-    @property
-    def weight(self) -> Tensor:
-        """Returns the layer's weight including its change, [rows, columns]."""
+    def _sum(self) -> Tensor:
+        """Returns the frozen weight plus the low-rank change, [rows, columns]."""
         frozen = self.base.dense if isinstance(self.base, Quantised) else self.base
         return torch.addmm(frozen, self.lora_B, self.lora_A, alpha=self.scale)
 
+    @property
+    def weight(self) -> Tensor:
+        """Returns the layer's weight including its change, [rows, columns]. With magnitudes, the norm of the sum has no gradient (DoRA, eq. 11)."""
+        found = self._sum()
+        return found if self.magnitude is None else (self.magnitude / norms(found.detach()))[:, None] * found
+
     def forward(self, x: Tensor) -> Tensor:
+        if self.magnitude is not None:
+            return linear(x, self.weight, self.bias)
         change = linear(linear(x, self.lora_A), self.lora_B) * self.scale
         if isinstance(self.base, Quantised):
             y = self.base(x)
             return change + (y if self.bias is None else y + self.bias)
         return linear(x, self.base, self.bias) + change
+
+
+def norms(weight: Tensor) -> Tensor:
+    """Returns the norm of each row of a weight [rows, columns]: [rows]."""
+    return weight.norm(dim=1)
 
 
 def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> Decoder:
@@ -124,7 +139,7 @@ def merged(decoder: Decoder) -> Decoder:
 def merged_weights(decoder: nn.Module) -> dict[str, Tensor]:
     """Returns copies of the weights, by the names that they have in a network without adapter."""
     changed = dict(adapters(decoder))
-    own = {f"{name}.{leaf}" for name in changed for leaf in ("base", "lora_A", "lora_B")}
+    own = {f"{name}.{leaf}" for name in changed for leaf in ("base", "lora_A", "lora_B", "magnitude")}
     weights = {name: parameter.detach().clone() for name, parameter in decoder.named_parameters() if name not in own}
     return weights | {f"{name}.weight": layer.weight.detach() for name, layer in changed.items()}
 
@@ -139,6 +154,8 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
         leaves.add(name.rpartition(".")[2])
         tensors[f"{_PREFIX}{name}.lora_A.weight"] = module.lora_A.detach().cpu().contiguous()
         tensors[f"{_PREFIX}{name}.lora_B.weight"] = module.lora_B.detach().cpu().contiguous()
+        if module.magnitude is not None:
+            tensors[f"{_PREFIX}{name}.lora_magnitude_vector"] = module.magnitude.detach().cpu().contiguous()
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     config = {
         "peft_type": "LORA",
@@ -148,6 +165,7 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
         "lora_alpha": lora.alpha,
         "target_modules": [leaf for leaf in lora.targets if leaf in leaves],
         "use_rslora": lora.root,
+        "use_dora": lora.magnitude,
         "lora_dropout": 0.0,
         "bias": "none",
         "fan_in_fan_out": False,
@@ -158,7 +176,6 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
 
 # PEFT options beyond plain LoRA, and their values that mean "not in use".
 _OFF: Mapping[str, Sequence[Any]] = {
-    "use_dora": (False, None),
     "fan_in_fan_out": (False, None),
     "bias": ("none", None),
     "modules_to_save": (None, []),
@@ -204,14 +221,16 @@ def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
         raise UserError(f"{folder / WEIGHTS}: {fault}; take the adapter that belongs to this model")
     root = bool(config.get("use_rslora", False))
     leaves = {name.rpartition(".")[2] for name in names}
-    lora = LoRA(int(config["r"]), float(config["lora_alpha"]), tuple(leaf for leaf in ALL_LINEAR if leaf in leaves), root)
+    shape = tuple(leaf for leaf in ALL_LINEAR if leaf in leaves)
+    lora = LoRA(int(config["r"]), float(config["lora_alpha"]), shape, root, bool(config.get("use_dora", False)))
     adapted = adapt(decoder, lora, Key())
     for name, module in adapters(adapted):
-        for part, parameter in (("A", module.lora_A), ("B", module.lora_B)):
-            tensor = tensors.get(f"{_PREFIX}{name}.lora_{part}.weight")
+        parts = {"A.weight": module.lora_A, "B.weight": module.lora_B}
+        for part, parameter in (parts if module.magnitude is None else {**parts, "magnitude_vector": module.magnitude}).items():
+            tensor = tensors.get(f"{_PREFIX}{name}.lora_{part}")
             if tensor is None or tensor.shape != parameter.shape:
                 found = "missing" if tensor is None else f"of shape {list(tensor.shape)}, not {list(parameter.shape)}"
-                raise UserError(f"{folder / WEIGHTS}: {name}.lora_{part} is {found}; take the adapter that belongs to this model")
+                raise UserError(f"{folder / WEIGHTS}: {name}.lora_{part.removesuffix('.weight')} is {found}; take the adapter that belongs to this model")
             with torch.no_grad():
                 parameter.copy_(tensor)
     return adapted, lora

@@ -10,7 +10,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -153,7 +153,7 @@ def match_ratio(a: Sequence[Hashable], b: Sequence[Hashable]) -> float:
     return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
 
 
-def jaccard(a: Sequence[Hashable], b: Sequence[Hashable]) -> float:
+def jaccard(a: Iterable[Hashable], b: Iterable[Hashable]) -> float:
     """Returns |A and B| / |A or B| of the two sets; 1 for two empty sets."""
     one, two = set(a), set(b)
     return len(one & two) / len(one | two) if one or two else 1.0

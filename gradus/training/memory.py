@@ -53,7 +53,8 @@ class Memory:
         return await self.apart(place).call(place, part, method, *arguments)
 
     async def answer(self, recipe: Any, requests: Any, world: Any) -> Any:
-        """Returns the groups of the recipe's search, or, if it has no search, of its rollout at test time. Changes of state are discarded."""
+        """Returns the groups of the recipe's search. If the recipe has no search, returns the groups of its rollout at test time. Changes of state are
+        discarded."""
         memory = self.apart("rollout")
         acting = memory.bound("rollout", recipe.search or recipe.rollout)
         return await memory.call("rollout", acting if recipe.search else getattr(acting, "test", acting), "run", requests, world)

@@ -47,6 +47,8 @@ class Adapter:
     rank: int = 8
     alpha: float = 16.0
     bits: Literal[8, 4, "nvfp4"] | None = None  # the frozen weights: 8 or 4 bits (needs the extra `quantised`), or 4-bit floats in NVFP4; None: as loaded
+    root: bool = False  # True: the factor is alpha / sqrt(rank) (rank-stabilised LoRA)
+    magnitude: bool = False  # True: the norm of each row of the weight is trained apart from its direction (DoRA)
 
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
@@ -197,9 +199,11 @@ class Fresh:
         if self.bins == 1:
             raise UserError("Fresh: bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
         if self.bins and (self.outputs != "actions" or self.kind == "pointer"):
-            raise UserError(f"Fresh: bins is {self.bins}, but only the outputs actions of an mlp, cnn or gru have bins; set bins to 0, or set outputs to actions")
+            raise UserError(
+                f"Fresh: bins is {self.bins}, but only an mlp, cnn or gru with outputs=actions has bins; set bins to 0, or change kind and outputs"
+            )
         if self.each_step and self.outputs != "value":
-            raise UserError(f"Fresh: each_step needs the outputs value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
+            raise UserError(f"Fresh: each_step needs outputs=value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
 
 
 Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Noisy | Fresh

@@ -22,12 +22,46 @@ def moved(folder, lora=LoRA(4, 8.0), dtype=torch.float32):
     decoder = adapt(load_decoder(folder, dtype=dtype), lora, Key(1))
     for name, module in adapters(decoder):
         module.lora_B.data = torch.from_numpy(Key(2).fold(name).normal(*module.lora_B.shape)).to(dtype) * 0.1
+        if module.magnitude is not None:
+            module.magnitude.data *= 1 + 0.1 * torch.from_numpy(Key(3).fold(name).uniform(len(module.magnitude))).to(dtype)
     return decoder
 
 
 def test_a_new_adapter_changes_nothing(saved):
     base = load_decoder(saved("qwen2"))
     assert torch.equal(adapt(base, LoRA(), Key())(TOKENS), base(TOKENS))
+
+
+def test_magnitudes_with_a_zero_change_give_the_base_weight_exactly(saved):
+    decoder = adapt(load_decoder(saved("llama")), LoRA(rank=2, root=True, magnitude=True), Key())
+    for _, module in adapters(decoder):
+        assert torch.equal(module.weight, module.base)
+        assert torch.equal(module.magnitude, module.base.norm(dim=1))
+    learning = {n.rpartition(".")[2] for n, p in decoder.named_parameters() if p.requires_grad}
+    assert learning == {"lora_A", "lora_B", "magnitude"}
+
+
+def test_magnitudes_by_hand(saved):
+    decoder = adapt(load_decoder(saved("llama")), LoRA(rank=4, alpha=6.0, targets=("q_proj",), root=True, magnitude=True), Key())
+    module = decoder.layers[0].self_attn.q_proj
+    module.base.data, module.lora_A.data, module.lora_B.data = torch.zeros(32, 32), torch.zeros(4, 32), torch.zeros(32, 4)
+    module.base.data[0, 0], module.lora_A.data[0, 1], module.lora_B.data[0, 0] = 3.0, 4.0, 1 / 3  # 6 / sqrt(4) * 4 / 3 = 4
+    module.magnitude.data[:] = 2.0
+    assert module.weight[0, :2].tolist() == pytest.approx([2 * 3 / 5, 2 * 4 / 5])  # the row (3, 4) has norm 5
+    # the norm has no gradient: d weight[0, 1] / d B[0, 0] = 2 / 5 * (6 / 2) * 4
+    module.weight[0, 1].backward()
+    assert module.lora_B.grad[0, 0].item() == pytest.approx(2 / 5 * 3 * 4)
+    assert module.magnitude.grad[0].item() == pytest.approx(4 / 5)
+
+
+def test_an_adapter_with_magnitudes_is_stored_and_read(saved, tmp_path):
+    lora = LoRA(3, 5.0, root=True, magnitude=True)
+    decoder = moved(saved("llama"), lora)
+    save_adapter(decoder, lora, tmp_path, str(saved("llama")))
+    again, shape = load_adapter(load_decoder(saved("llama")), tmp_path)
+    assert (shape.rank, shape.root, shape.magnitude) == (3, True, True)
+    assert torch.equal(again(TOKENS), decoder(TOKENS))
+    assert_close(merged(decoder)(TOKENS), decoder(TOKENS), atol=1e-5, rtol=0)
 
 
 def test_weight_by_hand(saved):
@@ -60,7 +94,7 @@ def test_merging_keeps_the_function(saved):
     assert merged(plain) is plain
 
 
-@pytest.mark.parametrize("lora", [LoRA(4, 8.0), LoRA(2, 3.0, ("q_proj", "down_proj"), root=True)])
+@pytest.mark.parametrize("lora", [LoRA(4, 8.0), LoRA(2, 3.0, ("q_proj", "down_proj"), root=True), LoRA(4, 8.0, magnitude=True)])
 def test_peft_reads_what_is_written(saved, tmp_path, lora):
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -119,7 +153,7 @@ def test_what_peft_writes_is_read(saved, tmp_path):
     ("changes", "says"),
     [
         ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
-        ({"use_dora": True}, "use_dora = True is not supported"),
+        ({"use_dora": True}, r"lora_magnitude_vector is missing"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"r": 5}, r"lora_A is of shape \[4, 32\], not \[5, 32\]"),
     ],

@@ -42,7 +42,7 @@ class World:
 
 @dataclass(frozen=True)
 class Planning:
-    """The verifier of plans. `slack`: number of actions, 0 or more, by which a plan may be longer than a shortest plan."""
+    """The verifier of plans. `slack`: the largest number of actions beyond a shortest plan, 0 or more."""
 
     slack: int
 
@@ -70,8 +70,8 @@ class Planning:
 def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
     """Plans for 3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, or boards of 2 x 3 to 3 x 3 tiles, at `level` 1 to 6.
 
-    `kinds`: "all" or a list of blocks, gripper, hanoi, tiles. `slack`: number of actions by which a plan may be longer than a shortest plan; 0: only a shortest
-    plan counts. Raises: UserError for an unknown kind, and for a slack below 0.
+    `kinds`: "all" or a list of blocks, gripper, hanoi, tiles. `slack`: the largest number of actions beyond a shortest plan; 0: only a shortest plan
+    counts. Raises: UserError for an unknown kind, and for a slack below 0.
     """
     names = chosen("planning", kinds, WORLDS)
     return generated_task(

@@ -89,8 +89,8 @@ def signature(clauses: Sequence[str]) -> str:
     """Returns a text that describes the form of the formula. The text does not depend on the names and signs of variables, on the order of clauses, or on
     the order of letters within clauses.
 
-    The letters themselves are not used. Every literal and every clause has a colour. Three times, each of them gets a new colour from the colours
-    around it.
+    The letters themselves are not used. Every literal and every clause has a colour. In three rounds, every literal and every clause gets a new colour
+    from the colours around it.
     """
     where: dict[str, list[int]] = {}
     for i, clause in enumerate(clauses):

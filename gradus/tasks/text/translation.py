@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
+from typing import Literal
 
 from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.kinds import hints, verify_exact
-from gradus.types import Frozen
+from gradus.types import Frozen, Outcome, Problem, UserError
 from gradus.types.parts import Task
 
 ORDERS = tuple("".join(order) for order in permutations("SVO"))
@@ -88,15 +91,20 @@ class Clause:
     past: bool
 
 
-def translation(level: int = 2) -> Task:
+def translation(level: int = 2, form: Literal["plain", "tags"] = "plain") -> Task:
     """Makes the task at `level` 1 to 7. Higher levels have more grammar and a larger dictionary (up to 53 words).
 
     1: word order; 2: plural; 3: adjectives; 4: tense and case; 5: agreement; 6 and 7: several clauses.
+
+    `form`: the form of worked solutions, and the place where the verifier looks for the answer. "plain": after the last "=". "tags": `<think>` and
+    `<answer>` tags, and the last `<answer>` tag. Raises: UserError for an unknown form.
     """
+    if form not in ("plain", "tags"):
+        raise UserError(f'task translation: form is "{form}"; give "plain" or "tags"')
     return generated_task(
         "translation",
-        _translation,
-        verify_exact,
+        partial(_translation, form=form),
+        verify_exact if form == "plain" else verify_tags,
         level=level,
         levels=(1, 7),
         max_tokens={1: 80, 2: 100, 3: 140}.get(level, 100 * level),
@@ -108,7 +116,13 @@ def translation(level: int = 2) -> Task:
     )
 
 
-def _translation(rng: random.Random, level: int) -> Draft:
+def verify_tags(problem: Problem, completion: str) -> Outcome:
+    """1.0 if the content of the last `<answer>` tag equals the answer, else 0.0. Only the last 1,000 characters are read."""
+    found = re.findall("<answer>(.*?)</answer>", completion[-1000:], re.DOTALL)
+    return float(bool(found) and found[-1].strip() == str(problem.answer))
+
+
+def _translation(rng: random.Random, level: int, form: str) -> Draft:
     size = _LEVELS[level]
     source, target = _languages(rng, size)
     entries = _entries(rng, size)
@@ -122,7 +136,7 @@ def _translation(rng: random.Random, level: int) -> Draft:
     for clause, said in zip(clauses, pairs, strict=True):
         there = dict(spoken(clause, target))
         steps += [f"{word}:{role}:{there[role]}" for role, word in said]
-    solution = f"{' '.join(steps)}={answer}"
+    solution = f"{' '.join(steps)}={answer}" if form == "plain" else f"<think>{' '.join(steps)}</think><answer>{answer}</answer>"
     plan = (
         f"parts in order {source.order}",
         f" become {target.order}",

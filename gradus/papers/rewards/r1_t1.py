@@ -1,0 +1,117 @@
+"""R1-T1: translation with a chain of thought. Chains in the style of human translators start the training; then only the translation is rewarded.
+
+    R = 1{"form right"} (1 + q("translation, reference"))
+    r_t = 1{t = T} R - 0.01 (log pi_old(a_t) - log pi_ref(a_t))
+    A_t = (hat R_t - mean(hat R)) / (std(hat R)), quad hat R_t = sum_(s >= t) r_s
+
+An answer is `<think>chain</think><answer>translation</answer>`, each tag once and in this order; any other answer earns 0. q in [0, 1] is the quality:
+COMET in the paper, chrF here. The chain itself earns nothing, so new ways to think can appear. The KL penalty inside the reward preserves the
+model's knowledge of other languages. The rest is REINFORCE++.
+
+The first stage imitates chains in six styles: word for word and then as a sentence, through a third language, back translation, by context, by
+explanation, by a change of structure. For each sentence, only the chain with the best translation is imitated (`BestChain`): `Stages` with a stage of
+sampling that `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest gives the optional third stage, imitation of the own best chains.
+
+Use if: a quality measure compares translations with references, and the translation gains from thinking first.
+Avoid if: sentences are short and literal, or no references exist.
+Reference: He et al., R1-T1: Fully Incentivizing Translation Capability in LLMs via Reasoning Learning, arXiv:2502.19735: six templates, the choice of a
+template per sentence, form and quality, KL inside the reward. The released code (superboom/R1-T1) has 0.2 for the form, COMET on two digits, GRPO
+with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
+Departures: The form earns 1. beta 0.01, chrF and the choice of chains by chrF (of equals the shorter one) are ours. Quality is chrF with its usual
+weights, not a learned measure. The third language and the idioms of the paper's tests are left out; the task `translation` has one pair of made-up
+languages per problem, and `--task.form tags` gives solutions in tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.beside_verdict import Terms, beside_verdict
+from gradus.rewards.combine import Combines
+from gradus.rewards.overlap import Overlap
+from gradus.rewards.tags import Tags
+from gradus.schedules.harvests import answers
+from gradus.types import Group, Problem, Trajectory
+from gradus.types.parts import Judgement, Signals, World
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class Translated(Combines):
+    """The form plus the quality of the translation; 0 without the form. If the quality does not apply, the reward is the task's verdict."""
+
+    form: Tags = Tags(("think", "answer"))
+    quality: Overlap = Overlap("chrf", of="answer")
+    name: ClassVar[str] = "translated"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def terms(self, trajectory: Trajectory, verdict: float) -> Terms | None:
+        found = self.quality.value(trajectory.problem, trajectory.completion)
+        if not isinstance(found, int | float):
+            return None
+        formed = self.form.value(trajectory.completion)
+        return formed * (1 + found), {"form": formed, "quality": formed * found}
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return await beside_verdict(groups, world, self.terms)
+
+
+def best_chain(chains: Sequence[str], problem: Problem, reward: Translated = Translated()) -> str | None:
+    """Returns the chain with the best translation, of equals the shorter one, then the earlier one; None without a chain in the right form."""
+    scored = [(reward.form.value(c) and float(reward.quality.value(problem, c)), -len(c), -i) for i, c in enumerate(chains)]  # type: ignore[arg-type]
+    good = [row for row in scored if row[0] > 0]
+    return chains[-max(good)[2]] if good else None
+
+
+@dataclass(frozen=True)
+class BestChain:
+    """Makes demonstrations: for each problem of the stage, the answer with the best translation (see `best_chain`)."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset({"solution"})
+
+    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
+        """Returns at most one row per problem: the problem and its `solution`. Problems are in the order of their first answers."""
+        found: dict[str, tuple[Problem, list[str]]] = {}
+        for answer in answers(groups):
+            found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.completion)
+        chosen = ((problem, best_chain(texts, problem)) for problem, texts in found.values())
+        return [{"problem": problem, "solution": text} for problem, text in chosen if text is not None]
+
+
+r1_t1 = reinforce_plus_plus.derive(
+    "r1_t1",
+    "Translation after a chain of thought: only form and translation are rewarded, with the KL inside the reward.",
+    family="rewards",
+    reward=Translated(),
+    setting__group=8,
+)
+
+_TRANSLATION = {"prompts": "8", "group": "4", "warmup": "0", "study": "none", "update.count": "2"}
+
+claims = (
+    same_weights(
+        says="With the task's verdict as reward, the final weights are those of REINFORCE++.",
+        source="arXiv:2502.19735, without form and quality",
+        against="reinforce_plus_plus",
+        own={"reward": "Verified"},
+    ),
+    Claim(
+        says="From a model that imitated chains, the mean quality of translations after 12 steps is at least 0.03 above that of the start model.",
+        source="arXiv:2502.19735, RL above the supervised model; task, start model, measure of quality, sizes and bound are ours",
+        against="r1_t1 --setting.learning_rate 0",
+        measure="reward/quality:last",
+        better_by=0.03,
+        task="translation",
+        options={"level": "1", "form": "tags"},
+        fields=_TRANSLATION,
+        own={"setting.learning_rate": "2e-4"},
+        budget="steps=12",
+        script="benchmarks.warmed r1_t1",
+    ),
+)
