@@ -13,11 +13,11 @@ group. Z counts the tokens of the mini-batch, own and refined. The gradient of f
 no KL term. Metrics: `refined`, the share of groups with a refinement; `refined/kept`, the share of these groups in which a refinement is kept.
 
 Use if: questions have criteria that can be checked one by one, and the policy can use a list of missing criteria.
-Avoid if: the policy does not improve an answer after it was told what is missing (look at `refined/kept`), or worked solutions exist (see luffy).
+Avoid if: a list of missing criteria does not help the policy (look at `refined/kept`), or worked solutions exist (see luffy).
 Reference: Bi et al., Reward and Guidance through Rubrics: Promoting Exploration to Improve Multi-Domain Reasoning, arXiv:2511.12344: rubric rewards,
 refinement of the best answer by its missing criteria, the mixed policy with shaping. No public code was found.
 Departures: gamma = 0.1, one refinement for 7 answers, the choice among equally good answers, and the loss of refinements without a gain are ours.
-Criteria of facts and steps are not told apart. The claims use the constraints of the task instructions, with a scripted judge.
+Criteria of facts and steps are treated alike. The claims use the constraints of the task instructions, with a scripted judge.
 """
 
 from __future__ import annotations
