@@ -98,10 +98,15 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.eag_rl": {"EntropyClip"},
     "gradus.papers.guidance.gtr": {"ThoughtWeight"},
     "gradus.papers.guidance.rlad": {"HintedOnly"},
     "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
+    "gradus.papers.thinking.demystify_long_cot": {"TwoDiscounts"},
+    "gradus.papers.thinking.hbpo": {"BudgetAdvantage"},
+    "gradus.papers.thinking.anytime_reasoner": {"BudgetRelative"},
+    "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
 test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references, and the contract of each recipe

@@ -108,7 +108,7 @@ class PolicyGradient:
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return needs_of_weight(self.weight)
+        return (*needs_of_weight(self.weight), *getattr(self.trust, "needs", ()))
 
     @property
     def separable(self) -> bool:
