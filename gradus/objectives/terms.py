@@ -236,6 +236,11 @@ def wants_of(terms: Mapping[str, Term]) -> tuple[Want, ...]:
     return tuple(dict.fromkeys(w for term in terms.values() for w in term.wants))
 
 
+def reads_others(terms: Mapping[str, Term] | None) -> bool:
+    """Whether a term computes a divergence from another player in the same pass."""
+    return any(ability.startswith("divergence:") for want in wants_of(terms or {}) for ability in want.needed)
+
+
 def needs_of(terms: Mapping[str, Term]) -> tuple[Signal, ...]:
     return tuple(dict.fromkeys(s for term in terms.values() for s in term.needs))
 
