@@ -24,6 +24,7 @@ import torch
 from benchmarks.peers import CASES, CHARACTERS, SPECIAL, make_model
 from gradus.policies.engine import Job, generate
 from gradus.policies.lm import LanguageModel
+from gradus.policies.products import Matrix
 from gradus.types import Key, Sampling
 
 PROMPTS, GROUP, PROMPT, LONGEST, MEAN = 16, 16, 16, 256, 64
@@ -96,14 +97,15 @@ def timed(sample: Callable[[], int], device: str) -> float:
 
 def limit(model: LanguageModel, dtype: torch.dtype, device: str) -> float:
     """Tokens per second if only the products with the weights took time, 256 rows at once."""
-    weights = [p.detach().t().contiguous() for p in model.trunk.parameters() if p.ndim == 2]  # the tied head is one of them
+    weights = [Matrix(p.detach().t()) for p in model.trunk.parameters() if p.ndim == 2]  # the tied head is one of them
     widest = max(w.shape[0] for w in weights)
     x = torch.randn(256, widest, dtype=dtype, device=device)
+    rows = {w.shape[0]: x[:, : w.shape[0]].contiguous() for w in weights}
     best = float("inf")
     for _ in range(20):
         began = time.perf_counter()
         for w in weights:
-            x[:, : w.shape[0]] @ w
+            rows[w.shape[0]] @ w
         if device == "cuda":
             torch.cuda.synchronize()
         best = min(best, time.perf_counter() - began)

@@ -69,8 +69,8 @@ def content(completion):
 '''
 
 
-def make_model(folder: Path, case: Case) -> None:
-    """Writes a random Qwen2 with a tokenizer of one token per character, as transformers saves it."""
+def make_model(folder: Path, case: Case, layers: int = 4, kv_heads: int | None = None) -> None:
+    """Writes a random Qwen2 with a tokenizer of one token per character, as transformers saves it. `kv_heads` None: a key head for every head."""
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders
     from tokenizers.models import BPE
@@ -79,8 +79,8 @@ def make_model(folder: Path, case: Case) -> None:
     tokens = [*SPECIAL, *CHARACTERS]
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=len(tokens), hidden_size=case.width, intermediate_size=4 * case.width, num_hidden_layers=4,
-        num_attention_heads=case.width // 64, num_key_value_heads=case.width // 64, max_position_embeddings=1024,
+        vocab_size=len(tokens), hidden_size=case.width, intermediate_size=4 * case.width, num_hidden_layers=layers,
+        num_attention_heads=case.width // 64, num_key_value_heads=kv_heads or case.width // 64, max_position_embeddings=1024,
         tie_word_embeddings=True, eos_token_id=2, pad_token_id=0, bos_token_id=None,
     )  # fmt: skip
     Qwen2ForCausalLM(config).save_pretrained(folder)

@@ -79,6 +79,16 @@ def test_a_row_has_the_same_bits_in_any_company(dtype: torch.dtype, inner: int, 
 
 
 @NEEDS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_rows_have_the_bits_of_few(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight, x = some(384, 160, dtype=dtype), some(40, 160, dtype=dtype, seed=1)
+    expected = linear(x, weight)
+    monkeypatch.setattr(products, "_MANY", 40)
+    assert torch.equal(linear(x, weight), expected)
+    assert torch.equal(times(expected, weight.t())[:39], times(expected[:39], weight.t()))
+
+
+@NEEDS
 def test_large_weights_of_float32_and_bfloat16_are_served() -> None:
     assert served(torch.zeros(128, 128))
     assert served(nn.Parameter(torch.zeros(128, 128, dtype=torch.bfloat16)))
