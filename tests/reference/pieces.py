@@ -18,6 +18,7 @@ from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclip
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
+from gradus.papers.guidance.kdrl import WrongOnly
 from gradus.papers.objectives.bapo import BalancedClip
 from gradus.papers.objectives.capo import CountingClip
 from gradus.papers.objectives.gppo import PreservingClip
@@ -357,6 +358,10 @@ def by_difficulty(part: Any, row: Row) -> float:
     return dict(part.factors_of).get(row.difficulty, 1.0)
 
 
+def wrong_only(part: Any, row: Row) -> float:
+    return 1.0 if row.reward <= 0 else 0.0
+
+
 WEIGHTS: Mapping[type, Callable[..., float]] = {
     TruncatedImportance: truncated,
     MaskedImportance: masked,
@@ -364,4 +369,5 @@ WEIGHTS: Mapping[type, Callable[..., float]] = {
     Undecided: undecided,
     CertaintyWeight: certainty,
     ByDifficulty: by_difficulty,
+    WrongOnly: wrong_only,
 }

@@ -23,6 +23,9 @@ from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
+from gradus.papers.guidance.grao import Aligned
+from gradus.papers.guidance.mm_helix_ahpo import Guided
+from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.prime import ImplicitProcess
@@ -335,6 +338,9 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Divergence: divergence,
     Sharpened: sharpened,
     PoolBaseline: lambda rule, given: spread(given, [[s.reward - mean(rewards_of(m)) for s in m] for m in given]),  # and of a pool: below
+    Guided: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_mm_helix_ahpo.py
+    Aligned: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_grao.py
+    AgainstOwn: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_rl_plus.py
     PromptReturns: lambda rule, given: spread(given, [[0.0] * len(m) for m in given]),  # its returns and weights: below
     Within: within,
     VirtualBest: virtual_best,
