@@ -71,6 +71,7 @@ from gradus.papers.objectives.otr import OneToken
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
 
@@ -152,6 +153,7 @@ TRUSTS = [
 ]
 AGAINST = ("old", "behaviour")
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability(), OnPolicy()]
+RATIOS += [PreClipped(0.7, 1.6, against) for against in AGAINST]
 ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
@@ -244,6 +246,7 @@ CREDITS = [
     *(LengthAdaptiveGAE(0.6, 0.9, whitened) for whitened in (True, False)),
     *(RewardToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(WithinSigma(rule, 0.6) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
     *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
     *(MasteredMask(rule, 0.5, 9.0) for rule in (GroupRelative(), GAE(0.9, 0.8))),
