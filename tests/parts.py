@@ -73,6 +73,7 @@ from gradus.papers.objectives.sapo import SoftGate
 from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
 
@@ -154,6 +155,7 @@ TRUSTS = [
 ]
 AGAINST = ("old", "behaviour")
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability(), OnPolicy()]
+RATIOS += [PreClipped(0.7, 1.6, against) for against in AGAINST]
 ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
@@ -246,6 +248,7 @@ CREDITS = [
     *(LengthAdaptiveGAE(0.6, 0.9, whitened) for whitened in (True, False)),
     *(RewardToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(WithinSigma(rule, 0.6) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
     *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
     *(MasteredMask(rule, 0.5, 9.0) for rule in (GroupRelative(), GAE(0.9, 0.8))),

@@ -28,6 +28,7 @@ from gradus.papers.objectives.magistral import NormalisedClip
 from gradus.papers.objectives.nft import ImplicitNegative
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
+from gradus.papers.rewards.stable_reinforce import PreClipped
 from tests.reference.given import TAUS, VOCABULARY, Row
 
 Numbers = list[float]
@@ -146,6 +147,11 @@ def probability(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -
     return now[i]
 
 
+def pre_clipped(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    ratio = math.exp(now[i]) / math.exp(compared(part, rows[i]))
+    return math.log(min(max(ratio, part.least), part.most))
+
+
 def on_policy(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
     return now[i] - at[i]
 
@@ -156,6 +162,7 @@ RATIOS: Mapping[type, Callable[..., float]] = {
     SequenceTokenRatio: sequence_token_ratio,
     Probability: probability,
     OnPolicy: on_policy,
+    PreClipped: pre_clipped,
 }
 
 # trust: losses from log-ratios and advantages

@@ -31,6 +31,7 @@ from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.papers.rewards.stable_reinforce import WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
 from tests.reference import pieces
@@ -143,6 +144,10 @@ def bounded(rule: Clipped, given: list[list[Sample]]) -> list[list[Answer]]:
         return min(max(a, -rule.limit), rule.limit) / rule.limit * rule.scale
 
     return [[[held(a) for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
+
+
+def within_sigma(rule: WithinSigma, given: list[list[Sample]]) -> list[list[Answer]]:
+    return [[[a if abs(a) <= rule.limit else 0.0 for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
 
 
 def scaled(rule: Scaled, given: list[list[Sample]]) -> list[list[Answer]]:
@@ -344,6 +349,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     LengthAdaptiveGAE: length_adaptive,
     RewardToGo: to_go,
     Clipped: bounded,
+    WithinSigma: within_sigma,
     KLPenalty: penalised,
     Scaled: scaled,
     MasteredMask: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/papers/systems/test_ulorl.py
