@@ -54,7 +54,7 @@ FORM = ScoredPair(
 def preferred(text: str, first: bool) -> float:
     r"""Returns the reward of the judge for its text about two answers, of which people prefer the first one if `first` is set, else the second one.
 
-    >>> preferred("1: 8\n2: 6", True), preferred("1: 8\n2: 1", True), preferred("1: 8\n2: 8", True), preferred("none", False)
+    >>> round(preferred("1: 8\n2: 6", True), 6), preferred("1: 8\n2: 1", True), preferred("1: 8\n2: 8", True), preferred("none", False)
     (1.2, 1.3, -1.0, -1.0)
     """
     scores = FORM.scores.read(text, Case("", None, ("", "")))  # type: ignore[arg-type]
