@@ -40,8 +40,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "grpo": ("grpo", {}),
     "grpo, KL 0.5": ("grpo", {"objective__kl__coefficient": 0.5}),
     "pf_ppo": ("pf_ppo", {}),
-    "rft, best of 8": ("rft --selection Best", {}),
-    "best_of_n, n = 8": ("best_of_n", {}),
+    "rft, best of 8": ("rft", {"selection": Best()}),
 }
 SMALL: dict[str, Any] = {"setting__prompts": 8, "setting__group": 4, "setting__learning_rate": 3e-4, "setting__eval_every": 0}
 STEP = Separated(r" |=")  # the words of a chain of functions
@@ -72,23 +71,43 @@ def pair_row(name: str, term: Any, steps: int = 90) -> None:
 
 
 def curves(seeds: int = 3) -> None:
-    """Prints a row per arm."""
-    judge = str(made(gold_proxy.judge, print)) if gold_proxy.judge is not None else ""
+    """Prints a row per arm and seed, and the best-of-n curve of the start model."""
     print("| method | seed | proxy first, last | gold first | gold peak (step, KL) | gold last (KL) | fall |\n| --- | --- | --- | --- | --- | --- | --- |")
-    for name, (arm, changes) in ARMS.items():
+    for name in ARMS:
         for seed in range(seeds):
-            key, _, rest = arm.partition(" ")
-            fields: dict[str, Any] = {"setting__learning_rate": 5e-4, "setting__prompts": 8, "setting__eval_every": 2}
-            fields |= {"study__problems": 64, "study__greedy": False, "study__reward": Verified()} | changes | ({"selection": Best()} if rest else {})
-            run = gradus.train(key, "arithmetic", task_options={"level": "2"}, reward=judge, steps=24, seed=seed, **fields)
-            points = curve(run.metrics)
-            peak, fall = peak_and_fall(points)
-            first, last = points[0], points[-1]
-            print(
-                f"| {name} | {seed} | {first.proxy:.2f}, {last.proxy:.2f} | {first.gold:.3f} | {peak.gold:.3f} ({peak.step}, {kl(peak.divergence)}) "
-                f"| {last.gold:.3f} ({kl(last.divergence)}) | {fall:.3f} |",
-                flush=True,
-            )
+            curve_row(name, seed)
+    best_of_n()
+
+
+def curve_row(name: str, seed: int) -> None:
+    """Prints the row of one run on gold_proxy."""
+    key, changes = ARMS[name]
+    fields: dict[str, Any] = {"setting__learning_rate": 5e-4, "setting__prompts": 8, "setting__eval_every": 2}
+    fields |= {"study__problems": 64, "study__greedy": False, "study__reward": Verified()} | changes
+    run = gradus.train(key, "arithmetic", task_options={"level": "2"}, reward=judge(), steps=24, seed=seed, **fields)
+    points = curve(run.metrics)
+    peak, fall = peak_and_fall(points)
+    first, last = points[0], points[-1]
+    print(
+        f"| {name} | {seed} | {first.proxy:.2f}, {last.proxy:.2f} | {first.gold:.3f} | {peak.gold:.3f} ({peak.step}, {kl(peak.divergence)}) "
+        f"| {last.gold:.3f} ({kl(last.divergence)}) | {fall:.3f} |",
+        flush=True,
+    )
+
+
+def judge() -> str:
+    """Returns the folder of the ground's judge. Trains the judge if it does not exist yet."""
+    assert gold_proxy.judge is not None
+    return str(made(gold_proxy.judge, print))
+
+
+def best_of_n() -> None:
+    """Prints the true reward of the start model's best answer of n by the judge's score."""
+    run = gradus.train("grpo", "arithmetic", task_options={"level": "2"}, reward=judge(), steps=0, study=None)
+    study = PairAccuracy(problems=64, samples=16, player="judge")
+    world = run.world(run.recipe, "evaluate", Verified())
+    _, found = asyncio.run(study.tables(run, run.recipe, world))
+    print("best of n: " + ", ".join(f"n {row[0]:g} KL {row[1]:.2f} score {row[2]:.2f} gold {row[3]:.3f}" for row in found.rows))
 
 
 def kl(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""A claim of a recipe from a start model of its own, which supervised fine-tuning on a task's worked solutions makes.
+"""A claim of a recipe from a start model of its own, or with a teacher of its own. Supervised fine-tuning on a task's worked solutions makes this model.
 
     python -m benchmarks.warmed prompt_mii                  # prints
     python -m benchmarks.warmed prompt_mii --write          # and stores the figures beside the claim
@@ -22,6 +22,7 @@ import gradus
 from gradus.comparison.claim_runs import measure, script_result
 from gradus.comparison.claims import known
 from gradus.lab.folder import RunFolder
+from gradus.types import Frozen
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Start:
     steps: int = 300
     rate: float = 2e-3
     model: str | None = None  # the model before the fine-tuning; None: the task's built-in model
+    player: str | None = None  # the player of both arms that gets the model; None: it is the start model
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
@@ -41,6 +43,7 @@ RETRYING = (
     "cog_rethinker-accuracy",
     "critique_grpo",
     "critique_grpo-accuracy",
+    "critique_grpo-two",
     "expo_self_explanation",
     "lanpo",
     "rlad",
@@ -53,6 +56,9 @@ STARTS = {
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
+    "eag_rl": Start("patients", {"level": "2"}, 40, model="gradus/policies/tiny/base"),
+    "kdrl": Start("arithmetic", {"level": "3"}, 50, 3e-4, player="teacher"),
+    "kdrl-alone": Start("arithmetic", {"level": "3"}, 50, 3e-4, player="teacher"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
@@ -97,7 +103,10 @@ def main() -> None:
     of = next(of for of in known([key]) if of.claim.script == program)
     with tempfile.TemporaryDirectory() as folder:
         warm = model(STARTS[options.key], options.warm or Path(folder) / "warm")
-        figures = measure(of._replace(claim=replace(of.claim, script=None, model=warm)), Path(folder))
+        player = STARTS[options.key].player
+        fields = of.claim.fields if player is None else Frozen({**of.claim.fields, f"players.{player}.model": warm})
+        claim = replace(of.claim, script=None, model=warm if player is None else of.claim.model, fields=fields)
+        figures = measure(of._replace(claim=claim), Path(folder))
     print(json.dumps(figures))
     if options.write:
         print(script_result(key, program, figures))

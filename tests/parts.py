@@ -35,7 +35,7 @@ from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.imitation import ImitateRight
-from gradus.objectives.kl import KL, SquaredLogRatio
+from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
@@ -52,6 +52,10 @@ from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
+from gradus.papers.guidance.grao import Aligned
+from gradus.papers.guidance.kdrl import WrongOnly
+from gradus.papers.guidance.mm_helix_ahpo import Guided
+from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
@@ -67,6 +71,7 @@ from gradus.papers.objectives.otr import OneToken
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
 
@@ -97,14 +102,20 @@ APART = {
     "gradus.papers.credit.barl": {"BayesAdaptive"},
     "gradus.papers.credit.spo_segment": {"SegmentChanges"},
     "gradus.papers.credit.rank_grpo": {"RankRelative"},
+    "gradus.papers.guidance.eag_rl": {"EntropyClip"},
     "gradus.papers.guidance.gtr": {"ThoughtWeight"},
+    "gradus.papers.guidance.rl_plus": {"TwoPolicies"},
     "gradus.papers.guidance.rlad": {"HintedOnly"},
     "gradus.papers.guidance.thinktuning": {"ShapedFeedback", "StudentRatio"},
     "gradus.papers.thinking.drpo": {"ScoreGap"},
+    "gradus.papers.thinking.demystify_long_cot": {"TwoDiscounts"},
+    "gradus.papers.thinking.hbpo": {"BudgetAdvantage"},
+    "gradus.papers.thinking.anytime_reasoner": {"BudgetRelative"},
+    "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references, and the contract of each recipe
-(tests/papers/test_contract.py, rule micro-batches) tests the splits."""
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references (of TwoPolicies: the test of its paper). The
+contract of each recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -142,11 +153,12 @@ TRUSTS = [
 ]
 AGAINST = ("old", "behaviour")
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability(), OnPolicy()]
+RATIOS += [PreClipped(0.7, 1.6, against) for against in AGAINST]
 ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10), ConstantTotal(20)]
 WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
 AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
 CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="probability")]
-WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty()]
+WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty(), WrongOnly()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds(), LengthDiscounted(alpha=0.3)]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
 UNITS = [Trajectories(), Pairs()]
@@ -168,6 +180,8 @@ TERMS = [
     *(ChanceLoss(average=average) for average in AVERAGES),
     *(Imitation(average, 0.5, source) for source in ("policy", "expert") for average in AVERAGES),
     *(Imitation(weight=weight) for weight in WEIGHTS),
+    *(Distillation(direction=direction, average=average) for direction in ("reverse", "forward") for average in AVERAGES),
+    *(Distillation(coefficient=0.3, weight=weight) for weight in WEIGHTS),
     SquaredLogRatio(0.3),
     PreserveLikelihood(0.3),
     PreserveLikelihood(0.3, "response", last=0.5),
@@ -232,6 +246,7 @@ CREDITS = [
     *(LengthAdaptiveGAE(0.6, 0.9, whitened) for whitened in (True, False)),
     *(RewardToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(WithinSigma(rule, 0.6) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
     *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
     *(MasteredMask(rule, 0.5, 9.0) for rule in (GroupRelative(), GAE(0.9, 0.8))),
@@ -241,6 +256,9 @@ CREDITS = [
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
+    *(AgainstOwn(scale) for scale in SCALES),
+    *(Aligned(0.3, 0.7, scale) for scale in SCALES),
+    *(Guided(1, scale) for scale in SCALES),
     PromptReturns(),
     Sharpened(),
     Sharpened(LeaveOneOut(), weight=0.3, most=2.0),

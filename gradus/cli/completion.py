@@ -21,7 +21,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
     "precision": ("float32", "bfloat16", "float64"),
     "log": ("tensorboard", "trackio", "wandb", "prometheus", "opentelemetry"),
-    "form": ("model", "card", "sft", "preference", "rollouts"),
+    "form": ("model", "classifier", "card", "sft", "preference", "rollouts"),
 }
 """Copies of values from modules that load too slowly for a Tab; a test compares both."""
 OF_RECIPE = ("train", "eval", "explain", "check", "profile", "compare", "race")  # commands that take the fields of a recipe

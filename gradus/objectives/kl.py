@@ -13,6 +13,7 @@ from gradus.objectives.aggregation import Average, SequenceMean, TokenMean, aver
 from gradus.objectives.terms import Weight, factored, needs_of_weight
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
+from gradus.types.readers import DivergenceFrom
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
@@ -58,6 +59,43 @@ class KL:
         losses = factored(self.weight, values * batch.weight, outputs[LogProb()], batch)
         loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {"kl": tally(values)}
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """coefficient * average of the exact KL over the whole vocabulary between the policy p and a teacher q, at the actions of a source.
+
+    "reverse" is KL(p || q): the policy avoids tokens that the teacher avoids. "forward" is KL(q || p): the policy covers all tokens that the teacher may say.
+    Unlike `KL`, which reads log q of the taken action only, the term has no sampling noise at a given prefix. The prefixes are those of the source: with the
+    policy's own answers this is on-policy distillation (Agarwal et al., GKD, arXiv:2306.13649, section 3.1).
+    """
+
+    player: str = "teacher"
+    direction: Literal["reverse", "forward"] = "reverse"
+    coefficient: float = 1.0
+    average: Average = TokenMean()
+    source: str = "policy"
+    weight: Weight | None = None
+    separable: ClassVar[bool] = True
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, coefficient="[0, inf)")
+
+    @cached_property
+    def wants(self) -> tuple[Want, ...]:
+        return (DivergenceFrom(self.player, self.direction), *((LogProb(),) if self.weight is not None else ()))
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return needs_of_weight(self.weight)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        values = outputs[DivergenceFrom(self.player, self.direction)]
+        losses = values * batch.weight
+        if self.weight is not None:
+            losses = factored(self.weight, losses, outputs[LogProb()], batch)
+        return self.coefficient * averaged(self.average, losses, batch, self.source), {"distillation": tally(values.detach())}
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class PolicyGradient:
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return needs_of_weight(self.weight)
+        return (*needs_of_weight(self.weight), *getattr(self.trust, "needs", ()))
 
     @property
     def separable(self) -> bool:
@@ -234,6 +234,11 @@ def evaluate(terms: Mapping[str, Term], outputs: dict[Want, Tensor], batch: Batc
 
 def wants_of(terms: Mapping[str, Term]) -> tuple[Want, ...]:
     return tuple(dict.fromkeys(w for term in terms.values() for w in term.wants))
+
+
+def reads_others(terms: Mapping[str, Term] | None) -> bool:
+    """Whether a term computes a divergence from another player in the same pass."""
+    return any(ability.startswith("divergence:") for want in wants_of(terms or {}) for ability in want.needed)
 
 
 def needs_of(terms: Mapping[str, Term]) -> tuple[Signal, ...]:

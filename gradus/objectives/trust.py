@@ -17,6 +17,8 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 
 class Trust(Protocol):
+    """Computes the loss of each action. If a trust region has `needs`, the batch contains these signals."""
+
     separable: ClassVar[bool]
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:

@@ -80,9 +80,17 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             moves = spec.objective is not None or not (spec.model is None or isinstance(spec.model, str))
             network_policy = served(network_policy, spec.engine, moves=moves, name=name)
         players[name] = Learner(name, spec, network_policy, spec.optimizer, recipe.setting)
+    introduce(players)
     keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
+
+
+def introduce(players: Mapping[str, Learner]) -> None:
+    """Gives every policy with `others` the policies of all players, so that it can compute its divergence from them."""
+    for player in players.values():
+        if (others := getattr(player.policy, "others", None)) is not None:
+            others.update({name: other.policy for name, other in players.items()})
 
 
 def able(base: Any, relation: Any, name: str) -> Any:

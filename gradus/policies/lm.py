@@ -28,7 +28,7 @@ from gradus.policies.micro import micro_batches
 from gradus.policies.opened import OpenedDecoder, OpenedForeign
 from gradus.policies.quantised import Bits
 from gradus.policies.reading import check_offered, read
-from gradus.policies.showing import Eyes, followed, opened
+from gradus.policies.showing import Eyes, followed, opened, readable
 from gradus.policies.sighted import Sighted, pictures
 from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.slots import in_slots
@@ -37,8 +37,7 @@ from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign
 from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
-from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
-from gradus.types.media import shown
+from gradus.types import Context, Key, UserError, following, prompt_context, told_context
 from gradus.types.policy import Asked
 from gradus.types.signals import Want
 from gradus.types.slots import Slots
@@ -75,6 +74,7 @@ class LanguageModel:
     note: str | None = None  # the reason why the model runs through transformers; None: it does not
     graphs: bool = False  # whether decoding steps are captured as CUDA graphs and replayed
     recompute: int = 0  # parts in which the backward pass computes each layer again from its input (`pack.forward`); 0: all values are kept
+    others: dict[str, Any] = field(default_factory=dict)  # the run's players by name, for divergences from them (`players.build.introduce`)
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:
@@ -154,12 +154,13 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """Returns the abilities of the model.
 
-        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head adds
-        its abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and `pause` (between two tokens).
+        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head and
+        each other player adds abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and `pause` (between two tokens).
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
         plain, own = {"slots", "pause"} if self.gate is None else set(), {"pack", "lora"} if isinstance(self.trunk, Decoder) else set()
-        return frozenset(offers | own | plain | self._heads())
+        apart = {f"divergence:{way}:{name}" for name, other in self.others.items() if hasattr(other, "opened") for way in ("reverse", "forward")}
+        return frozenset(offers | own | plain | apart | self._heads())
 
     def _heads(self) -> set[str]:
         """Returns the abilities of the model's heads: `head:NAME`, `row:NAME` for a head over the vocabulary, and `value` for a head `value`."""
@@ -191,7 +192,7 @@ class LanguageModel:
         """
         if isinstance(self.trunk, Eyes) and not isinstance(prompt, (str, Mapping)):
             return opened(self.trunk, self._tokenizer(), prompt)
-        return prompt_context(self._tokenizer().tokens(_readable(prompt)))
+        return prompt_context(self._tokenizer().tokens(readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Returns the next piece of the context. The piece ends the assistant's turn, contains the observation and starts the next turn.
@@ -200,7 +201,7 @@ class LanguageModel:
         """
         if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
             return followed(self.trunk, self._tokenizer(), observation, after)
-        return following(self._tokenizer().follow(_readable(observation)), after)
+        return following(self._tokenizer().follow(readable(observation)), after)
 
     def told(self, action: Action) -> Context:
         """Returns the piece of a context for a given answer: its text and the end token, as if the answer had been sampled."""
@@ -281,12 +282,14 @@ class LanguageModel:
     def opened(self, contexts: Sequence[Context], opens: frozenset[str]) -> OpenedDecoder | OpenedForeign:
         """Opens one pass over the contexts. `opens` names the abilities that will be read."""
         if isinstance(self.trunk, Foreign):
-            return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared)
+            return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared, others=self.others)
         given = None
         if any(latent_of(c) is not None for c in contexts):
             with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
                 given = [inputs_of(c, self.trunk.embed, self.gate) for c in contexts]
-        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute, given=given)
+        return OpenedDecoder(
+            self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute, given=given, others=self.others
+        )
 
     # relations to other players
 
@@ -352,16 +355,6 @@ class LanguageModel:
             raise UserError(f"adapters need the built-in decoder, but {self.note or 'the model runs through transformers'}; take another model")
         lora = LoRA(rank, alpha, root=root, magnitude=magnitude)
         return replace(self, trunk=adapt(self.trunk, lora, key, bits), lora=lora, head=None, shared=False)
-
-
-def _readable(observation: Observation) -> str | Sequence[Message]:
-    """Returns the observation if it is text or messages. Raises UserError for arrays, and for media that the model does not read."""
-    if isinstance(observation, Mapping):
-        names = ", ".join(map(str, observation))
-        raise UserError(f"a language model reads text, but the environment shows the arrays {names}; use an environment that shows text, or take a controller")
-    if not isinstance(observation, str) and (media := shown(observation)):
-        raise UserError(f"this language model reads only text, but the environment shows {media[0]!r}; take a model that reads {media[0].kind}")
-    return observation
 
 
 def base_of(folder: str | Path) -> str | None:

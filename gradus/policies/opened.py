@@ -7,10 +7,10 @@ output head reads the normed states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from torch.utils.checkpoint import checkpoint
 
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
+from gradus.policies.divergence import Direction, Other, divergence
 from gradus.policies.heads import Heads
 from gradus.policies.inputs import Inputs, replaced
-from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
+from gradus.policies.logprobs import chunk_rows, fresh_logits, logits_logprobs, logits_of, token_rows
 from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
 from gradus.policies.sighted import embedded_with_pictures, pictures
@@ -45,8 +46,9 @@ class OpenedDecoder:
         trains: bool = True,
         recompute: int = 0,
         given: Sequence[Inputs | None] | None = None,
+        others: Mapping[str, Any] | None = None,
     ) -> None:
-        self.trunk, self.contexts, self.heads = trunk, contexts, heads
+        self.trunk, self.contexts, self.heads, self.others = trunk, contexts, heads, others or {}
         self.opens, self.trains, self.recompute, self.given = opens, trains, recompute, given
         self._begun: tuple[int, Tensor] | None = None
 
@@ -86,13 +88,20 @@ class OpenedDecoder:
             return take_rows(self._last, self.packed.source)
 
     @cached_property
-    def _fused(self) -> tuple[Tensor, Tensor | None]:
+    def _fused(self) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
         with self._trunk():
-            return self._token_logprobs("entropy" in self.opens)
+            return self._token_rows("entropy" in self.opens)
 
-    def _token_logprobs(self, entropy: bool) -> tuple[Tensor, Tensor | None]:
+    @cached_property
+    def _asked(self) -> tuple[tuple[str, Direction], ...]:
+        """Returns the divergences that will be read, as pairs of a player and a direction."""
+        return asked_divergences(self.opens)
+
+    def _token_rows(self, entropy: bool) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
         cap, targets, head = self.trunk.config.logit_cap, self.packed.targets, self.trunk.head_weight
-        return token_logprobs(self._before, head, targets, self.temperature, entropy=entropy, cells=self._rows * len(head), cap=cap)
+        passes = {name: beside(self.others, name, self.contexts) for name, _ in self._asked}
+        others = [Other(partial(their_logits, passes[name], len(head)), direction) for name, direction in self._asked]
+        return token_rows(self._before, head, targets, self.temperature, entropy=entropy, cells=self._rows * len(head), cap=cap, others=others)
 
     @property
     def _rows(self) -> int:
@@ -106,10 +115,19 @@ class OpenedDecoder:
     def entropy(self) -> Tensor:
         if self._fused[1] is None:
             with self._trunk():
-                self._fused = self._token_logprobs(True)
+                self._fused = self._token_rows(True)
         entropy = self._fused[1]
         assert entropy is not None
         return entropy
+
+    def divergence(self, player: str, direction: Direction) -> Tensor:
+        return self._fused[2][self._asked.index((player, direction))]
+
+    @torch.no_grad()
+    def predicted(self, part: slice) -> Tensor:
+        """Returns new logits [a, V] of these actions, at their temperature, without gradient."""
+        logits = fresh_logits(self._before[part], self.trunk.head_weight, self.trunk.config.logit_cap)
+        return logits.div_(self.temperature[part].to(logits.dtype).unsqueeze(1))
 
     def hidden(self, layer: int = -1) -> Tensor:
         count = len(self.trunk.layers)
@@ -187,8 +205,10 @@ class OpenedDecoder:
 class OpenedForeign:
     """A pass through transformers. The logits of all actions are in memory together. Hidden states need a second pass."""
 
-    def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True) -> None:
-        self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
+    def __init__(
+        self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True, others: Mapping[str, Any] | None = None
+    ) -> None:
+        self.trunk, self.contexts, self.heads, self.trains, self.others = trunk, contexts, heads, trains, others or {}
 
     @property
     def layers(self) -> int:
@@ -216,6 +236,21 @@ class OpenedForeign:
 
     def entropy(self) -> Tensor:
         return self._found[1]
+
+    def divergence(self, player: str, direction: Direction) -> Tensor:
+        their = beside(self.others, player, self.contexts)
+
+        def apart(part: slice, logits: Tensor) -> Tensor:
+            logq = their_logits(their, logits.shape[1], part).to(logits.dtype).log_softmax(-1)
+            return divergence(logits.log_softmax(-1), logq, direction)
+
+        return self.reduced(apart)
+
+    @torch.no_grad()
+    def predicted(self, part: slice) -> Tensor:
+        """Returns new logits [a, V] of these actions, at their temperature, without gradient."""
+        logits = self._logits[0][part]
+        return (logits if logits.dtype == torch.float64 else logits.float()) / self.temperature[part].unsqueeze(1)
 
     def hidden(self, layer: int = -1) -> Tensor:
         with self._trunk():
@@ -255,6 +290,32 @@ class OpenedForeign:
     def head_row(self, name: str) -> Tensor:
         assert self.heads is not None
         return self.heads(self.hidden(), name)
+
+
+def asked_divergences(opens: frozenset[str]) -> tuple[tuple[str, Direction], ...]:
+    """Returns the pairs (player, direction) of the abilities `divergence:DIRECTION:PLAYER`, sorted."""
+    pairs = (ability.split(":", 2)[1:] for ability in sorted(opens) if ability.startswith("divergence:"))
+    return tuple((player, cast("Direction", direction)) for direction, player in pairs)
+
+
+@torch.no_grad()
+def beside(others: Mapping[str, Any], player: str, contexts: Sequence[Context]) -> OpenedDecoder | OpenedForeign:
+    """Opens a pass of another player over the same contexts, without gradient."""
+    return cast("OpenedDecoder | OpenedForeign", others[player].opened(contexts, frozenset()))
+
+
+def their_logits(opened: OpenedDecoder | OpenedForeign, vocabulary: int, part: slice) -> Tensor:
+    """Returns another model's logits [a, vocabulary] of these actions. If the model has more tokens, the logits of the last tokens are left out, because
+    output layers are often padded to a round size.
+
+    Raises UserError if the model has fewer tokens.
+    """
+    logits = opened.predicted(part)
+    if logits.shape[1] < vocabulary:
+        raise UserError(
+            f"the divergence is over {vocabulary} tokens, but the other player has only {logits.shape[1]}; give both players models with the same tokenizer"
+        )
+    return logits if logits.shape[1] == vocabulary else logits[:, :vocabulary].contiguous()
 
 
 def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -14,6 +14,7 @@ from gradus.policies.chat import render, render_follow
 from gradus.policies.tokenizer import Tokenizer
 from gradus.types import Context, Message, Seen, UserError, prompt_context
 from gradus.types.media import Media, parts_of, shown
+from gradus.types.spaces import Observation
 
 
 @runtime_checkable
@@ -116,3 +117,13 @@ def _parts(message: Message, template: str) -> Mapping[str, Any]:
 
 def _goes_over_parts(template: str) -> bool:
     return any(form in template for form in ("in message['content']", 'in message["content"]', "in message.content", "message['content'] |"))
+
+
+def readable(observation: Observation) -> str | Sequence[Message]:
+    """Returns the observation if it is text or messages. Raises UserError for arrays, and for media that the model does not read."""
+    if isinstance(observation, Mapping):
+        names = ", ".join(map(str, observation))
+        raise UserError(f"a language model reads text, but the environment shows the arrays {names}; use an environment that shows text, or take a controller")
+    if not isinstance(observation, str) and (media := shown(observation)):
+        raise UserError(f"this language model reads only text, but the environment shows {media[0]!r}; take a model that reads {media[0].kind}")
+    return observation

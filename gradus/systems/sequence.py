@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from gradus.objectives.terms import reads_others
 from gradus.policies.decoder import Decoder
 from gradus.policies.sequence import Team, share_of_rows
 from gradus.systems.messages import contexts_from, contexts_message, plain, wants_from, wants_json
@@ -136,6 +137,10 @@ def check(players: Mapping[str, Any], size: int) -> None:
         if not isinstance(getattr(policy, "trunk", None), Decoder) or getattr(policy, "gate", None) is not None:
             raise UserError(
                 f"system SequenceParallel divides the passes of the built-in decoder, but the policy of {name} is another network or has a gate; leave out --system"
+            )
+        if reads_others(player.spec.objective):
+            raise UserError(
+                f"system SequenceParallel divides the passes, but {name} computes a divergence from another player in the same pass; leave out --system"
             )
         if policy.recompute > 1:
             raise UserError(

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradus.objectives.terms import reads_others
 from gradus.players.learner import Learner, held
 from gradus.recipe.serialise import from_json, to_json
 from gradus.systems.divided import Part, cut, joined, mesh_of
@@ -374,6 +375,7 @@ def check(recipe: Any, players: Mapping[str, Learner]) -> None:
         model = player.spec.model
         reasons[f"players.{name} samples with an engine outside this process"] = player.spec.engine is not None
         reasons[f"players.{name} is a {type(model).__name__}, which reads the weights of another player"] = isinstance(model, FOLLOWING)
+        reasons[f"players.{name} computes a divergence from another player, whose weights are divided too"] = reads_others(player.spec.objective)
         trunk = player.policy.network if not getattr(player.policy, "shared", False) else player.policy.trunk
         for p in trunk.parameters():
             other = owner.setdefault(id(p), name)

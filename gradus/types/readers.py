@@ -34,6 +34,28 @@ class MaxProb(Want):
 
 
 @dataclass(frozen=True)
+class DivergenceFrom(Want):
+    """The KL divergence between the policy p and another player q over the whole vocabulary, in nats. "reverse": KL(p || q). "forward": KL(q || p). [A]
+
+    The other player reads the same contexts and gets no gradient. Memory holds the logits of one chunk of actions at a time, not the logits of all actions.
+    """
+
+    player: str = "teacher"
+    direction: Literal["reverse", "forward"] = "reverse"
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("reverse", "forward"):
+            raise UserError(f'DivergenceFrom: direction is "{self.direction}"; it must be reverse or forward')
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return frozenset({f"divergence:{self.direction}:{self.player}"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.divergence(self.player, self.direction)
+
+
+@dataclass(frozen=True)
 class LogProbRow(Want):
     """The log-probabilities of all tokens of the vocabulary, in nats. [A, V]"""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from gradus.types.contexts import Context
 from gradus.types.errors import UserError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Opened(Protocol):
     """The outputs of one forward pass for the A actions of its contexts. The first call of a method computes its result, and later calls return the same result.
 
-    Each policy has only the methods of its abilities (`Policy.can`). Language models have the methods from `logprobs` to `head` in the order below.
-    Flow generators have `logprobs`, `velocity` and `matching`. Masked models have `denoised`.
+    Each policy has only the methods of its abilities (`Policy.can`). Language models have the methods from `logprobs` to `head_row`. Flow generators have
+    `logprobs`, `velocity` and `matching`. Masked models have `denoised`.
     """
 
     @property
@@ -57,6 +57,10 @@ class Opened(Protocol):
 
     def reduced(self, reduce: Callable[[slice, Tensor], Tensor]) -> Tensor:
         """The rows [A, ...] that `reduce` computes from each chunk (actions, logits [a, V]). The backward pass computes each chunk again."""
+        ...
+
+    def divergence(self, player: str, direction: Literal["reverse", "forward"]) -> Tensor:
+        """KL(p || q) ("reverse") or KL(q || p) ("forward") over the whole vocabulary, in nats. q is the distribution of `player`, without gradient. [A]"""
         ...
 
     def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
@@ -108,10 +112,8 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
         seen = view.of(context, key.fold("view", digest))
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
         if given != due and not (len(given) == len(due) and getattr(view, "later", False)):
-            raise UserError(
-                f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions before, {len(given)} actions after); "
-                "keep the actions, and change only the tokens before and between the actions"
-            )
+            changed = f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions before, {len(given)} actions after)"
+            raise UserError(f"{changed}; keep the actions, and change only the tokens before and between the actions")
         out.append(seen)
     return out
 
@@ -185,9 +187,10 @@ def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     if lacking.startswith("row:"):
         name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
         return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
+    if lacking.startswith("divergence:"):
+        return f"add a language model with the same tokenizer as a player: players.{lacking.split(':', 2)[2]}.model=FOLDER"
     if not lacking.startswith("head:"):
-        world = OF_WORLDS.get(lacking, "choose another policy or recipe")
-        return f"it offers only {', '.join(sorted(can))}: {world}"
+        return f"it offers only {', '.join(sorted(can))}: {OF_WORLDS.get(lacking, 'choose another policy or recipe')}"
     name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
     seen = f"its heads are {', '.join(there)}; " if there else ""
     outputs = "" if name == "value" else f', outputs=("{name}",)'
@@ -196,8 +199,7 @@ def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
 
 
 def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
-    """The signals and all signals that they need, each once. A signal comes after all signals that it needs. Raises UserError if signals need each other in a
-    circle."""
+    """The signals and all that they need, each once and after all that it needs. Raises UserError if signals need each other in a circle."""
     out: dict[Signal, None] = {}
 
     def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
@@ -334,9 +336,6 @@ class MatchingTime(Want):
 
     def rows(self, opened: Opened, key: Key) -> Tensor:
         return opened.matching(self.draws)[2]
-
-
-# signals
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclip
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
+from gradus.papers.guidance.kdrl import WrongOnly
 from gradus.papers.objectives.bapo import BalancedClip
 from gradus.papers.objectives.capo import CountingClip
 from gradus.papers.objectives.gppo import PreservingClip
@@ -27,6 +28,7 @@ from gradus.papers.objectives.magistral import NormalisedClip
 from gradus.papers.objectives.nft import ImplicitNegative
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
+from gradus.papers.rewards.stable_reinforce import PreClipped
 from tests.reference.given import TAUS, VOCABULARY, Row
 
 Numbers = list[float]
@@ -145,6 +147,11 @@ def probability(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -
     return now[i]
 
 
+def pre_clipped(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    ratio = math.exp(now[i]) / math.exp(compared(part, rows[i]))
+    return math.log(min(max(ratio, part.least), part.most))
+
+
 def on_policy(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
     return now[i] - at[i]
 
@@ -155,6 +162,7 @@ RATIOS: Mapping[type, Callable[..., float]] = {
     SequenceTokenRatio: sequence_token_ratio,
     Probability: probability,
     OnPolicy: on_policy,
+    PreClipped: pre_clipped,
 }
 
 # trust: losses from log-ratios and advantages
@@ -357,6 +365,10 @@ def by_difficulty(part: Any, row: Row) -> float:
     return dict(part.factors_of).get(row.difficulty, 1.0)
 
 
+def wrong_only(part: Any, row: Row) -> float:
+    return 1.0 if row.reward <= 0 else 0.0
+
+
 WEIGHTS: Mapping[type, Callable[..., float]] = {
     TruncatedImportance: truncated,
     MaskedImportance: masked,
@@ -364,4 +376,5 @@ WEIGHTS: Mapping[type, Callable[..., float]] = {
     Undecided: undecided,
     CertaintyWeight: certainty,
     ByDifficulty: by_difficulty,
+    WrongOnly: wrong_only,
 }

@@ -15,7 +15,7 @@ from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.flow_matching import MatchedPolicy, VelocityGap
 from gradus.objectives.imitation import ImitateRight
-from gradus.objectives.kl import KL, SquaredLogRatio
+from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Preference
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
@@ -64,6 +64,11 @@ def pulled(rows: list[Row], now: Numbers, at: Numbers) -> Numbers:
 
 def kl_term(part: KL, rows: list[Row], now: Any, at: Any) -> float:
     losses = {i: kl(now["LogProb"][i], r.reference, part.estimator) * factor(part.weight, r) for i, r in enumerate(rows)}
+    return part.coefficient * averaged(part.average, rows, part.source, losses)
+
+
+def distillation(part: Distillation, rows: list[Row], now: Any, at: Any) -> float:
+    losses = {i: now["DivergenceFrom"][i] * factor(part.weight, r) for i, r in enumerate(rows)}
     return part.coefficient * averaged(part.average, rows, part.source, losses)
 
 
@@ -312,6 +317,7 @@ def perception(part: Perception, rows: list[Row], now: Any, at: Any) -> float:
 TERMS: Mapping[type, Callable[..., float]] = {
     PolicyGradient: policy,
     KL: kl_term,
+    Distillation: distillation,
     SquaredLogRatio: squared_log_ratio,
     PreserveLikelihood: preserve_likelihood,
     EntropyBonus: entropy_bonus,

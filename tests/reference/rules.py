@@ -23,9 +23,13 @@ from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
+from gradus.papers.guidance.grao import Aligned
+from gradus.papers.guidance.mm_helix_ahpo import Guided
+from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.papers.rewards.stable_reinforce import WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
 from tests.reference import pieces
@@ -138,6 +142,10 @@ def bounded(rule: Clipped, given: list[list[Sample]]) -> list[list[Answer]]:
         return min(max(a, -rule.limit), rule.limit) / rule.limit * rule.scale
 
     return [[[held(a) for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
+
+
+def within_sigma(rule: WithinSigma, given: list[list[Sample]]) -> list[list[Answer]]:
+    return [[[a if abs(a) <= rule.limit else 0.0 for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
 
 
 def scaled(rule: Scaled, given: list[list[Sample]]) -> list[list[Answer]]:
@@ -324,6 +332,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     LengthAdaptiveGAE: length_adaptive,
     RewardToGo: to_go,
     Clipped: bounded,
+    WithinSigma: within_sigma,
     KLPenalty: penalised,
     Scaled: scaled,
     MasteredMask: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/papers/systems/test_ulorl.py
@@ -335,6 +344,9 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Divergence: divergence,
     Sharpened: sharpened,
     PoolBaseline: lambda rule, given: spread(given, [[s.reward - mean(rewards_of(m)) for s in m] for m in given]),  # and of a pool: below
+    Guided: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_mm_helix_ahpo.py
+    Aligned: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_grao.py
+    AgainstOwn: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_rl_plus.py
     PromptReturns: lambda rule, given: spread(given, [[0.0] * len(m) for m in given]),  # its returns and weights: below
     Within: within,
     VirtualBest: virtual_best,

@@ -11,6 +11,7 @@ import pytest
 from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.papers.guidance.eag_rl import EntropyClip
 from gradus.papers.guidance.gtr import STREAM as THOUGHT
 from gradus.papers.guidance.gtr import ThoughtWeight
 from gradus.papers.guidance.rlad import HINT, HintedOnly
@@ -19,13 +20,15 @@ from gradus.papers.guidance.thinktuning import ShapedFeedback, StudentRatio
 from gradus.testing.methods import toy_group
 from gradus.types import Frozen
 from gradus.types.batch import Batch
+from gradus.types.signals import Entropy
 from tests.parts import name_of
 from tests.reference.given import MIXED, Row, batch_of, rows_of, tensor
 
 RATIO, TRUSTS = StudentRatio(), [ShapedFeedback(), ShapedFeedback(0.1, 0.15, c=0.5)]
 WEIGHTS = [ThoughtWeight(), ThoughtWeight(0.0)]
 RULES = [HintedOnly(), HintedOnly(LeaveOneOut())]
-PARTS_OF_GUIDANCE = [RATIO, *TRUSTS, *WEIGHTS, *RULES]
+CLIPS = [EntropyClip(), EntropyClip(0.1, 0.05, 0.3)]
+PARTS_OF_GUIDANCE = [RATIO, *TRUSTS, *WEIGHTS, *RULES, *CLIPS]
 
 
 def streamed(batch: Batch, name: str, marks: list[bool] | list[float]) -> Batch:
@@ -75,3 +78,25 @@ def test_only_answers_with_a_hint_have_an_advantage(rule: HintedOnly) -> None:
     plain = [(r - 0.5) / 0.5 if isinstance(rule.rule, GroupRelative) else r - (2 - r) / 3 for r in group.rewards]
     found = [c.advantages.tolist() for c in rule.assign([group], {})[0]]
     assert found == [pytest.approx([a if i != 1 else 0.0] * 2) for i, a in enumerate(plain)]
+
+
+@pytest.mark.parametrize("trust", CLIPS, ids=name_of)
+def test_a_clip_that_follows_the_entropy(trust: EntropyClip) -> None:
+    rows, draw = rows_of(MIXED, 4), random.Random(8)
+    entropies = [draw.uniform(0, 2) for _ in rows]
+    batch = batch_of(rows)
+    batch = replace(batch, signals={**batch.signals, Entropy(): tensor(entropies)})
+    log_ratio = tensor(r.now - r.old for r in rows).requires_grad_()
+    found, _ = trust.losses(log_ratio, batch.advantages, batch)
+    due, slopes = [], []
+    for r, entropy in zip(rows, entropies, strict=True):
+        a, ratio = r.advantage, math.exp(r.now - r.old)
+        high = trust.high + (trust.most - trust.high) * entropy / max(entropies)
+        bound = min(max(ratio, 1 - trust.low), 1 + high)
+        due.append(-min(ratio * a, bound * a))
+        slopes.append(-ratio * a if ratio * a <= bound * a else 0.0)
+    assert_close(found.detach(), tensor(due), rtol=1e-10, atol=1e-12)
+    found.sum().backward()
+    assert log_ratio.grad is not None
+    assert_close(log_ratio.grad, tensor(slopes), rtol=1e-10, atol=1e-12)
+    assert 0.0 in slopes

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.kl import kl_estimate
+from gradus.objectives.kl import Distillation, kl_estimate
 from gradus.objectives.terms import EntropyBonus, evaluate
 from gradus.papers.objectives.otr import OneTokenScores
+from gradus.types.readers import DivergenceFrom
 from gradus.types.signals import EntropyOf, LogProb, MatchingError, MatchingTime, MatchingVelocity, Value, Velocity, Viewed
 from tests.parts import DRAWN, ESTIMATORS, FLOWING, KINDS, PAIRED, POLICIES, TERMS, VIEWED, name_of, parts, untried
 from tests.reference import pieces, plain
@@ -48,6 +49,7 @@ def outputs_of(term: Any, rows: Any, seed: int) -> dict[Any, torch.Tensor]:
     made = {
         LogProb(): lambda: tensor(r.now for r in rows),
         EntropyOf(): lambda: drawn(count, low=0.1, high=2),
+        DivergenceFrom(): lambda: drawn(count, low=0.1, high=2),
         Value(): lambda: drawn(count, low=-1, high=1),
         Velocity(): lambda: drawn(count, DIMENSION, low=-1, high=1),
         OneTokenScores(): lambda: drawn(count, 2, low=-1, high=0.1),
@@ -55,13 +57,14 @@ def outputs_of(term: Any, rows: Any, seed: int) -> dict[Any, torch.Tensor]:
         MatchingTime(DRAWS): lambda: tensor(r.times for r in rows),
         MatchingVelocity(DRAWS): lambda: drawn(count, DRAWS, DIMENSION, low=-1, high=1),
     }
-    found = {w: OneTokenScores() if isinstance(w, OneTokenScores) else w.reads if isinstance(w, Viewed) else w for w in term.wants}
+    alike: Any = {OneTokenScores: lambda w: OneTokenScores(), DivergenceFrom: lambda w: DivergenceFrom(), Viewed: lambda w: w.reads}
+    found = {w: alike.get(type(w), lambda w: w)(w) for w in term.wants}
     return {want: made[like]() for want, like in found.items()}
 
 
 def held(term: Any, want: Any) -> bool:
     """Whether the term reads what it wants without gradient: times, what a weight reads, a view taken as a constant."""
-    if isinstance(term, EntropyBonus):
+    if isinstance(term, EntropyBonus | Distillation):
         return isinstance(want, LogProb)
     return isinstance(want, MatchingTime) or (isinstance(want, Viewed) and bool(getattr(term, "constant", False)))
 

@@ -163,7 +163,7 @@ def test_what_is_built_at_the_start_stays(recipe: Any, change: dict[str, Any], s
 
 def test_a_term_that_the_policy_cannot_compute_is_refused() -> None:
     run = toy_run(grpo.but(schedule=From(1, Frozen(objective__entropy=EntropyBonus(0.1)))))
-    run.players["policy"].policy.can = frozenset({"logprobs"})
+    run.players["policy"].policy.offers = frozenset({"logprobs"})
     with pytest.raises(UserError, match="with an error: the objective of policy wants EntropyOf of"):
         go(run)
 

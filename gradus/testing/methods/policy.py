@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gradus.policies.divergence import Direction, divergence
 from gradus.policies.lockstep import StepwiseRows
 from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Ended, Key, following, prompt_context, told_context, uniforms
@@ -60,7 +61,7 @@ class BigramPolicy:
     ([1], [1, 2, 0], 'bc')
     """
 
-    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules", "slots"})
+    offers = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules", "slots"})
     reads = frozenset({"text"})
     context_length = 256
     vocabulary = VOCABULARY
@@ -72,9 +73,17 @@ class BigramPolicy:
         """`reads`: the kinds of input that the policy accepts in prompts. The policy ignores the content of a picture."""
         self.network = Bigram(key, dtype)
         self.micro, self.reads = micro, reads
+        self.others: dict[str, Any] = {}  # the players of the run, for divergences from them
+
+    @property
+    def can(self) -> frozenset[str]:
+        """The abilities of the policy."""
+        return self.offers | {f"divergence:{way}:{name}" for name in self.others for way in ("reverse", "forward")}
 
     def clone(self) -> BigramPolicy:
-        return copy.deepcopy(self)
+        made = copy.copy(self)
+        made.network, made.others = copy.deepcopy(self.network), dict(self.others)
+        return made
 
     def with_heads(self, outputs: Sequence[str], over: str = "action") -> BigramPolicy:
         """Returns a copy with heads of the names in `outputs`. A head `value` over actions always exists."""
@@ -84,7 +93,7 @@ class BigramPolicy:
             if name != "value" or over == "vocabulary":
                 made.network.heads[name] = nn.Parameter(torch.from_numpy(Key(5).fold(name).normal(*shape)).to(made.network.logits))
         rows = {f"row:{name}" for name in outputs if over == "vocabulary"}
-        made.can = self.can | {f"head:{name}" for name in outputs} | rows
+        made.offers = self.offers | {f"head:{name}" for name in outputs} | rows
         return made
 
     def acts(self, space: Space) -> bool:
@@ -144,7 +153,7 @@ class BigramPolicy:
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
         """Returns for every want rows [A, ...] with gradient: one row for each action of the contexts, in order."""
         check_offered(wants, self.can, "the toy policy")
-        return read(OpenedTable(self.network, contexts), wants, key or Key())
+        return read(OpenedTable(self.network, contexts, self.others), wants, key or Key())
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
         """Returns the indices of the contexts of every micro-batch, in order: `micro` contexts for each. `max_tokens` has no effect."""
@@ -161,8 +170,8 @@ class OpenedTable:
 
     layers = 1
 
-    def __init__(self, network: Bigram, contexts: Sequence[Context]) -> None:
-        self.network, self.contexts = network, contexts
+    def __init__(self, network: Bigram, contexts: Sequence[Context], others: Mapping[str, Any] | None = None) -> None:
+        self.network, self.contexts, self.others = network, contexts, others or {}
         self._before, self._token = (self._tokens(shift) for shift in (-1, 0))
 
     def _tokens(self, shift: int) -> Tensor:
@@ -178,6 +187,11 @@ class OpenedTable:
     def entropy(self) -> Tensor:
         logp = torch.log_softmax(self._tempered(), -1)
         return -(logp.exp() * logp).sum(-1)
+
+    def divergence(self, player: str, direction: Direction) -> Tensor:
+        with torch.no_grad():
+            theirs = OpenedTable(self.others[player].network, self.contexts)._tempered().log_softmax(-1)
+        return divergence(self._tempered().log_softmax(-1), theirs.to(self.network.logits), direction)
 
     def hidden(self, layer: int = -1) -> Tensor:
         return self.network.logits.index_select(0, self._before)

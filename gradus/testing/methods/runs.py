@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradus.players.build import build_players
+from gradus.players.build import build_players, introduce
 from gradus.players.learner import Learner
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
@@ -75,6 +75,7 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
         mine.network.requires_grad_(spec.objective is not None or isinstance(spec.model, Head))  # a clone of a frozen policy may learn
         spec = replace(spec, trains=("",), rates=Frozen())  # a toy has no parameters of these names
         players[name] = Learner(name, spec, mine, spec.optimizer, recipe.setting)
+    introduce(players)
     return Run(recipe, task, players, seed=seed)
 
 

@@ -91,6 +91,14 @@ class DocumentSource(ToySource):
         return [replace(p, meta=Frozen({**p.meta, "documents": (f"{p.text}{p.answer}",)})) for p in found]
 
 
+class SalientSource(ToySource):
+    """A source whose problems have the letters in the order of their importance: the answer first."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        found = super().draw(indices, level, key)
+        return [replace(p, meta=Frozen({**p.meta, "salient": (p.answer, *(c for c in "abcdefgh" if c != p.answer))})) for p in found]
+
+
 class PictureSource(ToySource):
     """A source whose problems show a picture before the letter. The toy policy ignores the picture."""
 
@@ -236,6 +244,9 @@ TOY_QUESTIONS = replace(TOY, source=QuestionSource(), held_out=QuestionSource(),
 TOY_STATES = replace(TOY, source=StateSource(), provides=TOY.provides | {"state"})
 """Problems with the beginning of an answer."""
 
+TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), provides=TOY.provides | {"salient"})
+"""Single answers whose problems also have letters in the order of their importance."""
+
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents"})
 """Single answers whose problems also have a document."""
 
@@ -289,6 +300,8 @@ def toy_task(recipe: Recipe) -> Task:
         return TOY_STATES
     if "images" in recipe.requires:
         return TOY_PICTURES
+    if "salient" in recipe.requires:
+        return TOY_SALIENT
     if "documents" in recipe.requires:
         return TOY_DOCUMENTS
     if "questions" in recipe.requires:

@@ -142,7 +142,7 @@ def test_texts_are_cut_to_the_paper_s_length():
 
 def test_it_fits_where_log_probabilities_do_not_exist():
     run = toy_run(training_free_grpo)
-    run.players["policy"].policy.can = frozenset({"text"})
+    run.players["policy"].policy.offers = frozenset({"text"})
     check_fit(training_free_grpo, TOY, run.players)
     assert LogProb() not in {w for term in (training_free_grpo.objective or {}).values() for w in term.wants}
 

@@ -36,7 +36,7 @@ from gradus.types.spans import Separated
     [
         ([0.6, 0.7, 0.2, 0.0], 1),  # advantages 0.1, -0.5, -0.2: step 2, so step 1 is kept
         ([1.0, 0.8, 0.4, 0.0], 1),  # -0.2, -0.4, -0.4: on the grid of five continuations, -0.4 is the first below the bound
-        ([0.6, 0.3, 0.0], 0),  # exactly at the bound
+        ([1.0, 0.7, 0.3], 0),  # exactly at the bound, before a lower one
         ([0.4, 0.4, 0.2, 0.0], 1),  # no step reaches the bound: the lowest, and the earlier of two
         ([0.0, 0.2, 0.4], None),  # only rises
         ([0.0, 0.0], None),

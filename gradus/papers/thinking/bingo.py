@@ -1,0 +1,232 @@
+"""Bingo: prices only the insignificant tokens of an answer. Wrong answers may think longer at first; once accuracy stops rising, length is priced there, too.
+
+    c = cos(clip(n / n_ref, 0, pi/2))
+    r = 1 + 5 c "if right, else" min(0, 2 (c - 1) + k s / s_ref - 5)
+
+An answer has n insignificant and s significant tokens; $n_ref$ and $s_ref$ are those of a reply of the start model to the same question. c is 1 without
+filler, 0.54 at the reference, and 0 from 1.57 times the reference on. So a right answer gets 1 to 6, and a wrong one at most 0.
+
+In the first 50 steps k is $10 / pi$, so a wrong answer gains by significant tokens. From then on, the least-squares slope of the mean accuracy over the
+last 10 steps is scaled such that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and
+$k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
+
+Use if: a rule can find the filler in an answer, and hard questions need long answers.
+Avoid if: nothing says which tokens are insignificant, because every token is then priced alike (see kimi_k1_5).
+Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
+formula and the numbers are those of the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
+Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram. Another
+rule is a part with the method `significant`. The reference counts are means over `replies` replies, and at least 1. The reward is at the last token. Answers
+without a reference, as in an evaluation, keep the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from gradus.papers.bases.ppo import ppo
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.length import right_of
+from gradus.rewards.repetition import repeated, sampled
+from gradus.rewards.reshaped import reshaped
+from gradus.rewards.verified import Verified
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.single_turn import grouped
+from gradus.types import Frozen, Group, Request, Trajectory, UserError
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.players import Copy, Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
+
+COUNTS = ("filler", "significant", "filler_reference", "significant_reference")  # links of an answer
+
+
+class Significance(Protocol):
+    """Tells the significant tokens of an answer."""
+
+    def significant(self, trajectory: Trajectory) -> np.ndarray:
+        """Returns [A], bool."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unrepeated:
+    """A token is significant unless it lies in an n-gram that occurred earlier in the answer."""
+
+    n: int = 6
+
+    def __post_init__(self) -> None:
+        check_ranges(self, n="[1, inf)")
+
+    def significant(self, trajectory: Trajectory) -> np.ndarray:
+        return ~repeated(sampled(trajectory), self.n)
+
+
+@dataclass(frozen=True)
+class WithFiller:
+    """Samples answers, and counts their insignificant and significant tokens. `player` replies to the same questions, and its replies are counted, too.
+
+    The links of an answer are `filler` and `significant` (tokens of the answer), and `filler_reference` and `significant_reference` (mean over the replies, at
+    least 1). The replies are never trained on and not judged. In evaluation the policy answers alone.
+    """
+
+    rule: Significance = Unrepeated()
+    player: str = "start"
+    replies: int = 1  # per question
+    gives: ClassVar[frozenset[str]] = frozenset({"filler"})
+    plays: ClassVar[str] = "answers"
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, replies="[1, inf)")
+
+    @property
+    def test(self) -> Auto:
+        return Auto()
+
+    def check_task(self, task: Task) -> None:
+        if task.environment is not None:
+            raise UserError(f'task "{task.name}" has an environment, but WithFiller counts tokens of one answer; take a task without an environment')
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns one judged group per request."""
+        asked = [replace(r, player=self.player, count=self.replies, tags=(*r.tags, "reply"), trained=False) for r in requests]
+        replies, groups = await asyncio.gather(grouped(asked, world), grouped(requests, world))
+        return await world.judge([self._counted(group, reply) for group, reply in zip(groups, replies, strict=True)])
+
+    def _counted(self, group: Group, replies: Group) -> Group:
+        known = np.maximum(np.mean([self.counts(t) for t in replies.trajectories], axis=0), 1.0)
+        reference = {"filler_reference": float(known[0]), "significant_reference": float(known[1])}
+        rows = [(t, *self.counts(t)) for t in group.trajectories]
+        return group.but(trajectories=tuple(t.but(links=Frozen(**t.links, filler=n, significant=s, **reference)) for t, n, s in rows))
+
+    def counts(self, trajectory: Trajectory) -> tuple[int, int]:
+        """Returns the numbers of insignificant and of significant tokens."""
+        marks = self.rule.significant(trajectory)
+        return int((~marks).sum()), int(marks.sum())
+
+
+_FIRST = 10 / math.pi  # the factor k that a wrong answer has at first
+
+
+def factor(slope: float, scale: float, low: int, *, threshold: float, fall: float, least: float) -> tuple[float, int]:
+    """Returns the factor k and the number of flat steps in a row, `low`, after a step with this slope of the accuracy."""
+    return (slope * scale, 0) if slope * scale > threshold else (max(least, -fall * (low + 1)), low + 1)
+
+
+def slope_of(values: Sequence[float]) -> float:
+    """Returns the least-squares slope of values at the places 0, 1, 2, ...
+
+    >>> slope_of([0.0, 0.5, 1.0])
+    0.5
+    """
+    places = np.arange(len(values)) - (len(values) - 1) / 2
+    return round(float(places @ np.asarray(values, np.float64) / (places @ places)), 12)
+
+
+@dataclass(frozen=True)
+class SignificantLength(Combines):
+    """A reward from the counts of `WithFiller`: right answers earn by little filler, and wrong answers by many significant tokens as long as k is positive.
+
+    `reward` decides which answers are right. An answer without counts keeps the value of `reward`.
+    """
+
+    reward: Reward = Verified()
+    right: float = 5.0  # weight of c for right answers
+    wrong: float = 2.0  # weight of c - 1 for wrong answers
+    offset: float = 5.0  # subtracted from wrong answers
+    first: float = _FIRST  # k at first, and the size of the first scaled slope
+    start_step: int = 50
+    period: int = 10  # steps of the slope
+    threshold: float = 2.5
+    name: ClassVar[str] = "significant_length"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, start_step="[2, inf)", period="[2, inf)", first="[0, inf)", threshold="(-inf, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.reward.needs
+
+    def check(self, task: Task) -> None:
+        check_reward(self.reward, task)
+
+    def start(self) -> dict[str, Any]:
+        return {"accuracy": [], "steps": 0, "scale": None, "low": 0, "k": self.first}
+
+    def values(self, group: Group, k: float) -> np.ndarray:
+        """Returns the rewards [G] of a judged group with counts."""
+        n, s, n_ref, s_ref = (np.array([t.links[name] for t in group.trajectories], np.float64) for name in COUNTS)
+        c = np.cos(np.clip(n / n_ref, 0, math.pi / 2))
+        wrong = np.minimum(0.0, self.wrong * (c - 1) + k * s / s_ref - self.offset)
+        return np.where(right_of(group), 1 + self.right * c, wrong)
+
+    async def score(
+        self, groups: Sequence[Group], signals: Signals, world: World, state: dict[str, Any]
+    ) -> tuple[list[list[Judgement]], dict[str, Any]]:
+        k, seen = state["k"], []
+
+        def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            out: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+            for group in judged:
+                seen.extend(right_of(group).tolist())
+                counted = bool(group.trajectories) and all("filler" in t.links for t in group.trajectories)
+                counts = {name: np.array([t.links[name] for t in group.trajectories]) for name in COUNTS[:2]} if counted else {}
+                out.append((self.values(group, k) if counted else group.rewards, {**counts, "factor": np.full(len(group.trajectories), k)}))
+            return out
+
+        judged = await reshaped(self.reward, groups, signals, world, rule)
+        return judged, self.after(float(np.mean(seen)), state) if seen else state
+
+    def after(self, accuracy: float, state: dict[str, Any]) -> dict[str, Any]:
+        """Returns the state after a step with this mean accuracy."""
+        rows, steps = [*state["accuracy"], accuracy][-self.period :], state["steps"] + 1
+        state = {**state, "accuracy": rows, "steps": steps}
+        if steps < self.start_step:
+            return state
+        slope = slope_of(rows)
+        scale = state["scale"]
+        if scale is None:
+            scale = self.first / max(1e-6, abs(slope)) if slope else self.first
+        k, low = factor(slope, scale, state["low"], threshold=self.threshold, fall=0.5, least=-2 * self.first)
+        return {**state, "scale": scale, "k": k, "low": low}
+
+
+bingo = ppo.derive(
+    "bingo",
+    "Right answers earn by little filler; wrong answers may think longer until the accuracy stops rising.",
+    family="thinking",
+    rollout=WithFiller(),
+    reward=SignificantLength(),
+    players__start=Player(Copy("policy")),
+)
+
+_SMALL = {"reward.start_step": "10", "update.epochs": "1"}
+_FREE = {"reward.right": "0", "reward.wrong": "0", "reward.offset": "0", "reward.first": "0"}
+
+claims = (
+    same_weights(
+        says="With all weights 0 and no factor k, the final weights are those of PPO.",
+        source="arXiv:2506.08125, the plain reward",
+        against="ppo",
+        own=_FREE,
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "2", "study": "none", "warmup": "0"},
+    ),
+    Claim(
+        says="After 30 steps, answers have at most half of the repeated tokens that they have with the plain reward.",
+        source="arXiv:2506.08125, section 4 (fewer insignificant tokens); the ground, the repeated n-grams, start at step 10 and the factor are ours",
+        against="bingo " + " ".join(f"--{name} {value}" for name, value in _FREE.items()),
+        measure="reward/filler:last",
+        at_most=0.5,
+        ground="wordy",
+        fields=_SMALL,
+        budget="steps=30",
+    ),
+)
