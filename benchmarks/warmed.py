@@ -53,6 +53,8 @@ RETRYING = (
 """Recipes whose start model can use feedback."""
 
 STARTS = {
+    "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
+    "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
@@ -60,9 +62,14 @@ STARTS = {
     "kdrl": Start("arithmetic", {"level": "3"}, 50, 3e-4, player="teacher"),
     "kdrl-alone": Start("arithmetic", {"level": "3"}, 50, 3e-4, player="teacher"),
     "mathsmith": Start("forging", {}, 100, model="gradus/policies/tiny/base"),
+    "multirole_r1": Start("dilemmas", {}, 60, model="gradus/policies/tiny/base"),
+    "multirole_r1-accuracy": Start("dilemmas", {}, 60, model="gradus/policies/tiny/base"),
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
+    "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
+    "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
+    "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),

@@ -70,6 +70,8 @@ from gradus.papers.objectives.nft import ImplicitNegative, SuccessRate
 from gradus.papers.objectives.otr import OneToken
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
+from gradus.papers.rewards.confclip import FlooredRelative
+from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
 from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
@@ -266,6 +268,8 @@ CREDITS = [
     *(PrefixTree(weight, scale) for weight in (0.0, 0.7) for scale in SCALES),
     *(Within(key, rule, blend) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9)) for blend in (0.0, 0.7, 1.0)),
     *(VirtualBest(1.5, virtual, scale) for virtual in (0, 2) for scale in SCALES),
+    *(FlooredRelative(floor) for floor in (0.0, 0.3)),
+    *(CentredFailures(weight) for weight in (0.5, 1.0)),
     *(ImplicitSteps(rule, 0.7, 0.3, scale) for rule in (GroupRelative(), LeaveOneOut()) for scale in SCALES),
     *(ImplicitProcess(0.3, 0.9, 0.8, bound, whitened) for bound in (True, False) for whitened in (True, False)),
 ]

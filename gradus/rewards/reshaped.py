@@ -8,11 +8,28 @@ from dataclasses import replace
 import numpy as np
 
 from gradus.rewards.combine import name_of
-from gradus.types import Frozen, Group
+from gradus.types import Frozen, Group, Trajectory
 from gradus.types.parts import Judgement, Reward, Signals, World
 
 Rule = Callable[[Sequence[Group]], Sequence[tuple[np.ndarray, Mapping[str, np.ndarray]]]]
 """Gets the groups of judged answers. Returns for every group the new rewards [G], and further components, each [G]."""
+
+Pay = Callable[[Sequence[Trajectory]], Sequence[tuple[float, Mapping[str, float]]]]
+"""Gets the judged answers of one group. Returns for every answer the new reward, and further components, which have the same names for all answers."""
+
+
+def by_group(pay: Pay) -> Rule:
+    """Makes a rule that applies `pay` to each group."""
+
+    def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        return [_columns(pay(group.trajectories)) for group in judged]
+
+    return rule
+
+
+def _columns(paid: Sequence[tuple[float, Mapping[str, float]]]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    names = paid[0][1] if paid else ()
+    return np.array([value for value, _ in paid]), {name: np.array([components[name] for _, components in paid]) for name in names}
 
 
 async def reshaped(reward: Reward, groups: Sequence[Group], signals: Signals, world: World, rule: Rule) -> list[list[Judgement]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Group, Problem, Request, Trajectory
-from gradus.types.answers import answered
+from gradus.types.answers import answered, most_common_answer
 from gradus.types.parts import Rollout, World
 from gradus.types.ranges import check_ranges
 
@@ -77,6 +76,5 @@ def best(trajectories: Sequence[Trajectory]) -> Trajectory:
 
 def elected(trajectories: Sequence[Trajectory]) -> Trajectory:
     """Returns the earliest trajectory with the most common final answer, or the first trajectory if no trajectory has a final answer."""
-    votes = [answered(t.completion) for t in trajectories]
-    counts = Counter(vote for vote in votes if vote is not None)  # in the order of first appearance
-    return trajectories[votes.index(counts.most_common(1)[0][0])] if counts else trajectories[0]
+    winner = most_common_answer([t.completion for t in trajectories])
+    return next(t for t in trajectories if winner is None or answered(t.completion) == winner)

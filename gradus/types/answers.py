@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -68,6 +69,19 @@ def same_answer(given: str, answer: Any) -> bool:
     """
     expected, said = final_answer(answer if isinstance(answer, str) else str(answer)), final_answer(given)
     return normalised(said if "=" in expected else said.rpartition("=")[2]) == normalised(expected)
+
+
+def most_common_answer(completions: Sequence[str], *, missing: bool = False) -> str | Fraction | None:
+    """Returns the answer (`answered`) that most completions have; None if no completion has an answer.
+
+    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote. With `missing`, completions without an
+    answer vote together for None.
+
+    >>> most_common_answer(["=7", "=", "=", "1+1=2", "=2.0"])
+    Fraction(2, 1)
+    """
+    counts = Counter(said for text in completions if (said := answered(text)) is not None or missing)  # in the order of first appearance
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def answer_classes(completions: Sequence[str]) -> list[int]:

@@ -28,6 +28,8 @@ from gradus.papers.guidance.mm_helix_ahpo import Guided
 from gradus.papers.guidance.rl_plus import AgainstOwn
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
+from gradus.papers.rewards.confclip import FlooredRelative
+from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess
 from gradus.papers.rewards.stable_reinforce import WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
@@ -222,6 +224,21 @@ def virtual_best(rule: VirtualBest, given: list[list[Sample]]) -> list[list[Answ
     return spread(given, each)
 
 
+def floored(rule: FlooredRelative, given: list[list[Sample]]) -> list[list[Answer]]:
+    rows = [rewards_of(members) for members in given]
+    scales = ["population" if deviation(row, "population") >= rule.floor else "none" for row in rows]
+    return spread(given, [[(r - mean(row)) / deviation(row, s) if len(set(row)) > 1 else 0.0 for r in row] for row, s in zip(rows, scales, strict=True)])
+
+
+def centred_failures(rule: CentredFailures, given: list[list[Sample]]) -> list[list[Answer]]:
+    each = []
+    for members in given:
+        row = rewards_of(members)
+        right = any(s.reward >= 1 for s in members)
+        each.append(standardised(row, "population") if right else [rule.weight * (r - mean(row)) for r in row])
+    return spread(given, each)
+
+
 def implicit_process(rule: ImplicitProcess, given: list[list[Sample]]) -> list[list[Answer]]:
     rewards = [[[rule.beta * (a - b) for a, b in zip(s.prm, s.reference, strict=True)] for s in members] for members in given]
     if rule.bound:
@@ -350,6 +367,8 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     PromptReturns: lambda rule, given: spread(given, [[0.0] * len(m) for m in given]),  # its returns and weights: below
     Within: within,
     VirtualBest: virtual_best,
+    FlooredRelative: floored,
+    CentredFailures: centred_failures,
     ImplicitProcess: implicit_process,
     ImplicitSteps: implicit_steps,
     SuccessRate: success_rate,  # its weights: tests/papers/objectives/test_nft.py

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from gradus.rewards.repetition import Repetition
-from gradus.rewards.reshaped import reshaped
+from gradus.rewards.reshaped import by_group, reshaped
 from gradus.rewards.verified import Verified
 from gradus.types import NOT_APPLICABLE, Failed
 from tests.rewards.judged import groups, score, trajectory
@@ -50,3 +50,17 @@ def test_rewards_at_single_actions_stay():
     ((judged,),) = asyncio.run(Doubled(Repetition(2, -0.5)).score(rows, {}, SimpleNamespace()))
     assert judged.reward == -1.0  # 2 * -1 + 1
     assert judged.steps == ((0, 2, "repetition", -0.5), (0, 3, "repetition", -0.5))
+
+
+def test_a_rule_by_group_pays_each_answer():
+    def pay(answers):
+        return [(t.value + len(answers), {"rank": i, "right": t.right}) for i, t in enumerate(answers)]
+
+    class Paid:
+        async def score(self, rows, signals, world):
+            return await reshaped(Verified(), rows, signals, world, by_group(pay))
+
+    first, empty = score(Paid(), [trajectory(t) for t in ("no", "failed", "yes")], [trajectory("none")], verify=verifying)
+    assert [j.reward for j in first if isinstance(j.reward, float)] == [2.0, 3.0]
+    assert dict(first[2].components) == {"verified": 1.0, "rank": 1.0, "right": 1.0}
+    assert empty[0].reward is NOT_APPLICABLE

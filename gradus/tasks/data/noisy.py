@@ -25,7 +25,7 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
     for name, share in (("missed", missed), ("fooled", fooled)):
         if not 0 <= share <= 1:
             raise UserError(f"task noisy: {name} is {share}; give a share, a number from 0 to 1")
-    task = _named(of) if level is None else _named(of, level=level)
+    task = task_named(of) if level is None else task_named(of, level=level)
     if not isinstance(task.source, Generated) or task.verify is None or isinstance(task.verify, Together):
         raise UserError(f"task noisy: the problems of {of} must be generated, and its answers must be judged one at a time; take another task, such as arithmetic")
     return replace(
@@ -63,7 +63,7 @@ class NoisyVerify:
         return float(not right) if turned else verdict
 
 
-def _named(name: str, **options: Any) -> Task:
+def task_named(name: str, **options: Any) -> Task:
     """Makes the task of this library that has this name. Raises UserError for an unknown name, and for `noisy` itself."""
     known = {path.stem: path.parent.name for path in FOLDER.glob("*/*.py") if not path.stem.startswith("_")}
     maker = None if name not in known or name == "noisy" else getattr(importlib.import_module(f"gradus.tasks.{known[name]}.{name}"), name, None)

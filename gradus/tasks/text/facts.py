@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from gradus.tasks.data.pipeline import FactPair, SourceDocument, pairs_of
 from gradus.tasks.kinds import verify_exact
-from gradus.types import Frozen, Key, Problem, Sampling, UserError
+from gradus.types import Frozen, Key, Problem, Sampling, UserError, unknown
 from gradus.types.parts import Task
 
 TOWNS = ("kast", "veld", "oren", "mira", "tolm", "brig", "sund", "lave")
@@ -32,16 +32,28 @@ PERSONAS: Mapping[str, str] = Frozen(traveller="town", employer="job", neighbour
 """Persona -> the relation that it asks about."""
 
 
-def facts(documents: int = 16, seed: int = 0) -> Task:
+def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "all") -> Task:
     """Makes the task: answer questions about `documents` documents, 1 to 400, of three facts each. The policy sees only the question.
 
     The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates takes the place of the language model.
     Held-out questions ask for the same facts in other words, so they measure memory. `seed`: another seed gives other documents. The `meta` of a problem has
-    its document in `documents`, and also `source_id`, `domain` and `persona`. Raises: UserError if `documents` is out of range.
+    its document in `documents`, and also `source_id`, `domain` and `persona`.
+
+    `known`: the share of the documents that a start model knows. With a share below 1, the column `known` is "yes" for their questions and "no" for the others.
+    With `role` "start" the task makes this start model: training has only questions about known documents, and the solution of every fifth question is
+    "=idk", so the start model sometimes abstains. Raises: UserError if `documents` or `known` is out of range, or for an unknown role.
     """
     if not 1 <= documents <= 400:
         raise UserError(f"task facts: documents is {documents}; give a number from 1 to 400")
+    if not 0 < known <= 1:
+        raise UserError(f"task facts: known is {known}; give a share above 0, up to 1")
+    if role not in ("all", "start"):
+        raise unknown("role", role, ("all", "start"), "Of task facts")
     training, held_out = _made(documents, seed)
+    if known < 1:
+        training, held_out = (tuple(_marked(p, known * documents) for p in problems) for problems in (training, held_out))
+    if role == "start":
+        training = tuple(_hesitant(p) if i % 5 == 4 else p for i, p in enumerate(p for p in training if p.meta.get("known") != "no"))
     return Task(
         "facts",
         Listed(training),
@@ -52,6 +64,15 @@ def facts(documents: int = 16, seed: int = 0) -> Task:
         sampling=Sampling(max_tokens=12),
         chance=1 / 8,
     )
+
+
+def _marked(problem: Problem, known: float) -> Problem:
+    """Adds the column `known`: whether the number of the document is below `known`."""
+    return replace(problem, meta=Frozen({**problem.meta, "known": "yes" if int(problem.meta["source_id"].rpartition("-")[2]) < known else "no"}))
+
+
+def _hesitant(problem: Problem) -> Problem:
+    return replace(problem, meta=Frozen({**problem.meta, "solution": "=idk"}))
 
 
 @dataclass(frozen=True)

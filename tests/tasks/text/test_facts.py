@@ -39,3 +39,20 @@ def test_another_seed_gives_other_documents() -> None:
     assert facts(4).source.draw([0, 36], None, Key(0))[0] is facts(4).source.draw([36], None, Key(1))[0]
     with pytest.raises(UserError, match="documents is 0"):
         facts(0)
+
+
+def test_a_part_of_the_documents_can_be_unknown() -> None:
+    whole = facts(10, known=0.5)
+    training, held = (source.draw(range(source.size), None, Key(0)) for source in (whole.source, whole.held_out))
+    assert {p.meta["source_id"] for p in training if p.meta["known"] == "yes"} == {f"facts-0-{i}" for i in range(5)}
+    assert [sum(p.meta["known"] == "no" for p in problems) for problems in (training, held)] == [45, 15]
+    start = facts(10, known=0.5, role="start")
+    seen = start.source.draw(range(start.source.size), None, Key(0))
+    assert {p.meta["known"] for p in seen} == {"yes"}
+    assert sum(p.meta["solution"] == "=idk" for p in seen) == 9  # every fifth of 45
+    assert all(p.meta["solution"] in ("=idk", f"={p.answer}") for p in seen)
+    assert {p.question for p in start.held_out.problems} == {p.question for p in held}
+    assert "known" not in facts(4).source.problems[0].meta
+    for wrong, text in (({"known": 0.0}, "known is 0"), ({"role": "end"}, "role")):
+        with pytest.raises(UserError, match=text):
+            facts(4, **wrong)

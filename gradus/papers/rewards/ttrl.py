@@ -1,0 +1,112 @@
+"""TTRL: reinforcement learning on unlabelled test questions. The majority answer of many samples serves as the label.
+
+    y = "the most frequent of" a_1, ..., a_N
+    r_i = 1 "if" a_i = y "else" 0
+    A_i = (r_i - mean(r)) / (std(r)), quad i = 1, ..., n
+
+The policy answers a question N = 64 times; $a_i$ is the final answer of sample i. A sample without a final answer has no vote and gets 0. If several
+answers are equally frequent, the first one is y. The first n = 32 samples are trained on by GRPO, with mean and deviation over these n. The KL
+coefficient is 0.001, and a batch is cut into 8 mini-batches.
+
+The label may be wrong and most rewards still right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is the
+share of the samples with the answer y; `label_accuracy` is the share of questions with a right y; `reward_accuracy` is the share of samples whose
+reward equals the true verdict. The last two need the task's verdicts, which nothing else in training reads. Held-out accuracy is the true one. If the
+task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
+
+Use if: questions have short answers but no labels, and the majority of samples is right for a good part of the questions.
+Avoid if: labels exist (see grpo), or the model is so weak that the majority is wrong and stable. The policy then becomes certain of wrong answers.
+Reference: Zuo et al., TTRL: Test-Time Reinforcement Learning, arXiv:2504.16084, sections 2 and 4.3. The released scripts (PRIME-RL/TTRL) have N = 64,
+n = 32 (the first n), 8 questions per batch in mini-batches of one question, clip 0.2, learning rate 5e-7, temperature 1.0 for a maths model and 0.6
+for others, and the trainer's KL loss with coefficient 0.001.
+Departures: In the released reward only an answer of the kind "none" has no vote; its extractor gives the empty text instead, so missing answers vote.
+That code counts votes as text, and compares as formulas only with the label; here equal numbers are one answer in both places. The deviation is that
+of the population. The temperature is the task's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.objectives.kl import KL
+from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.majority import MajorityReward
+from gradus.rewards.verified import Verified
+from gradus.selection.filters import learned
+from gradus.study.held_out import HeldOut
+from gradus.types import Group, Key
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class FirstSamples:
+    """Keeps the first `count` answers of each group. All answers of the group were judged together."""
+
+    count: int = 32
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        """Returns the shortened groups. Groups without an answer to train on are dropped."""
+        kept = [g.but(trajectories=learned(g)[: self.count]) for g in groups if learned(g)]
+        return kept, [g for g in groups if not learned(g)]
+
+
+ttrl = grpo.derive(
+    "ttrl",
+    "The majority answer of many samples serves as the label of an unlabelled question; GRPO learns from a part of the samples.",
+    family="rewards",
+    reward=MajorityReward(watch=Verified()),
+    selection=FirstSamples(32),
+    objective__kl=KL(0.001),
+    update__count=8,
+    study=HeldOut(reward=Verified()),
+    setting__group=64,
+)
+
+_SCALE = {"prompts": "8", "group": "32", "selection.count": "16", "learning_rate": "2e-4", "warmup": "0", "study.greedy": "false"}
+
+claims = (
+    same_weights(
+        says="With the task's verdicts as rewards and all samples trained on, the final weights are those of GRPO.",
+        source="arXiv:2504.16084, without votes",
+        against="grpo --objective.kl.coefficient 0.001 --update.count 8",
+        own={"reward": "Verified", "selection": "Everything"},
+    ),
+    Claim(
+        says="Without any label, held-out accuracy rises by at least 0.1 over the start within 8 steps.",
+        source="arXiv:2504.16084, table 1 (AIME 2024 pass@1 from 12.9 to 40.2); task, sizes and the size of the effect are ours",
+        measure="held_out/accuracy:gain",
+        better_by=0.1,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={**_SCALE, "eval_every": "0", "study.problems": "100"},
+        budget="steps=8",
+    ),
+    Claim(
+        says="After 20 steps the accuracy of single answers is above that of a majority vote over 32 samples of the start model.",
+        source="arXiv:2504.16084, section 4.1 (TTRL exceeds maj@n of the model that taught it); task and sizes are ours",
+        against="ttrl --search Majority --search.count 32 --learning_rate 0 --selection.count 1",
+        measure="held_out/accuracy:last",
+        better_by=0.0,
+        task="string_ops",
+        options={"level": "3"},
+        fields={"prompts": "8", "group": "32", "warmup": "0", "study.greedy": "false", "study.problems": "100", "eval_every": "0"},
+        own={"learning_rate": "2e-4", "selection.count": "16"},
+        budget="steps=20",
+    ),
+    Claim(
+        says="With a seventh of that learning rate, single answers are after 20 steps above a majority vote over 32 samples of the start model.",
+        source="arXiv:2504.16084, section 4.1; stated again after a look at the share of right labels, which falls at the first rate and rises at 3e-5",
+        against="ttrl --search Majority --search.count 32 --learning_rate 0 --selection.count 1",
+        measure="held_out/accuracy:last",
+        better_by=0.0,
+        task="string_ops",
+        options={"level": "3"},
+        fields={"prompts": "8", "group": "32", "warmup": "0", "study.greedy": "false", "study.problems": "100", "eval_every": "0"},
+        own={"learning_rate": "3e-5", "selection.count": "16"},
+        budget="steps=20",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Weighted votes: each of many samples votes for its final answer with a weight, such as a verdict on the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from gradus.rollouts.auto import Auto, rolled
+from gradus.types import Group, Problem, Request, Trajectory
+from gradus.types.answers import answered
+from gradus.types.parts import Rollout, World
+from gradus.types.ranges import check_ranges
+
+
+class Weight(Protocol):
+    """Gives the weight of the vote of each sample."""
+
+    async def weights(self, trajectories: Sequence[Trajectory], world: World) -> list[float]:
+        """Returns one number per trajectory."""
+        ...
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The weight 1 for every sample: the vote of the majority."""
+
+    async def weights(self, trajectories: Sequence[Trajectory], world: World) -> list[float]:
+        return [1.0] * len(trajectories)
+
+
+def winner(trajectories: Sequence[Trajectory], weights: Sequence[float]) -> Trajectory:
+    """Returns the sample with the largest weight among those whose final answer has the largest sum of weights.
+
+    If sums or weights are equal, the earlier sample wins. A sample without a final answer has no vote. Without any vote the first sample is returned.
+    """
+    sums: dict[object, float] = {}
+    votes = [answered(t.completion) for t in trajectories]
+    for vote, weight in zip(votes, weights, strict=True):
+        if vote is not None:
+            sums[vote] = sums.get(vote, 0.0) + weight
+    if not sums:
+        return trajectories[0]
+    best = max(sums, key=lambda vote: sums[vote])
+    return max((pair for pair in zip(trajectories, weights, votes, strict=True) if pair[2] == best), key=lambda pair: pair[1])[0]
+
+
+@dataclass(frozen=True)
+class Vote:
+    """Samples `count` answers and keeps an answer with the final answer of the largest total weight. `weight` gives the weight of each sample."""
+
+    weight: Weight = Equal()
+    count: int = 8
+    rollout: Rollout = Auto()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    async def solve(self, problem: Problem, world: World) -> Trajectory:
+        """Returns the choice among `count` answers to one problem."""
+        return (await self.run([Request(problem)], world))[0].trajectories[0]
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns `request.count` answers to each problem. Each answer is the choice among `count` samples."""
+        asked = [replace(r, count=r.count * self.count, sample=r.sample * self.count) for r in requests]
+        groups = await rolled(self.rollout, asked, world)
+        weights = iter(await self.weight.weights([t for g in groups for t in g.trajectories], world))
+        return [g.but(trajectories=self._chosen(g.trajectories, [next(weights) for _ in g.trajectories])) for g in groups]
+
+    def _chosen(self, samples: Sequence[Trajectory], weights: Sequence[float]) -> tuple[Trajectory, ...]:
+        return tuple(winner(samples[i : i + self.count], weights[i : i + self.count]) for i in range(0, len(samples), self.count))
