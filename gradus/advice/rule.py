@@ -98,8 +98,8 @@ def numbers(facts: Facts, rate: float) -> dict[str, str]:
     """Returns the numbers that the words of a recipe may name.
 
     `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` is `rate`, the learning rate by rule,
-    and `third_rate` is a third of `rate`. `beyond` is the limit minus half the length of the shortest tenth of the right answers. A penalty on the
-    last `beyond` tokens of the limit then begins at a length below that of nearly all answers.
+    and `third_rate` is a third of `rate`. Let s be the length below which a tenth of the right answers
+    lie. `beyond` is the limit minus s / 2. So a penalty on the last `beyond` tokens of the limit begins at a length below that of nearly all answers.
     """
     begin = (facts.short if facts.short is not None else facts.max_tokens) / 2
     return {

@@ -94,7 +94,7 @@ def bottleneck(workers: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def silence(state: State, now: float, *, alive: bool | None) -> str:
-    """Returns a sentence if a running run has written no state for `SILENT` seconds, else ''.
+    """Returns a warning if a run that should be active has written no state for `SILENT` seconds, else ''.
 
     `alive`: whether its process exists; None if it runs on another machine.
     """

@@ -155,8 +155,8 @@ def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, 
     loaded = load_policy(model, task, recipe, device)
     if type(loaded) is not type(fresh) or loaded.config != fresh.config:
         raise UserError(
-            f"players.policy.model is {fresh.config.fresh}, but the model in {model} is another kind of model or has other fields; leave --model "
-            "out to start with fresh weights, or give a controller with the fields of players.policy.model"
+            f"players.policy.model is {fresh.config.fresh}, but the model in {model} is another kind of model or has other fields; "
+            "to start with fresh weights, leave out --model; or name a model with the same fields"
         )
     return loaded
 

@@ -182,8 +182,8 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: int = 0, begun: tupl
 
     `begun`: (i, x) if the pass starts from x. The tensor x is the output of the first i layers at all rows [N, hidden], and i is less than the number of
     layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 0, all values are kept for the backward pass.
-    With 1, only the input of each layer is kept, and the backward pass computes all other values again. With more, it does this in this number of chunks
-    of rows (`streamed`).
+    With 1, only the input of each layer is kept, and the backward pass computes all other values again. Above 1, the backward pass computes
+    these values again in `recompute` chunks of rows (`streamed`).
 
     Raises: ValueError if the rows were packed for another window than that of the decoder.
     """

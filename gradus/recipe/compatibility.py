@@ -169,7 +169,11 @@ def _check_place(value: Any, declared: Any, where: str) -> None:
 
 
 def _lacks(value: Any, kind: type) -> str | None:
-    """The name of an attribute of the protocol `kind` that the value lacks, or of the class `kind` if the value is no instance. None if the value fits."""
+    """Returns the reason why a value does not fit a kind; None if the value fits.
+
+    If `kind` is a protocol, the reason is the name of an attribute that the value lacks. If `kind` is a class and the value is not an instance of the
+    class, the reason is the name of the class.
+    """
     if not getattr(kind, "_is_protocol", False):
         return None if isinstance(value, kind) else kind.__name__
     asked = [n for c in kind.__mro__ if getattr(c, "_is_protocol", False) for n in (*inspect.get_annotations(c), *vars(c))]

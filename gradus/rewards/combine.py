@@ -220,7 +220,7 @@ def _product(a: Any, b: Any) -> Product:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Returns the name if it is not taken. If it is taken, returns the name with the first number from 2 on that gives a free name."""
+    """Returns the name if it is not taken. If the name is taken, appends the smallest number, 2 or more, that makes it free."""
     number, free = 1, name
     while free in taken:
         number += 1

@@ -57,7 +57,7 @@ def check_of(task: Task) -> BeginsRight:
     found: BeginsRight | None = getattr(task.verify, "begins_right", None)
     if found is None or not hasattr(task.verify, "steps"):
         raise UserError(
-            f"CheckedSteps checks the steps of an answer, but the verifier of task {task.name} has no `begins_right` and `steps`; "
+            f"CheckedSteps checks the steps of an answer, but the verifier of task {task.name} lacks `begins_right` or `steps`; "
             "take a task with checked steps, such as flawed, or set --rollout MonteCarloValues"
         )
     return found

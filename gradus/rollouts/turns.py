@@ -132,7 +132,7 @@ def beyond(sampled: Context, count: int) -> Context:
     """Returns the piece of a sampled context after the first `count` tokens of its sequence."""
     cut = count - len(sampled.prefix)
     if cut < 0:
-        raise ValueError(f"the sampled tokens begin {-cut} tokens after the end of the context; give the context that the sample continues")
+        raise ValueError(f"there is a gap of {-cut} tokens between the context and the sampled tokens; give the context that directly precedes the sample")
     if cut == 0:
         return sampled
     gone = int(sampled.chosen[:cut].sum())

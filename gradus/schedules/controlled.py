@@ -61,7 +61,7 @@ class Controlled:
         return found
 
     def at(self, now: Moment, recipe: Any, state: dict[str, Any]) -> tuple[Any, tuple[Event, ...], dict[str, Any]]:
-        """Returns the recipe with the next number. Raises UserError if a step updates the policy but does not give the metric."""
+        """Returns the recipe with the new value of the number at `path`. Raises UserError if a step updates the policy but does not give the metric."""
         value = self._first(recipe) if state["value"] is None else state["value"]
         if self.metric in now.last:
             value = controlled(value, now.last[self.metric], target=self.target, rate=self.rate, bound=self.bound, by=self.by)

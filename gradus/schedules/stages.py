@@ -176,7 +176,7 @@ def over(until: Until, steps: int, scores: Sequence[float]) -> bool:
 def within(stages: Stages, steps: int) -> Stages:
     """Shortens or lengthens the stages, so that they have `steps` steps in all.
 
-    The steps are divided in proportion to the stages' largest numbers of steps. Each stage keeps at least one step.
+    Each stage has a limit on its steps. The steps are divided among the stages in proportion to these limits. Each stage keeps at least one step.
 
     If rounding gives too few or too many steps, the longest stages get or lose the difference. If there are several rounds, the remainder of the division of
     `steps` by the number of rounds is not used.

@@ -119,8 +119,8 @@ def digest(found: Sequence[str], media: Sequence[Media] = ()) -> str:
 def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Check = Check()) -> Leakage:
     """Compares every held-out problem with every training problem. The work grows with the number of shared n-grams.
 
-    A held-out prompt leaks if a training prompt has the same tokens, or contains at least the share `check.least` of the held-out prompt's n-grams. N-grams of
-    common wording do not count. A prompt with pictures matches only a training prompt with the same pictures in the same order.
+    A held-out prompt leaks if a training prompt has the same tokens, or contains many of the held-out prompt's n-grams: at least a share of
+    `check.least`. N-grams of common wording do not count. A prompt with pictures matches only a training prompt with the same pictures in the same order.
     """
     asked = [tokens(prompt(p)) for p in held_out]
     media = [p.media for p in held_out]

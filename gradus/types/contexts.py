@@ -195,7 +195,7 @@ class Context:
         if count == self.actions:
             return self
         if not 0 <= count < self.actions:
-            raise ValueError(f"the context has {self.actions} actions, so it has no first {count} actions; give 0 to {self.actions}")
+            raise ValueError(f"the first {count} actions were asked for, but the context has {self.actions} actions; give a number from 0 to {self.actions}")
         end = int(np.flatnonzero(self.chosen)[count - 1]) + 1 if count else int(self.chosen.argmax())
         return replace(
             self,

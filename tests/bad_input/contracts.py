@@ -163,7 +163,7 @@ CONTRACTS: list[Row] = [
         "--players.reference none --run run",
         "a pointer reads the arrays query [d], candidates [2, d] and optionally barred [2], but the environment shows state [4]; give the arrays",
     ),
-    ("train sac --task pendulum --model {home}/model --run run", "is another kind of model or has other fields; leave --model out"),
+    ("train sac --task pendulum --model {home}/model --run run", "is another kind of model or has other fields; to start with fresh weights"),
     (
         "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
         "Conservative, which needs to_go, but no other part of the recipe gives to_go; set --rollout Recorded --rollout.gamma 0.99",

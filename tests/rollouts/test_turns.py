@@ -95,7 +95,7 @@ def test_a_sample_that_begins_earlier_gives_its_rest() -> None:
     assert rest.seen[0].at.tolist() == [1]
     assert rest.seen[0].rows.tolist() == [[[1]]]
     assert beyond(whole, 1) is whole
-    with pytest.raises(ValueError, match="1 tokens after"):
+    with pytest.raises(ValueError, match="a gap of 1 tokens"):
         beyond(whole, 0)
 
 

@@ -14,7 +14,7 @@ on the problems in P, measured with 16 proofs at the start of the stage. The rew
 
 Metrics: reward/document (1 in stage `documents`), and screen/kept and screen/pass_rate at the first step of stage `hard`.
 
-Use if: a checker exists, documents about its steps can be written in any number, and the model does not yet know the formal language.
+Use if: a checker exists, any number of documents about proof steps can be generated, and the model does not yet know the formal language.
 Avoid if: the model already proves a large share of the statements, because expert_iteration or difficulty_staged_rl is then enough.
 Reference: Zhou et al., Spark-Prover-X1: Formal Theorem Proving Through Diverse Data Training, arXiv:2511.13043, abstract of version 1: continued
 pre-training with predicted states after written reasoning, fine-tuning in a loop of expert iteration, GRPO on the most challenging problems; pass@32

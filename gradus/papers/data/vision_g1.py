@@ -58,7 +58,7 @@ def easy_to_hard(rates: Sequence[float], low: float, high: float) -> list[int]:
 
 @dataclass(frozen=True)
 class InfluenceAndRates:
-    """Draws problems of a pool that was filtered by influence once and by pass rate in every round, from the easiest to the hardest."""
+    """Draws problems from the easiest to the hardest. The pool is filtered once by influence, and in every round by pass rate."""
 
     keep: float | None = 0.5  # share of each source that is kept by influence; None: the whole pool
     held_out: int = 32  # held-out problems that tell the goal

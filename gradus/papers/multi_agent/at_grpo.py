@@ -21,8 +21,8 @@ Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for 
 is called Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs. The paper has tree sampling, groups per agent and turn, the sum of
 team and local reward (alpha = 1), and one policy for all roles or one per role. The clip and the mini-batches of 16 messages are those of the
 released sokoban script (pettingllms-ai/PettingLLMs), which has no KL term either. In this script 32 episodes of two agents, four turns and K = 4 give
-1,024 messages. The script keeps the half of the groups with the larger mean reward, which makes 32 updates per batch. Not all released configurations
-have this filter, and this recipe does not have it.
+1,024 messages. The script sorts the groups by mean reward and keeps the upper half. The remaining 512 messages make 32 updates per batch. Not all
+released configurations have this filter, and this recipe does not have it.
 Departures: The team of the built-in task is a planner and a checker. The planner's proposal is scored as if it were played, but the checker decides
 which move is played. A message without a legal move has a penalty of 0.1; in the released code the penalty is 2. At test time every agent answers
 once (rollout Seats). The released code divides by the sample's deviation plus 1e-6, takes the mean over the tokens of a mini-batch, and keeps the

@@ -27,8 +27,8 @@ Reference: Mistral-AI, Magistral, arXiv:2506.10910, sections 2 (loss, reward) an
 0.28); Magistral Small has 0.3. No code is public.
 Departures: An answer without any tag is judged by its text alone, because the built-in tasks have no thoughts; `--reward.first.required true` is the
 paper's rule, with `--reward.first.answer "boxed or code"`. The language is the script of most letters, not that of a trained classifier, so languages
-of one script count as the same; `--reward.then.parts.language.alphabets` names other sets of letters. No problem is translated. Generators read the
-whole answer again with new weights; the paper keeps their caches. The reward includes the length only if the format is right.
+of one script count as the same; `--reward.then.parts.language.alphabets` names other sets of letters. No problem is translated. When new weights arrive,
+the generators here read the whole answer again; in the paper they keep their old keys and values. The reward includes the length only if the format is right.
 """
 
 from __future__ import annotations
