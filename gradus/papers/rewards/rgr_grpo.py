@@ -129,7 +129,8 @@ rgr_grpo = grpo.derive(
 
 _SCRIPT = {"reward.judge": "ScriptedPoints"}
 _TERMS = {
-    "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist", "study.reward.judge": "ScriptedPoints", "study.problems": "64",
+    "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist", "study.reward.judge": "ScriptedPoints",
+    "study.problems": "64",
     "study.greedy": "false",
 }  # fmt: skip
 
