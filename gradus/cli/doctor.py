@@ -20,10 +20,11 @@ from gradus.runtime.terminal import paint, paragraph
 GB = 1e9
 ENOUGH_DISK, ENOUGH_MEMORY = 5 * GB, 2 * GB  # bytes below which a run is likely to end early
 
-FOR_DEVELOPERS = ("dev", "docs", "bench", "benchmarks")  # extras that a user does not need
+FOR_DEVELOPERS = ("dev", "docs", "bench", "benchmarks", "engines")  # extras that a user does not need
 PURPOSE: Mapping[str, str] = {
     "bm25s": "the search of the tasks search_qa and research",
     "datasets": "--task OWNER/NAME, and saved data sets",
+    "httpx": "--judge URL",
     "peft": "checks that saved adapters load elsewhere",
     "pillow": "pictures of data files",
     "gymnasium": "tasks gymnasium:ID",

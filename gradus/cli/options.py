@@ -9,7 +9,7 @@ from gradus.cli.simulate_options import simulate_options as simulate_options
 SHELLS = ("bash", "zsh", "fish")
 TASK = "a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1"
 JUDGE = "FILE.py:FUNCTION, Verified or a run; may be repeated, as [NAME=]R[*WEIGHT]; default: the recipe's reward"
-SERVER = "a judge: the address of a server with OpenAI's interface (http://127.0.0.1:8000/v1); short for --reward URL"
+SERVER = "the address of a judge, http://...; default: none"
 IN_PLACE = "FILE.py:FUNCTION, Verified or a run; if repeated, the rewards add up; default: the task's verifier"
 DEVICE = "cpu, cuda, cuda:1; default: cpu"
 TINY = "a model's folder; default: the built-in model"
@@ -74,7 +74,7 @@ def plan_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Scale").add_argument
     add("--profile", metavar="P", help="tiny, small or paper; default: tiny, or small with --model")
     add("--steps", type=int, metavar="N", help="training steps; default: 200 (small: 500, paper: 1000)")
-    add("--seed", type=int, default=0, metavar="S", help="seed of all random draws; on one machine, runs with the same seed are equal to the last byte; default: 0")
+    add("--seed", type=int, default=0, metavar="S", help="seed of all draws; the same seed gives the same bytes; default: 0")
     add("--device", default="cpu", help=DEVICE)
 
 

@@ -14,7 +14,7 @@ def test_papers_are_found() -> None:
     rows = json.loads(papers(search="REINFORCE", as_json=True))
     assert {"reinforce", "grpo"} <= {row["key"] for row in rows}
     assert all("reinforce" in f"{row['key']} {row['base']} {row['about']}".lower() for row in rows)
-    assert papers("bases").splitlines()[0].split() == ["recipe", "base", "family", "description"]
+    assert papers("control").splitlines()[0].split() == ["recipe", "base", "family", "description"]
     assert {row["family"] for row in json.loads(papers("bases", as_json=True))} == {"bases"}
     with pytest.raises(UserError, match=r"unknown family \"base\" \(did you mean bases"):
         papers("base")
