@@ -47,6 +47,7 @@ RETRYING = (
     "expo_self_explanation",
     "lanpo",
     "rlad",
+    "rlad-two",
     "thinktuning",
     "thinktuning-accuracy",
 )
