@@ -17,8 +17,9 @@ Use if: answers have steps, wrong answers begin with right steps, and the policy
 Avoid if: answers have one step (see dpo), sampling is the bottleneck, because each step of a wrong answer costs 5 continuations, or a reward model of steps exists.
 Reference: Setlur et al., RL on Incorrect Synthetic Data Scales the Efficiency of LLM Math Reasoning by Eight-Fold, arXiv:2406.14532: advantages of steps from
 continuations, pairs from a shared beginning at the first pit, DPO on wrong answers of the own model; equivalence to RL weighted by advantages of steps.
-Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. n = 5, the bound -0.3, the rule for answers without a pit, and beta 0.1 are ours. Answers come from the policy of each step; the paper
-samples them once from the fine-tuned model. The stages before, fine-tuning on given answers and on right answers of the model, are those of sft and rft.
+Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. n = 5, the bound -0.3, the rule for answers without a pit, and beta 0.1
+are ours. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. The stages before, fine-tuning on given answers and on
+right answers of the model, are those of sft and rft.
 """
 
 from __future__ import annotations
