@@ -67,7 +67,7 @@ def of_hints(group):
 def test_the_success_without_a_hint_is_subtracted() -> None:
     _, others, _, world = played(["x"], ["b", "x"], bare=("b", "b", "b", "x"), solutions=2)
     (row,) = [g for g in others if of_hints(g)]
-    assert [t.value for t in row.trajectories] == [-0.25]
+    assert ([t.value for t in row.trajectories], row.pool) == ([-0.25], (-0.25,))
     assert world.notes["hints/gain"] == -0.25
 
 
