@@ -77,7 +77,7 @@ def test_the_choice_of_an_attempt_ignores_its_reward() -> None:
 
 
 def test_no_lesson_contains_an_attempt_at_the_same_problem() -> None:
-    pool = {"p": ["seven plus five", [["secret", 1.0]]], "again": ["seven plus five", [["hidden", 1.0]]], "q": ["seven plus one", [["8", 1.0]]]}
+    pool = {"p": ["seven plus four", [["secret", 1.0]]], "again": ["seven plus five", [["hidden", 1.0]]], "q": ["seven plus one", [["8", 1.0]]]}
     lesson = next(text for text, trained in played(pool)[1] if not trained)
     assert lesson == f"seven plus one\n8\nThis was right.\n{ASK}"
 
