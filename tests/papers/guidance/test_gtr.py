@@ -118,6 +118,7 @@ def test_the_numbers_and_what_is_refused() -> None:
     assert gtr.objective["policy"].weight == ThoughtWeight(0.5)
     assert gtr.objective["thoughts"] == Imitation(average=SequenceMean(), source="expert")
     assert (gtr.update.epochs, gtr.rollout.corrector) == (4, WorkedThought())
+    assert gtr.reward == Verified() + ActionFound()
     assert isinstance(gtr.rollout.test, Auto)
     with pytest.raises(UserError, match=r"Corrected\.mark"):
         Corrected(mark="")

@@ -122,6 +122,8 @@ def test_without_hints_it_is_grpo() -> None:
 def test_the_numbers_and_what_is_refused() -> None:
     assert (rlad.rollout.hints, rlad.rollout.solutions, rlad.setting.group) == (4, 8, 16)
     assert rlad.credit == HintedOnly(GroupRelative())
+    assert (rlad.objective["policy"].trust, rlad.objective["policy"].average) == (Clip(0.2, 0.28), TokenMean())
+    assert rlad.objective["kl"].coefficient == 0.001
     assert isinstance(rlad.rollout.test, Auto)
     assert replace(rlad.rollout, hints=0).hints == 0
     with pytest.raises(UserError, match=r"Hinted\.solutions"):
