@@ -104,8 +104,8 @@ def test_advantages_within_a_kind() -> None:
 def test_the_pool() -> None:
     part = Experienced(attempts=2, problems=2)
     rows = [t.but(problem=replace(PROBLEM, id=i), completion=i) for i, t in zip("abca", toy_group(1, 0, 1, 0).trajectories, strict=True)]
-    lost = rows[0].but(reward=Failed("x"))
-    state = asyncio.run(part.learn([toy_group(1).but(trajectories=(*rows, lost))], [], None, part.start()))
+    lost, given = rows[0].but(reward=Failed("x")), rows[2].but(source="expert")
+    state = asyncio.run(part.learn([toy_group(1).but(trajectories=(*rows, lost, given))], [], None, part.start()))
     assert state == {"pool": {"c": ["a", [["c", 1.0]]], "a": ["a", [["a", 1.0], ["a", 0.0]]]}}
     group, _, _ = played({}, count=1, rollout=part)
     assert kinds(group) == ["plain"]
