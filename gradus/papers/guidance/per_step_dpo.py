@@ -131,22 +131,32 @@ per_step_dpo = dpo.derive(
     objective__given=None,
 )
 
+_TERMS: Any = {
+    "against": "dpo",
+    "measure": "accuracy",
+    "better_by": 0.05,
+    "task": "arithmetic",
+    "fields": {"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+    "budget": "steps=8",
+    "problems": 60,
+    "samples": 2,
+}
+
 claims = (
     Claim(
         says="After 8 steps of as many answers, accuracy on sums is at least 0.05 above that of DPO on whole answers.",
+        source="arXiv:2406.14532, comparison with DPO on whole answers; the size of the effect, the task and the sizes are ours",
+        options={"level": "3"},
+        **_TERMS,
+    ),
+    Claim(
+        says="After 8 steps from a model that was shown worked sums, accuracy on longer sums is at least 0.05 above that of DPO on whole answers.",
         source=(
-            "arXiv:2406.14532, comparison with DPO on whole answers; the size of the effect, the task and the sizes are ours. The start model is the "
-            "built-in one after 30 steps of supervised fine-tuning on worked sums, because most wrong answers of the built-in model have one step"
+            "arXiv:2406.14532, as above; stated again after a look at the first pits: most wrong answers of the built-in model have one step. The start "
+            "model is the built-in one after 30 steps of supervised fine-tuning on worked sums"
         ),
-        against="dpo",
-        measure="accuracy",
-        better_by=0.05,
-        task="arithmetic",
         options={"level": "5"},
-        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
-        budget="steps=8",
-        problems=60,
-        samples=2,
         script="benchmarks.warmed per_step_dpo",
+        **_TERMS,
     ),
 )
