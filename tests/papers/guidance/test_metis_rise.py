@@ -10,6 +10,7 @@ from gradus.papers.bases.dapo import dapo
 from gradus.papers.bases.sft import sft
 from gradus.papers.guidance.metis_rise import Repairs, metis_rise
 from gradus.rewards.overlong import Overlong, overlong_penalty
+from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import check_same_update, toy_group
 from gradus.types import Ended, Failed, Frozen, Problem
@@ -55,7 +56,8 @@ def test_the_answers_of_two_steps_belong_together() -> None:
 def test_the_penalty_for_overlong_answers() -> None:
     """A limit of 100 with a buffer of 25: lengths 70, 80, 90 and 110 give 0, -5/25, -15/25 and -1."""
     assert [overlong_penalty(n, 100, 25) for n in (70, 80, 90, 110)] == pytest.approx([0.0, -0.2, -0.6, -1.0])
-    assert metis_rise.reward.parts["overlong"] == Overlong(share=0.25)
+    assert metis_rise.reward == 2 * Verified() - 1 + Overlong(share=0.25)
+    assert metis_rise.setting.group == 8
     assert metis_rise.reward.parts["overlong"].cache_of(100) == 25
 
 
