@@ -12,9 +12,9 @@ over the last quarter of the limit. The second stage only looks: its learning ra
 
 Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
 Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). Imitation of own answers only: see rft.
-Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056, section 3 (RL without cold
-start, then self-distilled and expert-augmented SFT). Only a short summary of the paper was at hand. The public repository (MM-Thinking/Metis-RISE) has no code of
-the training.
+Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056 (RL without cold
+start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; the paper was not read. The public repository
+(MM-Thinking/Metis-RISE) has no code of the training.
 Departures: The shortest right answer and the numbers of steps are ours, and so are 16 updates per batch and the verdict as 1 or -1, which are those of DAPO. A
 task's worked solution takes the place of the stronger model. The reward has no points for the form. The policy reads pictures if its model does (task
 shapes); the method does not depend on the kind of input.
