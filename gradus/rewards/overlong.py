@@ -25,18 +25,19 @@ class Overlong(Combines):
     """
 
     max_tokens: int | None = None  # length from which the penalty is -1; None: the sampling limit on new tokens
-    cache: int | None = None  # the penalty grows over this number of tokens before `max_tokens`; None: a fifth of `max_tokens`
+    cache: int | None = None  # the penalty grows over this number of tokens before `max_tokens`; None: `share` of `max_tokens`
+    share: float = 0.2  # acts if `cache` is None
     name: ClassVar[str] = "overlong"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_ranges(self, max_tokens="[1, inf)", cache="[1, inf)")
+        check_ranges(self, max_tokens="[1, inf)", cache="[1, inf)", share="[0, 1]")
         if self.max_tokens is not None:
             self.cache_of(self.max_tokens)
 
     def cache_of(self, limit: int) -> int:
         """Returns the cache for this limit. Raises UserError if the cache is larger than the limit."""
-        cache = max(1, limit // 5) if self.cache is None else self.cache
+        cache = max(1, int(self.share * limit)) if self.cache is None else self.cache
         if cache > limit:
             raise UserError(f"overlong: cache is {cache}, but max_tokens is {limit}; set cache to {limit} or less")
         return cache

@@ -33,6 +33,10 @@ def test_the_shares_are_the_paper_s():
     # generation ends at 16384 expected and 4096 tokens of cache
     assert Overlong().cache_of(16384 + 4096) == 4096
     assert Overlong().cache_of(3) == 1
+    assert [Overlong(share=0.25).cache_of(n) for n in (100, 48, 3)] == [25, 12, 1]
+    assert Overlong(cache=7, share=0.25).cache_of(100) == 7
+    with pytest.raises(UserError, match="share"):
+        Overlong(share=1.5)
 
 
 def test_an_episode_has_no_limit_of_its_own():

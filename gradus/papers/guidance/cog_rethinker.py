@@ -20,7 +20,8 @@ Reference: Sun et al., Cog-Rethinker: Hierarchical Metacognitive Reinforcement L
 right answer, a buffer of demonstrations that grows by solved problems, and imitation of right answers of both stages under the direct prompt.
 Departures: No code was found. mu, the buffer of 32 demonstrations with one shown, its measure of similarity (TF-IDF) and the wording of the requests are ours.
 The paper keeps the headings of its template in imitated answers; here an answer is imitated as it was written. The reward is that of DAPO, with its penalty for
-overlong answers.
+overlong answers and without points for the form. The wrong solution is the first one of the stage before. A problem whose prompt with the
+request fills more than half of the model's context gets no further stage.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ refinement per group, shaping with gamma 0.1, no clip, no KL, and no division by
 updates per batch (128 problems, 64 per update) and L = 6144 are from the released script (zhangxy-2019/critique-GRPO).
 Departures: The wording of the critique is ours. The released trainer reads the deviation's switch under another name than the script sets, so its run divides
 by the deviation; `--credit.scale sample` does the same. The script leaves the number of refinements at -1, which would make every answer a refinement; its
-comments and the paper show one of 8. The released code encodes the text of the refinement again; here its tokens stay. If the policy's answers and refinements
+comments and the paper show one of 8. The released code encodes the text of the refinement again; here its tokens stay. It
+sums the loss over the answers of a small batch and divides this sum by L alone. If the policy's answers and refinements
 are all wrong, a wrong refinement joins the group, as in the released code; all advantages are then 0.
 """
 

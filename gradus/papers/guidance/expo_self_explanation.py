@@ -9,14 +9,15 @@ included. The term needs no ratio. $loss_GRPO$ is the loss of GRPO with a KL coe
 imitation of the explanation gives the direction. Every step samples new explanations from the present policy.
 
 An explanation has two properties that a given solution lacks: it is likely under the policy, and it raises the chance of the right answer more than a wrong
-answer of the policy does. An explanation whose final answer is wrong is not imitated. A question with a missing reward has no explanation, if all its rewards
-are missing. Metrics: second (share of the questions with explanations), second/right (share of explanations that end in the right answer).
+answer of the policy does. An explanation whose final answer is wrong is not imitated. A question whose rewards are all missing has no
+explanation. Metrics: second (share of the questions with explanations), second/right (share of explanations that end in the right answer).
 
 Use if: questions have known answers and no worked solutions, most groups have no right answer, and the policy can derive a given answer.
 Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). With worked solutions see luffy.
 Reference: Zhou et al., ExPO: Unlocking Hard Reasoning with Self-Explanation-Guided Reinforcement Learning, arXiv:2507.02834: explanations from question and
 answer, imitation next to GRPO without a ratio, explanations of the present policy.
-Departures: No code was found. Beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, and the wording of the request are ours. The paper
+Departures: No code was found. Beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the wording of the request are
+ours. An explanation that begins with the given answer is not sampled again. The paper
 puts the right answer after the explanation; here the explanation ends in its own answer, and the verifier compares this answer with the right one. The variant
 for DPO is left out: `Refine(second=Reprompted(source="policy"))` with the term `Preference` gives its pairs.
 """

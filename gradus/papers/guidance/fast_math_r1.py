@@ -18,8 +18,9 @@ Reference: Yoshihara et al., A Practical Two-Stage Recipe for Mathematical LLMs:
 arXiv:2507.08267, sections 3 and 4. The released code was read (analokmaus/kaggle-aimo2-fast-math-r1): 40 steps of GRPO, and a first stage that ends at step 350
 of 20 planned epochs; the paper reports about 10 epochs.
 Departures: The length of a group is compared within this group; the code compares all answers of one call. The deviation of the group is that of the
-population without an added constant (in the code: the sample's plus 1e-4). The code samples with top_p 0.9 and min_p 0.05; this,
-and packed sequences of 24,000 tokens, is not here. With texts of 100 characters, set `limit` near their length, or R_cos is constant.
+population without an added constant (in the code: the sample's plus 1e-4). The loss is the mean over answers, as in GRPO; the code takes the mean over the
+tokens of a small batch. The code samples with top_p 0.9 and min_p 0.05; this, and packed sequences of 24,000 tokens, is not here.
+With texts of 100 characters, set `limit` near their length, or R_cos is constant.
 """
 
 from __future__ import annotations

@@ -13,9 +13,11 @@ over the last quarter of the limit. The second stage only looks: its learning ra
 Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
 Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). Imitation of own answers only: see rft.
 Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056 (RL without cold
-start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; neither the paper nor code was read.
-Departures: The shortest right answer, K = 8 and the numbers of steps are ours. A task's worked solution takes the place of the stronger model. The reward has
-no points for the form. The policy reads pictures if its model does (task shapes); the method does not depend on the kind of input.
+start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; the paper was not read. The public repository
+(MM-Thinking/Metis-RISE) has no code of the training.
+Departures: The shortest right answer and the numbers of steps are ours, and so are 16 updates per batch and the verdict as 1 or -1, which are those of DAPO. A
+task's worked solution takes the place of the stronger model. The reward has no points for the form. The policy reads pictures if its model does (task
+shapes); the method does not depend on the kind of input.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ metis_rise = dapo.derive(
     "metis_rise",
     "RL first, then SFT on own right answers to problems solved in part, and on expert solutions of unsolved problems.",
     family="guidance",
-    reward=2 * Verified() - 1 + Overlong(),
+    reward=2 * Verified() - 1 + Overlong(share=0.25),
     schedule=Stages(
         Frozen(
             rl=Stage(until=Steps(100)),

@@ -21,8 +21,9 @@ Avoid if: the teacher's feedback seldom turns a wrong answer into a right one (s
 Reference: RRV et al., ThinkTuning: Instilling Cognitive Reflections without Distillation, arXiv:2508.07616: feedback as a part of the answer, four behaviours,
 a teacher of the same size, GRPO without KL, and a weight from probability and advantage. Four updates per batch are from the released script.
 Departures: The share 1/2, the bound 1/2, c and the weight 0 for A <= 0 are ours, and so is the wording. The released code (3rdAT/ThinkTuning) gives feedback to
-a share that falls from 0.1 to 0.01 in the first third of training. Its weight is p / (p + gamma), with gamma from 0.001 to -0.001 by advantage, so nearly 1; for
-A < 0 and p < 0.01 it is the clipped ratio. Answer and feedback keep no log-probabilities at sampling.
+a share that falls from 0.1 to 0.01 in the first third of training. Its weight is p / (p + gamma) for either sign of A. gamma is meant to go from -0.001 to 0.001
+by advantage, but its bounds are in the wrong order, so it is always -0.001, and the weight is nearly 1. For A < 0 and p < 0.01 it is the clipped ratio. That
+code takes the mean over all tokens, has groups of 5, and bounds the ratio at 3 if A < 0. Answer and feedback keep no log-probabilities at sampling.
 """
 
 from __future__ import annotations

@@ -59,6 +59,10 @@ def test_the_share_of_the_language() -> None:
     nowhere: Any = None
     (row,) = asyncio.run(LanguageShare().score([group], {}, nowhere))
     assert (row[0].reward, dict(row[0].components)) == (0.5, {"language": 0.5})
+    foreign = group.but(trajectories=tuple(t.but(completion="a b c ж</think>ж ж") for t in group.trajectories))
+    ((judged,),) = asyncio.run(LanguageShare().score([foreign], {}, nowhere))
+    assert judged.reward == 0.75  # the answer after the thoughts does not count
+    assert deepseek_r1.setting.group == 16
 
 
 def test_the_reference_is_renewed() -> None:

@@ -17,6 +17,7 @@ from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import check_same_update, toy_group, train_toy
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, UserError
+from gradus.types.moments import Steps
 from gradus.types.parts import Judgement
 
 
@@ -81,6 +82,8 @@ def test_the_stages() -> None:
     stages = fast_math_r1.schedule.stages
     assert list(stages) == ["imitate", "shorten"]
     assert (stages["imitate"].recipe, stages["shorten"].start) == (sft, "previous")
+    assert fast_math_r1.reward == GroupLength(COSINE + AnswerBefore(), characters=True)
+    assert (COSINE.limit, COSINE.characters, stages["shorten"].until) == (30000, True, Steps(40))
     assert (fast_math_r1.objective["kl"].coefficient, fast_math_r1.optimizer.decay) == (0.04, "cosine")
 
 

@@ -74,6 +74,14 @@ def test_both_act_with_one_success_and_the_mean_is_over_problems() -> None:
     assert gradient == pytest.approx([-a[0] / 4, -a[1] / 4, -0.25, -0.25, 0, 0, -0.25, -0.25])
 
 
+def test_each_solution_counts_once_whatever_its_length_and_a_closed_gate_stays_in_the_mean() -> None:
+    """Solutions of 1 and 4 tokens: -1/(2 x 1) and -1/(2 x 4). With one closed gate of two, the other solution still has the divisor 2."""
+    _, gradient = loss_of([-1.0] * 7, mixed(0, given=1), mixed(0, given=4, key="h"))
+    assert gradient == pytest.approx([0, -0.5, 0, *[-0.125] * 4])
+    _, gradient = loss_of([-1.0] * 8, mixed(1, 1), mixed(0, 0, key="h"))
+    assert gradient == pytest.approx([0] * 6 + [-0.25] * 2)
+
+
 def test_edges() -> None:
     (one, given), (lone,) = Guided().assign([mixed(1.0), mixed(0.0).but(trajectories=mixed(0.0).trajectories[1:])], {})
     assert one.advantages.tolist() == [0.0]
