@@ -74,7 +74,7 @@ def plan_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Scale").add_argument
     add("--profile", metavar="P", help="tiny, small or paper; default: tiny, or small with --model")
     add("--steps", type=int, metavar="N", help="training steps; default: 200 (small: 500, paper: 1000)")
-    add("--seed", type=int, default=0, metavar="S", help="seed of all draws; the same seed gives the same bytes; default: 0")
+    add("--seed", type=int, default=0, metavar="S", help="equal seeds give runs equal to the last byte; default: 0")
     add("--device", default="cpu", help=DEVICE)
 
 
