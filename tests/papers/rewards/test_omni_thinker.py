@@ -72,4 +72,5 @@ def test_on_a_task_with_a_rule_it_is_grpo() -> None:
     assert torch.equal(*(weights_after(r, steps=3)["policy.logits"] for r in (bare, base)))
     assert {"reward", "players.judge", "objective.kl.coefficient"} <= set(changes(grpo, omni_thinker))
     assert dict(omni_thinker.reward.weights) == {"tags": 0.1}
+    assert omni_thinker.reward.parts["by_task"].parts["stories"] == JudgedPairs(against="reference", both_orders=True)
     check_micro_batches(omni_thinker)

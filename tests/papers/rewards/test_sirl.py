@@ -33,6 +33,7 @@ WHOLE = "<think>t</think><model>m</model><python>{}</python>"
         (WHOLE.format("p").replace("<think>", ""), 0.5 * (2 - 1 / 8)),
         ("<model>m</model><think>t</think><python>p</python>", 0.5 * (2 - 1 / 3)),
         ("<python>p</python><think>t</think><model>m</model>", 0.5 * (2 - 2 / 3)),
+        ("<think>t</think><python>p</python><model>m</model>", 0.5 * (2 - 1 / 3)),
     ],
 )
 def test_the_form_by_hand(text: str, part: float) -> None:
