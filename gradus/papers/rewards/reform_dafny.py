@@ -17,8 +17,8 @@ Reference: Yan et al., Re:Form -- Reducing Human Priors in Scalable Formal Softw
 arXiv:2507.16331, and the released code (Veri-Code/ReForm): subset_reward.py (`compute_score`) and condition_comparison_fixed.py for the stages, their
 values and the check of subsets, train.sh for KL 0.001, entropy 0.01 and learning rate 1e-5. naive_reward.py was not found. The supervised start on 5,000
 programs and groups of 4 to 32 are from the catalogue.
-Departures: The released scorer adds the flag of strength unscaled, so a full pass earns 1.6 there; its documentation says 0.4, as here. An error of
-parsing or types is found before cheats, as in the released code. There, an answer without promises earns 0.6, and of all-true promises only a single
+Departures: The released scorer adds the flag of strength unscaled, so a full pass earns 1.6 there; its documentation says 0.4, as here. Errors of
+parsing or types are checked before cheats, as in the released code. There, an answer without promises earns 0.6, and of all-true promises only a single
 x == x is a cheat; here both earn 0. The released check puts both implications at the end of the code, where the result is known; here they hold for
 every result r. The language and the checker of the task `specifications` are small: integers, straight lines, and all inputs from -8 to 8 instead of
 Dafny. Translation of programs and the benchmark DafnyComp are left out.

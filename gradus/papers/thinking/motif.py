@@ -16,7 +16,7 @@ Reference: Mitra and Ulukus, MOTIF: Modular Thinking via Reinforcement Fine-tuni
 has the rewards, temperature 0.8, top-p 0.95, rank 64 and K = 4.
 Departures: The released script samples the continuations without the adapter, so by the base model; here, as in the paper, by the policy
 (`--reward.player NAME` for another player). A verdict of the task replaces the comparison with a box. Forms may span several lines; the code matches
-only single lines. The sample deviation of the code plus 0.0001 is replaced by that of the population. The texts of the prompts are new.
+only single lines. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the prompts are new.
 """
 
 from __future__ import annotations
