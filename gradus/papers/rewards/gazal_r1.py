@@ -1,12 +1,12 @@
 """Gazal-R1: medical choice questions with adapters only. Length acts inside the reward for the answer, and repetition costs.
 
-    R = v(l) + 0.5 1{"form right"} - 0.5 rho
+    R = v(l) + 0.5 1{"form right"} - 0.5 c
     v(l) = v_"end" + (v_"start" - v_"end") (1 + cos(pi l / L)) / 2
     W' = m (W + alpha / sqrt(r) B A) / (norm(W + alpha / sqrt(r) B A))
     loss = -1/(N L) sum_i sum_t min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i), quad A_i = R_i - mean(R)
 
 l is the number of tokens, at most L, the limit of an answer. v falls from 1.0 to 0.5 for right answers, and rises from -1.0 to -0.5 for wrong ones: a short
-right answer is best, and a long wrong one is less bad than a short one. The form is one `<think>` part, then one `\\boxed{letter}`. rho is the share of repeated
+right answer is best, and a long wrong one is less bad than a short one. The form is one `<think>` part, then one `\\boxed{letter}`. c is the share of repeated
 n-grams of words, n = 4: of all n-grams, those that are not the first of their kind. The loss is divided by a constant length, the advantage is not divided by the
 deviation, and no KL term remains.
 

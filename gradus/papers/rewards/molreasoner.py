@@ -16,10 +16,12 @@ reward/exact, reward/likeness.
 Use if: answers are structures that a program can parse and compare, and exact matches are rare at first.
 Avoid if: a program can check the wanted property itself, so that no single structure is the right one.
 Reference: Zhao et al., MolReasoner: Toward Effective and Interpretable Reasoning for Molecular LLMs, arXiv:2508.02066, and the released rewards
-(545487677/MolReasoner): floor 0.5, exact 2, the four terms, KL weight 0.001, learning rate 1e-7, temperature 0.7.
+(545487677/MolReasoner, chembl_desc2mol.py, chembl_mol2desc.py, and the script for text to molecule): floor 0.5, exact 2, the four terms, KL weight
+0.001, learning rate 1e-7, temperature 0.7.
 Departures: The released code takes fingerprints (MACCS, paths, Morgan of radius 2) from RDKit, and fragments and groups from the package EFGs. The
 task `molecules` has chains of atoms instead: paths of up to 2 atoms, of all lengths, and neighbourhoods of radius 2; pieces between carbon and other
-atoms; groups by place. METEOR is left out, because it needs a dictionary of synonyms. A task whose verifier compares no molecules gives only its verdict.
+atoms; groups by place. METEOR is left out, because it needs a dictionary of synonyms. Captions are compared by words; there by sub-word tokens, and
+stems for ROUGE. A task whose verifier compares no molecules gives only its verdict.
 """
 
 from __future__ import annotations
@@ -76,8 +78,8 @@ class MoleculeReward(Combines):
                 return None
             said = part(t.completion, "answer") or ""
             if self.caption:
-                near = caption_likeness(said, due)
-                return (self.value(said == due, [near]) if said else 0.0), {"valid": float(bool(said)), "exact": float(said == due), "likeness": near}
+                near, same = caption_likeness(said, due), said.casefold() == due.casefold()
+                return (self.value(same, [near]) if said else 0.0), {"valid": float(bool(said)), "exact": float(same), "likeness": near}
             found = likeness(t.problem, t.completion)
             four = [found[name] for name in ("fingerprints", "fragments", "groups")] + [bleu(said, due)]
             value = self.value(bool(found["exact"]), four) if found["valid"] else 0.0

@@ -14,12 +14,12 @@ sampling that `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest g
 
 Use if: a quality measure compares translations with references, and the translation gains from thinking first.
 Avoid if: sentences are short and literal, or no references exist.
-Reference: He et al., R1-T1: Fully Incentivizing Translation Capability in LLMs via Reasoning Learning, arXiv:2502.19735: six templates, the choice of a
-template per sentence, form and quality, KL inside the reward. The released code (superboom/R1-T1) has 0.2 for the form, COMET on two digits, GRPO
-with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
-Departures: The form earns 1. beta 0.01, chrF and the choice of chains by chrF (of equals the shorter one) are ours. Quality is chrF with its usual
-weights, not a learned measure. The third language and the idioms of the paper's tests are left out; the task `translation` has one pair of made-up
-languages per problem, and `--task.form tags` gives solutions in tags.
+Reference: He et al., R1-T1: Fully Incentivizing Translation Capability in LLMs via Reasoning Learning, arXiv:2502.19735: six templates, the choice of
+a template per sentence, form and quality, KL inside the reward. The released code (superboom/R1-T1: translate.py, main_grpo.sh) has 0.2 for the form,
+COMET on two digits, GRPO with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
+Departures: The form earns 1. beta 0.01, chrF and the choice of chains by chrF (of equals the shorter one; none of quality 0) are ours. Quality is
+chrF with its usual weights, not a learned measure. The third language and the idioms of the paper's tests are left out; the task `translation` has
+one pair of made-up languages per problem, and `--task.form tags` gives solutions in tags.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class Translated(Combines):
 
 
 def best_chain(chains: Sequence[str], problem: Problem, reward: Translated = Translated()) -> str | None:
-    """Returns the chain with the best translation, of equals the shorter one, then the earlier one; None without a chain in the right form."""
-    scored = [(reward.form.value(c) and float(reward.quality.value(problem, c)), -len(c), -i) for i, c in enumerate(chains)]  # type: ignore[arg-type]
+    """Returns the chain in the right form with the best translation, of equals the shorter one, then the earlier one; None if no quality is above 0."""
+    found = [reward.quality.value(problem, c) if reward.form.value(c) else 0.0 for c in chains]
+    scored = [(value if isinstance(value, int | float) else 0.0, -len(c), -i) for i, (value, c) in enumerate(zip(found, chains))]
     good = [row for row in scored if row[0] > 0]
     return chains[-max(good)[2]] if good else None
 

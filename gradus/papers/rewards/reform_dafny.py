@@ -6,19 +6,22 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 The input is code without specifications, the output the same code with demands on callers and promises. (P, Q) are the demands and promises of the
-reference, (P', Q') those of the output. So an output may not demand more, nor promise less; a stronger promise that the code keeps is welcome. Cheats are
-only promises that are true for every result, such as "ensures true", and new assumptions. Without the check of strength (`--reward.strong 0
---reward.verified 0.8`), weak specifications earn the full reward. The rest is GRPO with a KL weight of 0.01 and an entropy bonus of 0.01. Metrics:
-reward/verified_code, reward/strong (the rate of superior specifications), reward/ensures (promises per answer).
+reference, (P', Q') those of the output. So an output may not demand more, nor promise less; a stronger promise that the code keeps is welcome. Cheats
+are a promise "true" or "false", promises that all hold for every result, no promise, and new assumptions. Without the check of strength
+(`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward. The rest is GRPO with a KL weight of 0.001 and an entropy bonus
+of 0.01. Metrics: reward/verified_code, reward/strong (the rate of superior specifications), reward/ensures (promises per answer).
 
 Use if: a verifier decides specifications, and references exist whose strength can be compared.
 Avoid if: no reference specification exists, or the model writes no code that compiles (see sft first).
 Reference: Yan et al., Re:Form -- Reducing Human Priors in Scalable Formal Software Verification with RL in LLMs: A Preliminary Study on Dafny,
-arXiv:2507.16331, and the released scorers (Veri-Code/ReForm): the stages and their values, the check of subsets, KL 0.01, entropy 0.01, groups of 4
-to 32, supervised start on 5,000 programs.
+arXiv:2507.16331, and the released code (Veri-Code/ReForm): subset_reward.py (`compute_score`) and condition_comparison_fixed.py for the stages, their
+values and the check of subsets, train.sh for KL 0.001, entropy 0.01 and learning rate 1e-5. naive_reward.py was not found. The supervised start on 5,000
+programs and groups of 4 to 32 are from the catalogue.
 Departures: The released scorer adds the flag of strength unscaled, so a full pass earns 1.6 there; its documentation says 0.4, as here. Errors of
-parsing or types are checked before cheats, as in the released code. The language and the checker of the task `specifications` are small: integers,
-straight lines, and all inputs from -8 to 8 instead of Dafny. Translation of programs and the benchmark DafnyComp are left out.
+parsing or types are checked before cheats, as in the released code. There, an answer without promises earns 0.6, and of all-true promises only a single
+x == x is a cheat; here both earn 0. The released check puts both implications at the end of the code, where the result is known; here they hold for
+every result r. The language and the checker of the task `specifications` are small: integers, straight lines, and all inputs from -8 to 8 instead of
+Dafny. Translation of programs and the benchmark DafnyComp are left out.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ reform_dafny = grpo.derive(
     "Formal specifications, rewarded in stages by a verifier, and for being as strong as the reference.",
     family="rewards",
     reward=Staged(),
-    objective__kl__coefficient=0.01,
+    objective__kl__coefficient=0.001,
     objective__entropy=EntropyBonus(0.01),
     setting__group=4,
 )
@@ -92,7 +95,7 @@ claims = (
     same_weights(
         says="With the task's verdict and without the entropy bonus, the final weights are those of GRPO with the same KL weight.",
         source="arXiv:2507.16331, one stage",
-        against="grpo --objective.kl.coefficient 0.01",
+        against="grpo --objective.kl.coefficient 0.001",
         own={"reward": "Verified", "objective.entropy": "none"},
     ),
     Claim(

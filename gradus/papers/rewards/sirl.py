@@ -10,17 +10,21 @@ value v has |v* - v| / (|v*| + 1) < 1e-6, or if problem and code both have no so
 once, 1/4 for each such python tag, and 1/3 for each of three faults of order: a thought that ends after another part begins, a part that ends before it
 begins, and code that does not come last. h is the share of the values of the best solution that the code found too.
 
-M is the text from `<model>` on. The first phase pays $R_1$, the second $R_2$: only a right answer can earn the bonus, so harmless but wrong models earn
-nothing by it. The clip is 0.2 and 0.3, the group has 16 answers, and the rest is REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
+M is the text from `<model>` on, or from `<python>` on without it; without both tags no token pays. The first phase pays $R_1$, the second $R_2$: only
+a right answer can earn the bonus, so harmless but wrong models earn nothing by it. The clip is 0.2 and 0.3, the group has 16 answers, and the rest is
+REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
 
 Use if: a program of the answer can be run and its result compared, and a long free thought comes before it.
 Avoid if: the answer is only text, or the code part has nothing to preserve (see reinforce_plus_plus with a small KL).
 Reference: Chen et al., Solver-Informed RL: Grounding Large Language Models for Authentic Optimization Modeling, arXiv:2505.11792, and the released
-scorers and scripts (Cardinal-Operations/SIRL): both rewards, KL coefficient 0.0005, 16 answers, clip 0.2 and 0.3, learning rate 1e-6, batch 32.
-Departures: The form counts `<model>`; the released code counts `<model`. The released code can never call a true optimum of 0 right; here it can. In
-the paper, the bonus of phase 2 is for advanced models; the released scorer pays the share h. The lengths of the phases are ours. The task
-`optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on value, direction and number of
-whole variables, with our weights; the paper reads them from LP files.
+code (Cardinal-Operations/SIRL): stage1_reward_gurobi.py, stage2_reward_gurobi.py, the KL in kl_ppo/ray_trainer.py, and run_partialKL.sh (coefficient
+0.0005, 16 answers, clip 0.2 and 0.3, learning rate 1e-6, batch 32). The programs that run the code were not read.
+Departures: The released trainer charges the KL from `<python` on, and on the whole answer without it. It also cuts the mask of the answer in place,
+so advantages are normalised over the code, and 0 before it. Here model and code pay, and all tokens train. Its run with full KL has the coefficient
+0.001. The form counts `<model>`; the released code counts `<model`. In h the reference's values are rounded too. The released code can never call a
+true optimum of 0 right; here it can. In the paper, the bonus of phase 2 is for advanced models; the released scorer pays the share h. The lengths of
+the phases are ours. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on
+value, direction and number of whole variables, with our weights; the paper reads them from LP files.
 """
 
 from __future__ import annotations
@@ -109,7 +113,7 @@ sirl = reinforce_plus_plus.derive(
     "An optimisation solver verifies models in code; the KL is charged on the model and the code only.",
     family="rewards",
     reward=SolverReward(),
-    rollout=WithSpans(marking=Phrases(r"(?s)<model>.*")),
+    rollout=WithSpans(marking=Phrases(r"(?s)<(?:model|python)>.*")),
     credit__coefficient=0.0005,
     credit__within="span",
     objective__policy__trust=Clip(0.2, 0.3),

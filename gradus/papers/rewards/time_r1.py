@@ -5,36 +5,38 @@
     "difference:" (0.25 s_1 + 0.25 s_2 + 0.5 e^(-a_d |n - n^*|)) P, quad "ordering:" (0.2 (s_1 + s_2 + s_3) + 0.4 c) P
     R = "accuracy" + 0.05 "valid" + 0.025 "form" + 0.025 "tags" - "no event" - "penalty"
 
-d is a month of the answer and $d^*$ the right one, both counted in months. n is the claimed number of months between two events; $a_d$ is 0.1, or 0.05
+d is a month of the answer and $d^*$ the right one, both counted in months. n is the claimed number of months between two events; $a_d$ is a, or 0.05
 from n = 25 on. c is the share of right pairs among the three pairs of an order, counted as 0.333 each. delta is the distance of the completed year, or
 of the month around the year.
 
 P compares the answer with its own months. Difference: $P = e^(-a_p |n - "own gap"|)$ with $a_p$ = 0.1, from n = 25 on 0.1 * 25 / n. Ordering: P is 1, 0.7,
-0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the own months, times 0.2 if the three months are equal, or follow each other in the order 1-2-3. So a
-policy cannot guess the second part alone.
+0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the own months, times 0.2 if the three months are equal, rise month by month in the order 1-2-3, or fall
+month by month in the order 3-2-1. So a policy cannot guess the second part alone.
 
 The rate a is 0.1 for easy problems. For hard ones, those of level `hard_from` or more, the schedule keeps 0.07 for 100 steps, then raises it to 0.1
-over 50 steps. "valid" is 1 for an answer with all parts in their forms; without it the accuracy is 0. "No event" costs 0.1, a missing answer 0.2. The
-penalty is the larger of one for length (from 900 words on) and one for repetition. The rest is GRPO with 5 answers and a KL weight of 0.001.
+over 50 steps. "valid" is 1 for an answer with all parts in their forms; without it the accuracy is 0. "No event" costs 0.1, an answer without its
+parts 0.2. The penalty is the larger of one for length (from 900 words on) and one for repetition. The rest is GRPO with 5 answers and a KL weight of
+0.001.
 
 Use if: answers are numbers or dates for which a near miss is worth something, and come in several parts that can contradict each other.
 Avoid if: only exact answers count, or the error has no scale.
-Reference: Liu et al., Time-R1: Towards Comprehensive Temporal Reasoning in LLMs, arXiv:2505.13508, section 3, and the released rewards
-(ulab-uiuc/Time-R1, verl/utils/reward_score): decays, factors, forms, three phases, group 5, KL weight 0.001, learning rate 2e-6.
-Departures: Phase 1 (inference on easy problems) is a separate run: `--task dates --task.kinds inference --task.level 1`; this recipe has phases 2
-and 3. Stage 2 has the same reward with `--reward.no_event 0.2 --reward.missing 0.3`. Stage 3 trains nothing and is left out. The numbers of steps of
-the phases are ours. Repetition counts equal words in a row and equal runs of five words; the released code also searches phrases. The factor 0.1 for
-answers that cannot be parsed is left out, because such answers have no accuracy here. The rate of a completion is 3 a for year and month.
+Reference: Liu et al., Time-R1: Towards Comprehensive Temporal Reasoning in LLMs, arXiv:2505.13508, section 3, and the released code
+(ulab-uiuc/Time-R1): reward_score/time_reasoning.py and time_prediction.py, read wholly (decays, factors, forms, penalties), main_ppo_s1_p3.py (the
+rate from 0.07 to 0.1 in 50 steps), and stage1_phase3.sh (group 5, KL weight 0.001, learning rate 2e-6).
+Departures: Phase 1 (inference on easy problems) is a separate run: `--task dates --task.kinds inference --task.level 1`; this recipe has phases 2 and
+3. Stage 2 has the same reward with `--reward.no_event 0.2 --reward.missing 0.3`. Stage 3 trains nothing and is left out. The numbers of steps of the
+phases are ours. Repetition counts equal words in a row and equal runs of five words; the released code also searches phrases. Parts are separated by
+blanks; the last tag counts (there the first); tags need no line break and no end token. The level gives one rate per problem, not one per event.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
@@ -49,11 +51,9 @@ from gradus.types.signals import Signal
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
-_FORMS: Mapping[str, Callable[[str], Any]] = {  # the last part of an answer of each kind
-    "difference": re.compile(r"[0-9]{1,4}").fullmatch,
-    "ordering": re.compile(r"(?!.*([123]).*\1)[123]-[123]-[123]").fullmatch,
-    "completion": re.compile(r"[0-9]{1,4}").fullmatch,
-}
+_FORMS = {"difference": r"[0-9]{1,4}", "ordering": r"(?!.*([123]).*\1)[123]-[123]-[123]", "completion": r"[0-9]{1,4}"}  # of the last part
+_SHAPES = {"difference": r"(\d{4}-\d\d ){2}\d+", "ordering": r"(\d{4}-\d\d ){3}\d-\d-\d", "completion": r"\d{4}-\d\d \S+"}
+_ENTITIES = {"year": range(1900, 2101), "month": range(1, 13)}  # what a completion may say
 _AGREE = {3: 1.0, 2: 0.7, 1: 0.4, 0: 0.2}
 
 
@@ -76,7 +76,7 @@ def difference(said: Sequence[int], due: Sequence[int], claimed: int, rate: floa
     >>> [round(x, 4) for x in difference((start, start + 9), (start, start + 6), 9, 0.1)]
     [0.8056, 1.0]
     """
-    far = 0.05 if claimed >= 25 else 0.1
+    far = 0.05 if claimed >= 25 else rate
     parts = sum(0.25 * math.exp(-rate * abs(a - b)) for a, b in zip(said, due, strict=True))
     own = 0.1 * min(1.0, 25 / claimed) if claimed >= 25 else 0.1
     return parts + 0.5 * math.exp(-far * abs(claimed - abs(due[1] - due[0]))), math.exp(-own * abs(claimed - abs(said[1] - said[0])))
@@ -86,7 +86,8 @@ def ordering(said: Sequence[int], due: Sequence[int], order: str, right: str, ra
     """Returns the accuracy of an ordering without P, and P."""
     ranks = [right.split("-").index(str(i + 1)) for i in range(3)]
     accuracy = 0.2 * sum(math.exp(-rate * abs(a - b)) for a, b in zip(said, due, strict=True)) + 0.4 * 0.333 * agreement(order, ranks)
-    plain = len(set(said)) == 1 or (order == "1-2-3" and said[1] - said[0] == said[2] - said[1] == 1)
+    step = {"1-2-3": 1, "3-2-1": -1}.get(order)
+    plain = len(set(said)) == 1 or said[1] - said[0] == said[2] - said[1] == step
     return accuracy, _AGREE[agreement(order, said)] * (0.2 if plain else 1.0)
 
 
@@ -124,14 +125,14 @@ class Closeness(Combines):
         check_ranges(self, easy="[0, inf)", hard="[0, inf)", no_event="[0, inf)", missing="[0, inf)", form="[0, inf)")
 
     def accuracy(self, problem: Problem, said: str) -> Mapping[str, float]:
-        """Returns the accuracy, P, whether all parts have their forms, and the error in months of the last month; nothing is right if they do not."""
+        """Returns the accuracy, P, whether all parts have their forms, and the error in months of the last month; without the forms no P and no error."""
         kind, due, parts = problem.meta["category"], list(problem.meta["parts"]), said.split()
         count = {"inference": 1, "difference": 2, "ordering": 3, "completion": 1}[kind]
         dates = [n for part in parts[:count] if (n := months(part)) is not None]
         rest = parts[count:]
-        fits = len(dates) == count and (len(rest) == 1 and _FORMS[kind](rest[0]) if kind in _FORMS else not rest)
-        if not fits:
-            return {"accuracy": 0.0, "agrees": 1.0, "valid": 0.0}
+        fits = len(dates) == count and (len(rest) == 1 and re.fullmatch(_FORMS[kind], rest[0]) if kind in _FORMS else not rest)
+        if not fits or (kind == "completion" and int(rest[0]) not in _ENTITIES[problem.meta["hides"]]):
+            return {"accuracy": 0.0, "valid": 0.0}
         right = [n for part in due[:count] if (n := months(part)) is not None]
         rate = self.hard if float(problem.meta.get("difficulty", 0)) >= self.hard_from else self.easy
         own = 1.0
@@ -144,16 +145,21 @@ class Closeness(Combines):
             value = completion(value, int(rest[0]), int(due[1]), rate, problem.meta["hides"]) if kind == "completion" else value
         return {"accuracy": value * own if self.consistency else value, "agrees": own, "valid": 1.0, "months": float(abs(dates[-1] - right[-1]))}
 
+    def absent(self, kind: str, said: str) -> float:
+        """Returns the cost of an answer without its parts, or of "no event"."""
+        if not said or (kind in _SHAPES and not re.fullmatch(_SHAPES[kind], " ".join(said.split()))):
+            return self.missing
+        return self.no_event if kind not in _SHAPES and re.search("no event|none", said.lower()) else 0.0
+
     def terms(self, trajectory: Trajectory, verdict: float) -> Terms | None:
         if "parts" not in trajectory.problem.meta:
             return None
         text = trajectory.completion
-        found = _ANSWER.findall(text)
-        said = found[-1].strip() if found else ""
-        parts = dict(self.accuracy(trajectory.problem, said))
+        said = ("", *_ANSWER.findall(text))[-1].strip()
+        parts = self.accuracy(trajectory.problem, said)
         shape = 0.025 * in_tags(text, ("think", "answer")) + 0.025 * 0.33 * sum(text.count(tag) == 1 for tag in ("</think>", "<answer>", "</answer>"))
-        none = self.missing if not said else self.no_event if "no event" in said.lower() else 0.0
-        return parts["accuracy"] + self.form * (0.05 * parts["valid"] + shape - none - penalty(text)), parts
+        cost = self.absent(trajectory.problem.meta["category"], said) + penalty(text)
+        return parts["accuracy"] + self.form * (0.05 * parts["valid"] + shape - cost), parts
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         return await beside_verdict(groups, world, self.terms)

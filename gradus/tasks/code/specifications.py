@@ -169,7 +169,7 @@ class Checker:
             strong = at_least_as_strong(program, tuple(problem.meta["requires"]), tuple(problem.meta["ensures"]))
         except SyntaxError:
             return Checked(True)
-        cheats = bool(program.assumes) or all(trivial)
+        cheats = bool(program.assumes) or all(trivial) or not {"true", "false"}.isdisjoint(program.ensures)
         return Checked(True, True, cheats, verified, verified and strong, len(program.ensures))
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:

@@ -48,7 +48,7 @@ def test_captions_by_hand() -> None:
     a, b = "a b c x", "a b c d"
     assert caption_likeness(a, b) == pytest.approx(((3 / 4 * 2 / 3) ** 0.5 + 0 + 3 / 4 + 2 / 3 + 3 / 4) / 5)
     reward = MoleculeReward(caption=True)
-    assert rewards(reward, b, said(a), said(b), "none") == [pytest.approx(0.5 + 1.5 * caption_likeness(a, b)), 2.0, 0.0]
+    assert rewards(reward, b, said(a), said(b), said(b.upper()), "none") == [pytest.approx(0.5 + 1.5 * caption_likeness(a, b)), 2.0, 2.0, 0.0]
 
 
 def test_with_the_verdict_it_is_grpo() -> None:

@@ -36,7 +36,8 @@ def test_one_chain_per_sentence() -> None:
     worse, long, short = chain("gof sur"), chain("gof sur bek", "a long thought"), chain("gof sur bek", "y")
     assert best_chain([worse, long, short, short.replace("y", "z")], PROBLEM) == short
     assert best_chain([worse, "gof sur bek"], PROBLEM) == worse
-    assert best_chain(["gof sur bek", chain("xyz")], PROBLEM) is None or best_chain([chain("qqq")], Problem("p", "t", text="", answer="aaa")) is None
+    assert best_chain(["gof sur bek", chain("xyz")], PROBLEM) is None  # no form; quality 0
+    assert best_chain([chain("gof")], Problem("p", "t", text="")) is None  # no reference
     rows = [toy_trajectory([2], name=f"{i}").but(problem=PROBLEM, completion=c) for i, c in enumerate((worse, long, short))]
     assert BestChain().rows([Group("g", tuple(rows))]) == [{"problem": PROBLEM, "solution": short}]
     assert BestChain().provides == {"solution"}

@@ -21,6 +21,7 @@ TEXTS = {
     "req x > 0; code r = x+1; ens r == x+1": 0.6,
     "req x >= 0; code r = x+1; ens r < x": 0.2,
     "code r = x+1; ens true": 0.0,
+    "code r = x+1; ens true; ens r >= x": 0.0,  # one "true" is a cheat, also beside a promise
     "assume x > 0; code r = x+1; ens r >= x": 0.0,
     "code r = x+1": 0.0,
     "code r = x+1; ens r >= y": 0.01,
@@ -51,15 +52,15 @@ def test_the_components() -> None:
     rows = tuple(toy_trajectory([2], name=str(i)).but(problem=PROBLEM, completion=c) for i, c in enumerate(TEXTS))
     world, _ = scripted_world(specifications(), lambda ask: "")
     (found,) = asyncio.run(Staged().score([Group("g", rows)], {}, world))
-    assert [j.components["strong"] for j in found] == [1.0] + [0.0] * 9
-    assert [j.components["verified"] for j in found] == [1.0] + [0.0] * 9
+    assert [j.components["strong"] for j in found] == [1.0] + [0.0] * 10
+    assert [j.components["verified"] for j in found] == [1.0] + [0.0] * 10
     assert found[1].components["verified_code"] == 1.0
-    assert [Checker()(PROBLEM, text) for text in TEXTS] == [1.0] + [0.0] * 9
+    assert [Checker()(PROBLEM, text) for text in TEXTS] == [1.0] + [0.0] * 10
 
 
 def test_with_the_verdict_it_is_grpo() -> None:
     bare = reform_dafny.but(reward=Verified(), objective__entropy=None)
-    base = grpo.but(objective__kl__coefficient=0.01)
+    base = grpo.but(objective__kl__coefficient=0.001)
     assert torch.equal(*(weights_after(r, steps=3)["policy.logits"] for r in (bare, base)))
     assert {"reward", "objective.entropy", "objective.kl.coefficient", "setting.group"} <= set(changes(grpo, reform_dafny))
     check_micro_batches(reform_dafny)

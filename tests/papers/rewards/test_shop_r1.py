@@ -44,6 +44,7 @@ def test_the_hierarchy_by_hand() -> None:
     assert value({**SEARCH, "text": "blue mug"}, SEARCH) == pytest.approx(0.6)
     # three of four words: F1 = 6/7, above .75
     due = {"type": "click", "name": "big red long cap"}
+    assert value({"type": "click", "name": "big red old cap"}, due) == pytest.approx(0.5 + 750)  # 3/4, at the bound
     assert value({"type": "click", "name": "big red cap"}, due) == pytest.approx(0.5 + 1000 * 6 / 7)
 
 

@@ -20,7 +20,6 @@ from gradus.tasks.maths.optimisation import optimisation
 from gradus.testing.methods import advantages_of, check_micro_batches, scripted_world, toy_group, toy_trajectory, weights_after
 from gradus.types import Frozen, Group, Problem
 from gradus.types.signals import LogProbs
-from gradus.types.spans import Phrases
 
 WHOLE = "<think>t</think><model>m</model><python>{}</python>"
 
@@ -34,6 +33,7 @@ WHOLE = "<think>t</think><model>m</model><python>{}</python>"
         (WHOLE.format("p").replace("<think>", ""), 0.5 * (2 - 1 / 8)),
         ("<model>m</model><think>t</think><python>p</python>", 0.5 * (2 - 1 / 3)),
         ("<python>p</python><think>t</think><model>m</model>", 0.5 * (2 - 2 / 3)),
+        ("<think>t</think><python>p</python><model>m</model>", 0.5 * (2 - 1 / 3)),
     ],
 )
 def test_the_form_by_hand(text: str, part: float) -> None:
@@ -86,10 +86,10 @@ def test_thoughts_pay_no_kl() -> None:
 
 def test_the_marked_part_begins_with_the_model() -> None:
     text = WHOLE.format("p")
-    ((first, last),) = Phrases(r"(?s)<model>.*").regions(text)
-    assert (text[first:].startswith("<model>"), last) == (True, len(text))
-    assert Phrases(r"(?s)<model>.*").regions("<think>t</think>") == []
-    assert sirl.rollout.marking == Phrases(r"(?s)<model>.*")
+    mark = sirl.rollout.marking.regions
+    assert mark(text) == [(text.index("<model>"), len(text))]
+    assert mark("<think>t</think>a\n<python>p") == [(18, 27)]  # code without a model
+    assert mark("<think>t</think>") == []
 
 
 def test_labels_by_agreement() -> None:

@@ -43,6 +43,8 @@ def test_a_difference_by_hand() -> None:
     assert (value, own) == (pytest.approx(0.9352, abs=5e-5), pytest.approx(0.7408, abs=5e-5))
     assert accuracy(due, "2020-01 2020-10 6") == pytest.approx(0.6928, abs=5e-5)
     assert accuracy(due, "2020-01 2020-10 6", consistency=False) == pytest.approx(value)
+    # a hard problem has its rate in all three parts
+    assert difference((JAN, OCT), (JAN, JUL), 9, 0.07)[0] == pytest.approx(0.25 + 0.75 * math.exp(-0.21))
     # from a claimed gap of 25 on: rates .05, and .1 * 25 / 50
     value, own = difference((JAN, JAN + 40), (JAN, JAN + 40), 50, 0.1)
     assert (value, own) == (pytest.approx(0.5 + 0.5 * math.exp(-0.5)), pytest.approx(math.exp(-0.05 * 10)))
@@ -56,13 +58,29 @@ def test_an_ordering_by_hand() -> None:
     assert ordering(said, said, "3-1-2", "1-2-3", 0.1) == (pytest.approx(0.6 + 0.4 * 0.333), 0.4)
     assert ordering((JAN, JAN, JAN), said, "1-2-3", "1-2-3", 0.1)[1] == pytest.approx(0.2)
     assert ordering((JAN, JAN + 1, JAN + 2), said, "1-2-3", "1-2-3", 0.1)[1] == pytest.approx(0.2)
-    assert ordering((JAN + 2, JAN + 1, JAN), said, "3-2-1", "1-2-3", 0.1)[1] == 1.0
+    assert ordering((JAN + 2, JAN + 1, JAN), said, "3-2-1", "1-2-3", 0.1)[1] == pytest.approx(0.2)
+    assert ordering((JAN, JAN + 1, JAN + 2), said, "2-1-3", "1-2-3", 0.1)[1] == 0.7  # no pattern, one wrong pair
+    assert ordering((JAN + 4, JAN + 2, JAN), said, "3-2-1", "1-2-3", 0.1)[1] == 1.0
 
 
 def test_a_completion_by_hand() -> None:
     assert completion(1.0, 2001, 2003, 0.1, "year") == pytest.approx(0.5 + 0.5 * math.exp(-0.6))
     assert completion(0.5, 12, 1, 0.1, "month") == pytest.approx(0.25 + 0.5 * math.exp(-0.3))  # one month apart, around the year
     assert accuracy(problem("completion", "2020-01", "1", hides="month"), "2020-01 1") == 1.0
+
+
+@pytest.mark.parametrize(("hides", "said"), [("month", "13"), ("month", "99"), ("month", "0"), ("year", "1899"), ("year", "2101")])
+def test_a_completion_outside_the_calendar_has_no_accuracy(hides: str, said: str) -> None:
+    due = problem("completion", "2020-01", {"month": "1", "year": "2020"}[hides], hides=hides)
+    assert Closeness().accuracy(due, f"2020-01 {said}") == {"accuracy": 0.0, "valid": 0.0}
+
+
+def test_the_cost_of_missing_parts() -> None:
+    cost = Closeness().absent
+    assert [cost("inference", said) for said in ("", "no event", "None", "soon")] == [0.2, 0.1, 0.1, 0.0]
+    assert [cost("difference", said) for said in ("", "no event", "2020-01 2020-07", "2020-13 2020-07 6")] == [0.2, 0.2, 0.2, 0.0]
+    assert [cost("ordering", said) for said in ("2020-01 2020-02 2020-03", "2020-01 2020-02 2020-03 1-1-3")] == [0.2, 0.0]
+    assert [cost("completion", said) for said in ("2020-01", "2020-01 May")] == [0.2, 0.0]
 
 
 PARTS = {
@@ -83,7 +101,7 @@ PARTS = {
     ],
 )
 def test_an_answer_without_its_form_has_no_accuracy(kind: str, said: str) -> None:
-    assert Closeness().accuracy(problem(kind, *PARTS[kind], hides="month"), said) == {"accuracy": 0.0, "agrees": 1.0, "valid": 0.0}
+    assert Closeness().accuracy(problem(kind, *PARTS[kind], hides="month"), said) == {"accuracy": 0.0, "valid": 0.0}
     assert Closeness().accuracy(problem(kind, *PARTS[kind], hides="month"), " ".join(PARTS[kind]))["valid"] == 1.0
 
 

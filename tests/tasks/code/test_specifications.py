@@ -27,6 +27,8 @@ def test_the_contract() -> None:
         ("req x >= 0; code r = x+1; ens r >= 0", Checked(True, True, False, True, False, 1)),  # a weaker promise
         ("req x >= 0; code r = x+1; ens r < x", Checked(True, True, False, False, False, 1)),
         ("code r = x+1; ens true", Checked(True, True, True, True, False, 1)),
+        ("code r = x+1; ens true; ens r >= x", Checked(True, True, True, True, True, 2)),  # "true" beside a promise
+        ("code r = x+1; ens false", Checked(True, True, True, False, False, 1)),
         ("code r = x+1; ens x <= 8", Checked(True, True, True, True, False, 1)),  # holds for every input
         ("assume x > 3; code r = x+1; ens r >= x", Checked(True, True, True, True, True, 1)),
         ("code r = x+1", Checked(True, True, True, True, False, 0)),
