@@ -108,11 +108,11 @@ def test_the_larger_reward_counts() -> None:
 
 def test_without_phases_and_judge_it_is_grpo() -> None:
     plain = qwenlong_l1.but(curriculum=ShuffledEpochs(), reward=Verified(), schedule=ConstantSchedule())
-    base = grpo.but(
-        selection=plain.selection, objective__policy__average=plain.objective["policy"].average, objective__kl=None, players__reference=None, update__count=4
-    )
-    check_same_update(plain, base)
-    assert {path.split(".")[0] for path in changes(grpo, qwenlong_l1)} == {"curriculum", "reward", "selection", "objective", "players", "schedule", "update"}
+    loss = {"objective__policy__average": plain.objective["policy"].average, "objective__kl": None, "players__reference": None, "update__count": 4}
+    check_same_update(plain, grpo.but(selection=plain.selection, setting__temperature=0.7, **loss))
+    changed = {path.split(".")[0] for path in changes(grpo, qwenlong_l1)}
+    assert changed == {"curriculum", "reward", "selection", "objective", "players", "schedule", "setting", "update"}
+    assert (plain.objective["policy"].trust.low, plain.objective["policy"].trust.high) == (0.2, 0.2)
     check_micro_batches(plain)
 
 
