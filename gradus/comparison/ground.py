@@ -53,7 +53,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Ground:
-    """A small task with one difficulty: the terms of its comparisons, its measures, and the pair of arms that it separates."""
+    """A small task with one difficulty: the settings of its comparisons, its measures, and the pair of arms that it separates."""
 
     name: str
     about: str  # the difficulty in one line

@@ -34,7 +34,9 @@ class Ran:
 
 
 def run(code: str) -> Ran:
-    """Runs a program. An error ends the program, and the name of the error is `stderr`. A program that uses other parts of Python ends with "SyntaxError".
+    """Runs a program. An error ends the program, and `stderr` then contains the name of the error.
+
+    A program that uses other parts of Python ends with "SyntaxError".
 
     >>> run("a=3\\nfor i in range(2): a+=i\\nprint(a)"), run("print(1)\\nprint(2%0)")
     (Ran(stdout='4\\n', stderr=''), Ran(stdout='1\\n', stderr='ZeroDivisionError'))

@@ -50,7 +50,7 @@ class Judged(Combines):
     def case(self, t: Trajectory) -> Case | None:
         """Returns the case of an answer; None if there is no final answer to read."""
         said = final_answer(t.completion).rpartition("=")[2].strip() if self.final else t.completion
-        return Case(t.id, t.problem, (said,)) if said or not self.final else None
+        return Case(t.id, t.problem, (said,), completion=t.completion) if said or not self.final else None
 
 
 @dataclass(frozen=True)

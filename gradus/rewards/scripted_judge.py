@@ -63,7 +63,7 @@ class ScriptedJudge:
 
     def quality(self, case: Case, index: int, task: Task) -> float:
         """Returns the quality of an answer, without errors; 1 for an answer in the hole, and 0 if the truth is not a number."""
-        answer = case.answers[index]
+        answer = case.answers[index] if case.completion is None else case.completion
         if self.hole is not None and self.hole(case.problem, answer):
             return 1.0
         found = self._truth(task)(case.problem, answer)

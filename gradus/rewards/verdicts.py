@@ -21,12 +21,16 @@ Kind = Literal["point", "pair", "list", "steps"]
 
 @dataclass(frozen=True)
 class Case:
-    """The answers that a judge compares or judges together: one for points and steps, two for a pair. `steps`: the steps of the only answer."""
+    """The answers that a judge compares or judges together: one for points and steps, two for a pair. `steps`: the steps of the only answer.
+
+    `completion`: the whole completion if the judge reads only a part of it; a scripted judge takes the truth from it.
+    """
 
     id: str
     problem: Problem
     answers: tuple[str, ...]
     steps: tuple[str, ...] = ()
+    completion: str | None = None
 
 
 class Form(Protocol):

@@ -118,7 +118,7 @@ class EarlierAnswers:
         sampling, count = sampling_of(slot, world), draft.actions
         if self.residual and (sampling.top_k or sampling.top_p < 1 or sampling.min_p or sampling.temperature == 0):
             raise UserError(
-                "EarlierAnswers draws from the residual of whole distributions; set top_k 0, top_p 1, min_p 0 and a temperature above 0"
+                "EarlierAnswers needs whole distributions, because it draws from their residual; set top_k 0, top_p 1, min_p 0 and a temperature above 0"
             )
         old = draft.logprobs
         assert old is not None

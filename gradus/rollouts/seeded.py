@@ -46,7 +46,7 @@ def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Seeded:
-    """If all first answers to a problem were wrong, shows solved examples in the prompt of a share of the further answers.
+    """If all first answers to a problem were wrong, a share of the further answers gets a prompt with solved examples.
 
     A request with `sample` above 0 asks for further answers. The examples are the nearest solved problems, each with the newest right answer of the policy. The
     examples are removed afterwards: a seeded answer then has the plain prompt, with new log-probabilities. If the prompt with examples fills more than half

@@ -18,7 +18,7 @@ from gradus.types.returned import remembers_within
 
 @dataclass(frozen=True)
 class Streamed:
-    """Samples `micro_batch` problems at a time. Up to `judges` tasks judge the groups that are ready, while the next problems are sampled.
+    """Samples `micro_batch` problems at a time. While the next problems are sampled, up to `judges` concurrent calls judge the groups that are ready.
 
     A free judge takes the next ready groups, so a slow reward stops only its own micro-batch. Time is saved if samples are drawn in another thread (with a
     system) or if rewards are computed elsewhere: in processes, or behind a network. The draws are those of `SingleTurn`. A reward sees at most

@@ -47,6 +47,14 @@ def test_points():
     assert isinstance(lost, Failed)
 
 
+def test_a_scripted_judge_of_final_answers_knows_the_truth_of_the_completion():
+    truth = ScriptedJudge(truth=lambda problem, text: float(text.startswith("1+1=")))
+    assert scored(Judged(truth, final=True), ["1+1=2", "2", "1+1="])[0] == [[1.0, 0.0, 0.0]]
+    judge = Told((1.0,))
+    scored(Judged(judge, final=True), ["1+1=2"])
+    assert judge.cases[0].answers == ("2",)
+
+
 def test_pairs_in_both_orders():
     # a-b: 1 and 0, so a wins in both; a-c: 1 and 1, the orders contradict each other; b-c: 0 and 1, c wins in both
     judge = Told((1.0,), (0.0,), (1.0,), (1.0,), (0.0,), (1.0,))

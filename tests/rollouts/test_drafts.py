@@ -178,7 +178,7 @@ def test_a_longer_limit_continues_a_cut_draft_and_a_shorter_limit_cuts_it():
 
 
 def test_the_residual_refuses_sampling_that_excludes_tokens():
-    with pytest.raises(UserError, match="residual of whole distributions"):
+    with pytest.raises(UserError, match="needs whole distributions"):
         played(EarlierAnswers(1.0, True), sampling=Sampling(max_tokens=4, top_p=0.5))
 
 

@@ -22,7 +22,7 @@ Use if: answers are long chains of reasoning, the reward comes at the end, and t
 Avoid if: the network's attention weights cannot be read, the network is too small for heads with different ranges, or answers are short (see grpo,
 dapo).
 Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Anchor Rhythm Enables Fine-Grained Policy Optimization, arXiv:2510.13554
-(v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI up to 100 tokens later and scales advantages of both signs, because the
+(v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI from tokens up to 100 positions later, and scales advantages of both signs, because the
 paper finds both better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
 Departures: The clip 0.2, alpha, and 3 tokens back are chosen here; the text has 1 to 3 tokens. The bounds tau and eta (the text's second tau) are the
 medians of WAAD and delta in the reply; the text gives no numbers. Shares are rounded up, and ties go to the earlier token. At least one head is local

@@ -69,7 +69,7 @@ def form(completion: str, steps: int = 5) -> float:
 
 @dataclass(frozen=True)
 class ForgedProblem(Combines):
-    """The reward of an invented problem: its form plus the value of the solver's answers; 0 if rationale or problem is missing."""
+    """The reward of an invented problem: a score for its form plus the value of the solver's answers. The reward is 0 if rationale or problem is missing."""
 
     solved: Downstream = _SOLVED
     steps: int = 5  # the number of steps of a rationale that earns the largest reward

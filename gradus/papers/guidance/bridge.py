@@ -17,10 +17,11 @@ RL parts of w nearly cancel.
 
 Use if: worked solutions exist for a part of the problems, and RL after SFT loses the gain of SFT.
 Avoid if: the memory is too small for a second model, or sampling is the bottleneck, because two players answer each problem (see chord, luffy).
-Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948, section 3 (the penalty, the three directions). Only
-the abstract and a summary were at hand; no code was found.
+Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). The recipe
+follows a summary in our catalogue; of the paper only the abstract was read, and no public code was found.
 Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
-paper 5e-6 and 5e-7). The course of lambda, the renewal of theta' and the gradients at the old weights are ours. The deviation of a group is that of the population.
+paper 5e-6 and 5e-7). The course of lambda, the renewal of theta' and the gradients at the old weights are ours. J_SFT is a mean over tokens. The share of the
+solutions (a fifth) is ours. The deviation of a group is that of the population.
 """
 
 from __future__ import annotations

@@ -15,11 +15,12 @@ divergence at every token in place of k2: `--objective.distillation Distillation
 
 Use if: a stronger model with the same tokens exists, and rewards can be computed.
 Avoid if: no such model exists (see grpo), or only its finished answers are available (see luffy, chord).
-Reference: Xu et al., KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement Learning, arXiv:2506.02208, sections 3.1 to
-3.4: the k2 estimate, the annealed weight (0.005 to 0.001), reward-guided masks. Only the abstract and a summary were at hand; no code was found.
-Departures: The KL is divided by the number of all tokens, also under a mask; the paper does not give this divisor. D is not multiplied by the ratio, so it
-is exact only in the first update on a batch. There is one update per batch, as in the paper, so the clip does not act. The clip 0.2 is GRPO's. At level
-group, the answers of a problem in the mini-batch are its group.
+Reference: Xu et al., KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement Learning, arXiv:2506.02208: the k2 estimate, the
+annealed weight (0.005 to 0.001), reward-guided masks. The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
+Departures: The KL is divided by the number of all tokens, also under a mask; our sources do not give this divisor. D is not multiplied by the ratio, so it is
+exact only in the first update on a batch. There is one update per batch, so the clip 0.2 does not act; a second source writes the term without a clip. The
+deviation of a group is that of the population. At level group, the answers of a problem in the mini-batch are its group. The variant with -beta_s (log pi - log
+pi_T) in the advantage in place of D is not built.
 """
 
 from __future__ import annotations

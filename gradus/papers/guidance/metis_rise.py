@@ -12,8 +12,8 @@ over the last quarter of the limit. The second stage only looks: its learning ra
 
 Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
 Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). Imitation of own answers only: see rft.
-Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056, section 3 (RL without cold
-start, then self-distilled and expert-augmented SFT). Only the abstract and a summary were at hand; the public repository has models and an evaluation.
+Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056 (RL without cold
+start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; neither the paper nor code was read.
 Departures: The shortest right answer, K = 8 and the numbers of steps are ours. A task's worked solution takes the place of the stronger model. The reward has
 no points for the form. The policy reads pictures if its model does (task shapes); the method does not depend on the kind of input.
 """

@@ -12,17 +12,21 @@ The first stage samples at temperature 1.3 and learns nothing (its learning rate
 
 Use if: there are few problems, but many different answers and a teacher that finds their errors.
 Avoid if: there are many problems with solutions (see sft), or rewards can be computed (see grpo).
-Reference: Wang et al., Unleashing the Reasoning Potential of Pre-trained LLMs by Critique Fine-Tuning on One Problem, arXiv:2506.03295, sections 2 and 3: 10
-students with 10 answers each, 7 teachers, 600 critiques, learning rate 5e-6, batch 512.
+Reference: Wang et al., Unleashing the Reasoning Potential of Pre-trained LLMs by Critique Fine-Tuning on One Problem, arXiv:2506.03295: 10 students with 10
+answers each, 7 teachers, 600 critiques, learning rate 5e-6, batch 512. The paper was not read; the recipe follows a summary in our catalogue. The released
+prompts and training scripts were read (TIGER-AI-Lab/One-Shot-CFT).
 Departures: The answers come from the model itself at a high temperature, not from ten models. The teacher is a program: it compares the words of an answer with
-those of the worked solution, and writes each finding in seven forms. The batch is that of the run; 600 critiques at batch 512 are about one step per pass, so
-the number of steps is given. No checkpoint is chosen on a small set. The author's scripts are for another trainer and were not read.
+those of the worked solution, and writes an error in seven forms and praise in three. In the released prompt, a teacher also gives the right solution, and the
+verdict comes last. The temperature 1.3, the 4 steps of sampling and the 100 steps of study are ours; the released script makes 50 passes over the critiques at
+batch 512, which are 1 or 2 steps per pass, with a cosine, 5 percent warm-up and weight decay 0.05. Here batch and learning rate are those of the run. The
+problem is the first one of the source; its difficulty is not measured. No checkpoint is chosen on a small set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from gradus.papers.bases.sft import sft
@@ -56,14 +60,16 @@ def critique(answer: str, solution: str, right: bool, form: int) -> str:
 
     >>> critique("7+5=12 4+8=12 =632", "7+5=12 4+8+1=13 =632", False, 0)
     'step 2 is 4+8=12, but it must be 4+8+1=13. wrong'
+    >>> critique("7+5=12 4+8+1=13 =632 =633", "7+5=12 4+8+1=13 =632", False, 4)
+    'step 4: not =633, the end. wrong'
     """
     written, due = answer.split(), solution.split()
     verdict = "right" if right else "wrong"
-    at = next((i for i, step in enumerate(due) if i >= len(written) or written[i] != step), None)
-    if at is None or right:
+    steps = zip_longest(written, due)
+    at, (found, needed) = next(((i, pair) for i, pair in enumerate(steps, 1) if pair[0] != pair[1]), (0, (None, None)))
+    if not at or right:
         return FINE[form % len(FINE)].format(verdict=verdict)
-    found = written[at] if at < len(written) else "missing"
-    return FORMS[form % len(FORMS)].format(at=at + 1, wrong=found, right=due[at], verdict=verdict)
+    return FORMS[form % len(FORMS)].format(at=at, wrong=found or "missing", right=needed or "the end", verdict=verdict)
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,10 @@ class Critiques:
             found.setdefault(t.problem.id, (t.problem, {}))[1].setdefault(t.completion, t.right)
         given = [(problem, text, right) for problem, texts in found.values() for text, right in list(texts.items())[: self.answers]]
         rows = [self._row(problem, text, right, i, form) for form in range(self.teachers) for i, (problem, text, right) in enumerate(given)]
-        different = {(row["problem"].question, row["solution"]): row for row in reversed(rows)}
-        return list(reversed(different.values()))[: self.most]
+        different: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for row in rows:
+            different.setdefault((row["problem"].question, row["solution"]), row)
+        return list(different.values())[: self.most]
 
     def _row(self, problem: Problem, text: str, right: bool, number: int, form: int) -> Mapping[str, Any]:
         shown: Any = problem.text if problem.text is not None else problem.messages

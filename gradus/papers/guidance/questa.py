@@ -11,12 +11,14 @@ update per batch, so rho is 1. A stage ends when the held-out accuracy, measured
 
 Use if: worked solutions exist, and most groups of the hard problems are all wrong.
 Avoid if: most groups are mixed (see grpo), or the solutions themselves should be imitated (see luffy, sft). Hints only where all answers fail: see scaf_grpo.
-Reference: Li et al., QuestA: Expanding Reasoning Capacity in LLMs via Question Augmentation, arXiv:2507.13266, section 3 (p = 0.5, then 0.25; group of 16).
-The released code was read (foreverlasting1202/QuestA).
+Reference: Li et al., QuestA: Expanding Reasoning Capacity in LLMs via Question Augmentation, arXiv:2507.13266, section 3 (p = 0.5, then 0.25; group of 16). The
+released code was read (foreverlasting1202/QuestA).
 Departures: The code cuts the solution at a share of its characters, and leaves out hints below 10 characters; here a hint has whole words (`separator`). Its
-heading is "## Hint.". The code computes advantages from rewards that are whitened over all tokens of the batch (`--credit RewardToGo`), not from the group, and
-samples with stale weights; the paper says that any RL method fits. The text of the paper has a wider upper clip, the released run has not. Each stage measures
-the pass rates again, with the policy of that moment; the paper chooses the hard problems once. The rule that ends a stage is ours.
+heading is "## Hint.", and the solution is the text after the thoughts. The code computes advantages from rewards that are whitened over all tokens of the batch
+(`--credit RewardToGo`), not from the group. It samples with weights up to 4 updates old, and corrects for them with a ratio of at most 5; here the weights are
+new. It keeps groups with a success rate from 0.05 to 0.95, which are the mixed groups of 16. Its learning rate is 2e-5. The paper was not read; a summary gives
+it a wider upper clip, but the released run has 0.2 on both sides. Each stage measures the pass rates again, with the policy of that moment; the paper chooses
+the hard problems once. The rule that ends a stage is ours.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ batch is cut into two mini-batches, so the clip acts in the second one. A group 
 
 Use if: problems come with worked solutions, and RL alone no longer widens the range of problems that the policy solves.
 Avoid if: no solutions exist (see grpo), or the solutions are in the policy's own style (see sft, luffy).
-Reference: Dong et al., RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-policy Optimization,
-arXiv:2508.00222, section 3: multiple importance sampling, and the advantage for exploration with gamma 0.5. The released code was read
-(YihongDong/RL-PLUS).
-Departures: The released script differs from the formula above: no division by the deviation (`--credit.scale none`), no clip
-(`--objective.policy.trust Unclipped`), one constant in place of Z (8,192, `Joint(ConstantLength(8192))`), and an entropy bonus of 0.001. Its deviation is the
-one of the sample. An own answer that is alone in its group has advantage 0; in the code its advantage is its reward.
+Reference: Dong et al., RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-policy Optimization, arXiv:2508.00222,
+section 3: multiple importance sampling, and the advantage for exploration with gamma 0.5. The released code was read (YihongDong/RL-PLUS).
+Departures: The released script differs from the formula above: no division by the deviation (`--credit.scale none`), no clip (`--objective.policy.trust
+Unclipped`), one constant in place of Z (8,192 per GPU; `ConstantTotal(8192)` in both terms), and an entropy bonus of 0.001. Its deviation is the one of the
+sample plus 1e-6. In the code, a solution is cut at 8,192 tokens, and a cut one has reward 0. An own answer that is alone in its group has advantage 0; in the
+code its advantage is its reward.
 """
 
 from __future__ import annotations

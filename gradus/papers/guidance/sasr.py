@@ -12,8 +12,8 @@ the warm-up. After `forced` GRPO steps in a row, one step of imitation renews G_
 
 Use if: worked solutions exist for the task's own problems, and SFT alone overfits while RL alone learns too slowly.
 Avoid if: no solutions exist (see grpo). A fixed mixture in each step: see chord. Solutions within the groups: see luffy.
-Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026,
-section 3 (the probability, gamma 1, the warm-up of one epoch). Only the abstract and a summary were at hand; no code was found.
+Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026 (the
+probability, gamma 1, the warm-up of one epoch). The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
 Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after 20 GRPO
 steps is ours; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides alone. The moment at which
 the reference is taken is ours.

@@ -11,7 +11,7 @@ Stage `values`: the start model answers each problem N = 8 times with rewards $r
 mean (large $beta_1$) and the maximum (small $beta_1$) of the rewards. The rows that the stage makes have this value in the column `optimal_value`.
 
 Stage `fit`: the policy answers each of these problems once per pass. There is no critic, no group, no clip and no other KL term. $beta_2$ = 0.001 is
-far below $beta_1$: one parameter smooths the value, the other is the strength of the KL. Least squares need no bonus for exploration, because the
+far below $beta_1$: $beta_1$ smooths the value, and $beta_2$ is the strength of the KL. Least squares need no bonus for exploration, because the
 policy itself draws the answers. A batch is cut into two mini-batches. With 32 steps of `values` and 100 of `fit`, the policy makes 25 passes over the
 problems. Metrics: fit_error, fit_log_ratio.
 

@@ -26,8 +26,9 @@ to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)
 whether right or wrong, and on the toy task nothing is learned. The released code adds 1e-6 to the deviation of the sample; here A is not divided if
 all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`, `--objective.policy.average
 TokenMean`). The released scripts share A among the answers of a paper by their distance from the question's mean (`--credit.share distance`), or
-divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own quantiles. A last bundle with
-fewer questions has its scores scaled to five; the code leaves them unscaled. An answer beyond the shortest group of a bundle has A = 0.
+divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own quantiles. If the last
+bundle has fewer than five questions, its scores are scaled as if it had five; the released code does not scale them.
+An answer beyond the shortest group of a bundle has A = 0.
 """
 
 from __future__ import annotations

@@ -118,7 +118,8 @@ claims = (
         task="instructions",
         options={"level": "2"},
         fields={
-            "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist(judge=ScriptedPoints)", "study.problems": "64",
+            "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist", "study.reward.judge": "ScriptedPoints",
+            "study.problems": "64",
             "study.greedy": "false",
         },
         own=_SCRIPT,

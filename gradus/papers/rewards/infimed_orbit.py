@@ -68,7 +68,7 @@ infimed_orbit = grpo.derive(
 
 _TERMS = {"prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.problems": "64", "study.greedy": "false"}
 _SCRIPT = {"reward.judge": "ScriptedPoints"}
-_STUDY = {"study.reward": "Checklist(judge=ScriptedPoints)"}
+_STUDY = {"study.reward": "Checklist", "study.reward.judge": "ScriptedPoints"}
 
 claims = (
     same_weights(

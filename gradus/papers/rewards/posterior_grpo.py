@@ -69,7 +69,7 @@ def degraded(text: str, draw: random.Random) -> str:
 
 
 def spoilt(word: str) -> str:
-    """Returns the word with its first character at the end, or doubled if this changes nothing.
+    """Moves the first character of the word to the end. If this changes nothing, doubles the word.
 
     >>> spoilt("anetp"), spoilt("aa"), spoilt("7+5=12")
     ('netpa', 'aaaa', '+5=127')

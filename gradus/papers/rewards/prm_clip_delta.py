@@ -126,7 +126,7 @@ def holds(expression: str, result: int) -> bool:
 
 @dataclass(frozen=True)
 class RefinedSteps(Combines):
-    """A reward: the task's verdict, plus alpha times the refined score of each step at the step's last action."""
+    """A reward: the task's verdict. In addition, the last action of each step gets alpha times the refined score of the step."""
 
     scorer: StepScorer = TrueEquations()
     refine: Refine = "clip_delta"

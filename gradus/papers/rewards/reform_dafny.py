@@ -16,8 +16,8 @@ Avoid if: no reference specification exists, or the model writes no code that co
 Reference: Yan et al., Re:Form -- Reducing Human Priors in Scalable Formal Software Verification with RL in LLMs: A Preliminary Study on Dafny,
 arXiv:2507.16331, and the released scorers (Veri-Code/ReForm): the stages and their values, the check of subsets, KL 0.01, entropy 0.01, groups of 4
 to 32, supervised start on 5,000 programs.
-Departures: The released scorer adds the flag of strength unscaled, so a full pass earns 1.6 there; its documentation says 0.4, as here. An error of
-parsing or types is found before cheats, as in the released code. The language and the checker of the task `specifications` are small: integers,
+Departures: The released scorer adds the flag of strength unscaled, so a full pass earns 1.6 there; its documentation says 0.4, as here. Errors of
+parsing or types are checked before cheats, as in the released code. The language and the checker of the task `specifications` are small: integers,
 straight lines, and all inputs from -8 to 8 instead of Dafny. Translation of programs and the benchmark DafnyComp are left out.
 """
 

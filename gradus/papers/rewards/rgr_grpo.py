@@ -129,7 +129,8 @@ rgr_grpo = grpo.derive(
 
 _SCRIPT = {"reward.judge": "ScriptedPoints"}
 _TERMS = {
-    "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist(judge=ScriptedPoints)", "study.problems": "64",
+    "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist", "study.reward.judge": "ScriptedPoints",
+    "study.problems": "64",
     "study.greedy": "false",
 }  # fmt: skip
 
@@ -138,7 +139,7 @@ claims = (
         says="Without refinements, the final weights are those of GRPO with the same reward, mean over tokens and no KL term.",
         source="arXiv:2511.12344, without guidance",
         against=(
-            'grpo --reward "Checklist(judge=ScriptedPoints)" --objective.policy.average "Joint(average=TokenMean)" --objective.kl none '
+            'grpo --reward Checklist --reward.judge ScriptedPoints --objective.policy.average Joint --objective.kl none '
             "--players.reference none"
         ),
         task="instructions",

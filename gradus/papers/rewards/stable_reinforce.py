@@ -74,7 +74,7 @@ class PreClipped:
 
 @dataclass(frozen=True)
 class WithinSigma:
-    """Sets the advantages of `rule` that are above `limit` in size to 0. The returns do not change."""
+    """Sets to 0 each advantage of `rule` whose absolute value is above `limit`. The returns do not change."""
 
     rule: Credit = RewardToGo()
     limit: float = 3.0  # in standard deviations, if the rule divides by the deviation

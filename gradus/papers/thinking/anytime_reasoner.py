@@ -17,9 +17,10 @@ Avoid if: no answer is possible before the thought ends, because the early cuts 
 Reference: Qi et al., Optimizing Anytime Reasoning via Budget Relative Policy Optimization, arXiv:2505.13438. The released code
 (sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one answer
 per cut and the group's baseline, thoughts have the mean-centred advantage of GRPO.
-Departures: The inserted text is the mark `</think>` alone, and a thought that ended by itself has it already; the code adds an ellipsis and a heading.
-A thought that ends early gets new answers at each later cut; the code has one larger set of answers. With one answer per cut, the baseline of an answer
-is the mean over the thoughts at that cut. The loss is a mean over all tokens of the mini-batch.
+Departures: The inserted text is the mark `</think>` alone, and a thought that ended by itself has it already; the code adds an ellipsis and a heading,
+and counts only answers in this format. A thought that ends early gets new answers at each later cut; the code has one larger set of answers, with one
+mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss is a mean over all tokens of
+the mini-batch. The uniform prior is the default here; the code has a run for each prior.
 """
 
 from __future__ import annotations

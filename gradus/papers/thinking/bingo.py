@@ -4,19 +4,19 @@
     r = 1 + 5 c "if right, else" min(0, 2 (c - 1) + k s / s_ref - 5)
 
 An answer has n insignificant and s significant tokens; $n_ref$ and $s_ref$ are those of a reply of the start model to the same question. c is 1 without
-filler, 0.54 at the reference, and 0 from 1.57 times the reference on. So a right answer gets 1 to 6, and a wrong one at most 0.
-
-In the first 50 steps k is $10 / pi$, so a wrong answer gains by significant tokens. From then on, the least-squares slope of the mean accuracy over the
-last 10 steps is scaled such that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and
-$k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
+filler, 0.54 at the reference, and 0 from 1.57 times the reference on. So a right answer gets 1 to 6, and a wrong one at most 0. In the first 50 steps k
+is $10 / pi$, so a wrong answer gains by significant tokens. From then on, the least-squares slope of the mean accuracy over the last 10 steps is scaled
+such that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and $k = max(-20/pi,
+-j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
 
 Use if: a rule can find the filler in an answer, and hard questions need long answers.
 Avoid if: nothing says which tokens are insignificant, because every token is then priced alike (see kimi_k1_5).
 Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
 formula and the numbers are those of the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
-Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram. Another
-rule is a part with the method `significant`. The reference counts are means over `replies` replies, and at least 1. The reward is at the last token. Answers
-without a reference, as in an evaluation, keep the verdict.
+Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram. The
+code scales the classifier's scores of an answer to 0 to 1, and then takes those below 0.5. Another rule is a part with the method `significant`. The
+reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios to 0. KL coefficient, lambda and
+epochs are those of `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers without counts keep the verdict.
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ from gradus.types.players import Copy, Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
+State = dict[str, Any]
 COUNTS = ("filler", "significant", "filler_reference", "significant_reference")  # links of an answer
 
 
 class Significance(Protocol):
-    """Tells the significant tokens of an answer."""
-
     def significant(self, trajectory: Trajectory) -> np.ndarray:
-        """Returns [A], bool."""
-        ...
+        """Returns [A], bool: whether each token of an answer is significant."""
 
 
 @dataclass(frozen=True)
@@ -70,62 +68,40 @@ class Unrepeated:
 
 @dataclass(frozen=True)
 class WithFiller:
-    """Samples answers, and counts their insignificant and significant tokens. `player` replies to the same questions, and its replies are counted, too.
-
-    The links of an answer are `filler` and `significant` (tokens of the answer), and `filler_reference` and `significant_reference` (mean over the replies, at
-    least 1). The replies are never trained on and not judged. In evaluation the policy answers alone.
-    """
+    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its tokens, and the means over the replies, at least 1."""
 
     rule: Significance = Unrepeated()
     player: str = "start"
-    replies: int = 1  # per question
+    replies: int = 1  # per question; never trained on, and not judged
     gives: ClassVar[frozenset[str]] = frozenset({"filler"})
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)
+    test: ClassVar[Auto] = Auto()  # in evaluation the policy answers alone
 
     def __post_init__(self) -> None:
         check_ranges(self, replies="[1, inf)")
-
-    @property
-    def test(self) -> Auto:
-        return Auto()
 
     def check_task(self, task: Task) -> None:
         if task.environment is not None:
             raise UserError(f'task "{task.name}" has an environment, but WithFiller counts tokens of one answer; take a task without an environment')
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one judged group per request."""
         asked = [replace(r, player=self.player, count=self.replies, tags=(*r.tags, "reply"), trained=False) for r in requests]
         replies, groups = await asyncio.gather(grouped(asked, world), grouped(requests, world))
         return await world.judge([self._counted(group, reply) for group, reply in zip(groups, replies, strict=True)])
 
     def _counted(self, group: Group, replies: Group) -> Group:
-        known = np.maximum(np.mean([self.counts(t) for t in replies.trajectories], axis=0), 1.0)
-        reference = {"filler_reference": float(known[0]), "significant_reference": float(known[1])}
-        rows = [(t, *self.counts(t)) for t in group.trajectories]
-        return group.but(trajectories=tuple(t.but(links=Frozen(**t.links, filler=n, significant=s, **reference)) for t, n, s in rows))
+        known = np.maximum(np.mean([self.counts(t) for t in replies.trajectories], axis=0), 1.0).tolist()
+        counted = (t.but(links=Frozen(t.links, **dict(zip(COUNTS, [*self.counts(t), *known], strict=True)))) for t in group.trajectories)
+        return group.but(trajectories=tuple(counted))
 
-    def counts(self, trajectory: Trajectory) -> tuple[int, int]:
+    def counts(self, trajectory: Trajectory) -> list[int]:
         """Returns the numbers of insignificant and of significant tokens."""
-        marks = self.rule.significant(trajectory)
-        return int((~marks).sum()), int(marks.sum())
-
-
-_FIRST = 10 / math.pi  # the factor k that a wrong answer has at first
-
-
-def factor(slope: float, scale: float, low: int, *, threshold: float, fall: float, least: float) -> tuple[float, int]:
-    """Returns the factor k and the number of flat steps in a row, `low`, after a step with this slope of the accuracy."""
-    return (slope * scale, 0) if slope * scale > threshold else (max(least, -fall * (low + 1)), low + 1)
+        return np.bincount(self.rule.significant(trajectory), minlength=2).tolist()
 
 
 def slope_of(values: Sequence[float]) -> float:
-    """Returns the least-squares slope of values at the places 0, 1, 2, ...
-
-    >>> slope_of([0.0, 0.5, 1.0])
-    0.5
-    """
+    """Returns the least-squares slope of values at the places 0, 1, 2, ..."""
     places = np.arange(len(values)) - (len(values) - 1) / 2
     return round(float(places @ np.asarray(values, np.float64) / (places @ places)), 12)
 
@@ -141,7 +117,7 @@ class SignificantLength(Combines):
     right: float = 5.0  # weight of c for right answers
     wrong: float = 2.0  # weight of c - 1 for wrong answers
     offset: float = 5.0  # subtracted from wrong answers
-    first: float = _FIRST  # k at first, and the size of the first scaled slope
+    first: float = 10 / math.pi  # k at first, and the size of the first scaled slope
     start_step: int = 50
     period: int = 10  # steps of the slope
     threshold: float = 2.5
@@ -157,7 +133,7 @@ class SignificantLength(Combines):
     def check(self, task: Task) -> None:
         check_reward(self.reward, task)
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> State:
         return {"accuracy": [], "steps": 0, "scale": None, "low": 0, "k": self.first}
 
     def values(self, group: Group, k: float) -> np.ndarray:
@@ -167,35 +143,28 @@ class SignificantLength(Combines):
         wrong = np.minimum(0.0, self.wrong * (c - 1) + k * s / s_ref - self.offset)
         return np.where(right_of(group), 1 + self.right * c, wrong)
 
-    async def score(
-        self, groups: Sequence[Group], signals: Signals, world: World, state: dict[str, Any]
-    ) -> tuple[list[list[Judgement]], dict[str, Any]]:
-        k, seen = state["k"], []
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World, state: State) -> tuple[list[list[Judgement]], State]:
+        seen: list[bool] = []
 
-        def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-            out: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
-            for group in judged:
-                seen.extend(right_of(group).tolist())
-                counted = bool(group.trajectories) and all("filler" in t.links for t in group.trajectories)
-                counts = {name: np.array([t.links[name] for t in group.trajectories]) for name in COUNTS[:2]} if counted else {}
-                out.append((self.values(group, k) if counted else group.rewards, {**counts, "factor": np.full(len(group.trajectories), k)}))
-            return out
+        def paid(group: Group) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+            seen.extend(right_of(group).tolist())
+            known = all("filler" in t.links for t in group.trajectories)
+            counts = {name: np.array([t.links[name] for t in group.trajectories]) for name in COUNTS[:2] if known}
+            return self.values(group, state["k"]) if known else group.rewards, {**counts, "factor": np.full(len(group.trajectories), state["k"])}
 
-        judged = await reshaped(self.reward, groups, signals, world, rule)
+        judged = await reshaped(self.reward, groups, signals, world, lambda judged: [paid(group) for group in judged])
         return judged, self.after(float(np.mean(seen)), state) if seen else state
 
-    def after(self, accuracy: float, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state after a step with this mean accuracy."""
-        rows, steps = [*state["accuracy"], accuracy][-self.period :], state["steps"] + 1
-        state = {**state, "accuracy": rows, "steps": steps}
-        if steps < self.start_step:
+    def after(self, accuracy: float, state: State) -> State:
+        """Returns the state after a step with this mean accuracy. `low` counts the flat steps in a row."""
+        state = {**state, "accuracy": [*state["accuracy"], accuracy][-self.period :], "steps": state["steps"] + 1}
+        if state["steps"] < self.start_step:
             return state
-        slope = slope_of(rows)
-        scale = state["scale"]
-        if scale is None:
-            scale = self.first / max(1e-6, abs(slope)) if slope else self.first
-        k, low = factor(slope, scale, state["low"], threshold=self.threshold, fall=0.5, least=-2 * self.first)
-        return {**state, "scale": scale, "k": k, "low": low}
+        slope = slope_of(state["accuracy"])
+        scale = state["scale"] or (self.first / max(1e-6, abs(slope)) if slope else self.first)
+        steep = slope * scale > self.threshold
+        low = 0 if steep else state["low"] + 1
+        return {**state, "scale": scale, "low": low, "k": slope * scale if steep else max(-2 * self.first, -0.5 * low)}
 
 
 bingo = ppo.derive(
@@ -207,7 +176,6 @@ bingo = ppo.derive(
     players__start=Player(Copy("policy")),
 )
 
-_SMALL = {"reward.start_step": "10", "update.epochs": "1"}
 _FREE = {"reward.right": "0", "reward.wrong": "0", "reward.offset": "0", "reward.first": "0"}
 
 claims = (
@@ -226,7 +194,7 @@ claims = (
         measure="reward/filler:last",
         at_most=0.5,
         ground="wordy",
-        fields=_SMALL,
+        fields={"reward.start_step": "10", "update.epochs": "1"},
         budget="steps=30",
     ),
 )

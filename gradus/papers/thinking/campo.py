@@ -1,6 +1,6 @@
 """CAMPO, the RL of MiroMind-M1: the limit of an answer rises in stages, and an answer that repeats itself earns less, the more so the earlier it loops.
 
-    R(o) = [o "right and finished"] - 1/2 f(o)
+    R(o) = [o "right and finished"] - f(o)
     f(o) = 0 "without a loop, else" 1 - t / |o|
     L = 16384 "in the first stage, then" 32768
 
@@ -13,12 +13,14 @@ stage.
 Use if: answers are cut at the limit, or loop, and a long limit is expensive at first.
 Avoid if: answers contain repeated blocks for good reasons, such as tables (see dapo).
 Reference: Li et al., MiroMind-M1: An Open-Source Advancement in Mathematical Reasoning via Context-Aware Multi-Stage Policy Optimization,
-arXiv:2507.14683: stages of 16384 and 32768 tokens for the 7B model, a repetition score that is high for early loops, groups filtered by accuracy.
-Departures: The form of f, the blocks, and the weight 1/2 are chosen here. The released code (MiroMindAsia/MiroMind-M1) reads only cut answers. The loop
-must fill the end of the answer there, and the penalty is a constant 0.1 if there is one; the paper's script asks for a varying penalty, but the option
-has no effect. The end of the first stage, step 1000, is chosen here; the paper ends a stage when cut answers and accuracy level off. The third limit,
-49152, is in no script. The cascade of verifiers and the cold start by SFT are not part of the recipe: a verifier belongs to the task, and
-`sft:500,campo:1000` trains both. The deviation is that of the population.
+arXiv:2507.14683: reward and filter (eq. 5 and 6), stages of 16384 and 32768 tokens for the 7B model, the second from step 1200 on (section 4.5.2). Clip
+and number of updates are those of the released scripts (MiroMindAsia/MiroMind-M1).
+Departures: The paper only says that f is the share of the answer inside the loop. Blocks of 4 to 20 tokens, three times in a row, are chosen here, and
+all tokens after the start of the first loop count. The released code reads only cut answers: the loop must fill the end of the answer, two copies of
+any size are enough, and the penalty is a constant 0.1. The scripts ask for a varying penalty, but the option has no effect. In the algorithm, a stage
+ends when the length of the answers levels off; here it ends at a fixed step. The 32B model has the clip 0.2 on both sides and a third stage of 49152
+tokens in the paper, but not in the scripts. The cascade of verifiers and the cold start by SFT are not part of the recipe: a verifier belongs to the
+task, and `sft:500,campo:1000` trains both. The deviation is that of the population.
 """
 
 from gradus.papers.bases.dapo import dapo
@@ -34,8 +36,8 @@ campo = dapo.derive(
     "campo",
     "The limit of an answer rises in stages, and early loops cost reward.",
     family="thinking",
-    reward=Sum(Frozen(verified=Verified() * Finished(), looped=Looped()), Frozen(looped=-0.5)),
-    schedule=Ramp("setting.max_tokens", ((0, 16384), (1000, 32768)), shape="step"),
+    reward=Sum(Frozen(verified=Verified() * Finished(), looped=Looped()), Frozen(looped=-1.0)),
+    schedule=Ramp("setting.max_tokens", ((0, 16384), (1200, 32768)), shape="step"),
     update__count=1,
 )
 
@@ -50,7 +52,7 @@ claims = (
     ),
     Claim(
         says="The loop score of the answers after 30 steps is at most half of that without a price on loops.",
-        source="arXiv:2507.14683, section on the repetition penalty; the ground, where steps are written up to four times, and the factor are ours",
+        source="arXiv:2507.14683, section 4.3.2 (repetition penalty); the ground, where steps are written up to four times, and the factor are ours",
         against="campo --reward.weights.looped 0",
         measure="reward/looped:last",
         at_most=0.5,
@@ -60,7 +62,7 @@ claims = (
     ),
     Claim(
         says="With a limit of 36 tokens for 15 steps and then 60, answers have at most 0.85 times the length of training at 60 throughout.",
-        source="arXiv:2507.14683, section on multi-stage training (fewer tokens); the ground, the limits and the factor are ours",
+        source="arXiv:2507.14683, section 4.3.1 (a short first stage gives shorter answers); the ground, the limits and the factor are ours",
         against="campo --schedule.points ((0,60),(15,60))",
         measure="length",
         at_most=0.85,

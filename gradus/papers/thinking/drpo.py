@@ -16,8 +16,9 @@ Use if: answers should become shorter, and long right answers to hard questions 
 Avoid if: nearly all groups have only right answers, because they have no gradient here (see kimi_k1_5, grpo_lambda_length).
 Reference: Li et al., DRPO: Efficient Reasoning via Decoupled Reward Policy Optimization, arXiv:2510.04474. The released code (Optimization-AI/DRPO) has
 lambda 0.1, tau 10, delta 0.0001, beta 1000, L 8192, 8 answers at temperature 0.6, and mini-batches of a quarter of the batch.
-Departures: Q counts only the mixed questions of a mini-batch; the released code divides by all questions. The loss is the objective above. The value of
-the released loss differs, but its gradient is the same. The released L is the padded length of a batch; here L is a field.
+Departures: Q and K are over a mini-batch, and Q counts only its mixed questions. The released code takes both over a micro-batch of all devices, and
+divides by all of its questions. The loss is the objective above. The value of the released loss differs, but its gradient is the same. The released L is
+the padded length of an answer; here L is a field.
 """
 
 from __future__ import annotations

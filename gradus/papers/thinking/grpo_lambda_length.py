@@ -66,11 +66,11 @@ class PricedIfMostlyRight(Combines):
 
     reward: Reward = Verified()
     share: float = 0.2  # lambda, the share of the groups with a price; 1: all groups with a right answer
-    alpha: float = 0.2
+    alpha: float = 0.2  # at most 1, so that a right answer keeps a positive reward
     name: ClassVar[str] = "efficient"
 
     def __post_init__(self) -> None:
-        check_ranges(self, share="[0, 1]", alpha="[0, inf)")
+        check_ranges(self, share="[0, 1]", alpha="[0, 1]")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

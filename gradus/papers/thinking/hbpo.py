@@ -14,11 +14,12 @@ evaluation there is no sentence, and the length adapts to the problem. A step ha
 Use if: problems differ in the thought that they need, and one price on length would shorten hard problems too much.
 Avoid if: answers are far shorter than all budgets, because the reward is then constant per budget (see grpo).
 Reference: Lyu et al., Hierarchical Budget Policy Optimization for Adaptive Reasoning, arXiv:2507.15844: reward, advantage, beta 4, L 4096, budgets 512,
-1024, 2048 and 2560 with 16 answers. The released code (ZJU-REAL/HBPO) has the sentence with "with b tokens", alpha 1/4096, no KL, and batches of 64
-questions in mini-batches of 16.
+1024, 2048 and 2560 with 16 answers. The released code (ZJU-REAL/HBPO) has the sentence with "with b tokens", alpha 1/4096, clip 0.2 and 0.28, no KL,
+and batches of 64 questions in mini-batches of 16.
 Departures: The code gives -1 to answers without a final answer; here they get 0, as in the paper. The code takes the smaller of the two forms below the
-budget, which differs slightly at the smallest budget; here the paper's form holds. One version of the code adds the first part of the advantage twice.
-The deviation is that of the population. Answers without a budget, as in an evaluation, have their own length as budget.
+budget, which differs slightly at the smallest budget; here the paper's form holds. The code adds the first part of the advantage twice. Its sentence
+is part of the answer, so it has a loss and counts in n; here it is part of the prompt. The sentence follows the prompt without the mark `<think>`. The
+deviation is that of the population. Answers without a budget, as in an evaluation, have their own length as budget.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ Departures: The released script samples the continuations without the adapter, s
 (`--reward.player NAME` for another player). The temperature 0.8 holds for all rounds, without top-p; the code has no such setting for the first round. A
 verdict of the task replaces the comparison with a box. Forms may span several lines, and the strict form may end without a line break; the code matches only
 single lines. White space after the last tag is free. If a closing tag is missing, nothing is charged; the code then charges the whole text. The code has a
-learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here these are those of grpo. The sample deviation of the code plus 0.0001 is
-replaced by that of the population. The texts of the prompts are new.
+learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here these are those of grpo. The code divides by the
+sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the prompts are new.
 """
 
 from __future__ import annotations

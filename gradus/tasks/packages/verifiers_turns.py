@@ -1,4 +1,4 @@
-"""Environments of verifiers with many turns. The package's own `run` plays the game; the replies of its agent are the player's actions.
+"""Environments with many turns, from the package `verifiers`. The package's own `run` plays the game; the replies of its agent are the player's actions.
 
 `Env.run(task, agents)` conducts an exchange with an agent: `await exchange.turn(message)` gives a message and waits for the reply. Here a call of `turn`
 returns control to the episode. The message of the call is the observation, and the next action is the reply.

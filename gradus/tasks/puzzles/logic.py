@@ -49,7 +49,7 @@ def logic(level: int = 2, kinds: str = "all") -> Task:
 def verify(problem: Problem, completion: str) -> Outcome:
     """Returns 1.0 if the text after the last "=" is right, else 0.0.
 
-    For `entails` and `equal`, every counterexample is right. A counterexample is a row of values. In this row, the premises are true and the conclusion is
+    For `entails` and `equal`, any counterexample is accepted as right. A counterexample is a row of values. In this row, the premises are true and the conclusion is
     false, or the two formulas differ. If there is no counterexample, "yes" is right. For `which`, the things may have any order. The other kinds have a
     single right answer.
     """

@@ -1,4 +1,4 @@
-"""Runs of a recipe over toy players: a step takes about ten milliseconds, and the weights can be compared to the last bit."""
+"""Runs of a recipe over toy players: a step takes about ten milliseconds, and the weights can be compared bit for bit."""
 
 from __future__ import annotations
 

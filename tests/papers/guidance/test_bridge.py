@@ -52,12 +52,13 @@ def test_the_directions_of_a_run() -> None:
     sft = after_a_step(ours(0.0, "none"))["policy.logits"] - START
     found = after_a_step(ours(1.0, "none"))
     rl, alone = found["policy.logits"] - START, found["alone.logits"] - START
-    half = after_a_step(ours(0.5, "none"))
-    assert_close(half["policy.logits"] - START, 0.5 * sft + 0.5 * rl)
-    assert_close(half["alone.logits"] - START, alone)
+    both = after_a_step(ours(0.3, "none"))
+    assert_close(both["policy.logits"] - START, 0.7 * sft + 0.3 * rl)
+    assert_close(both["alone.logits"] - START, alone)
     assert min(x.abs().max().item() for x in (sft, rl, alone)) > 1e-3
-    common = after_a_step(ours(0.5, "logits"))
-    assert_close(common["policy.logits"] - START, upper_direction(sft, rl, alone, lam=0.5))
+    common = after_a_step(ours(0.3, "logits"))
+    assert_close(common["policy.logits"] - START, 0.7 * sft + 0.3 * (rl - alone))
+    assert_close(upper_direction(sft, rl, alone, lam=0.3), 0.7 * sft + 0.3 * (rl - alone))
     assert torch.equal(common["alone.logits"], common["policy.logits"])  # upper weights are common
 
 

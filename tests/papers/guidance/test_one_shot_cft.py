@@ -29,12 +29,13 @@ def test_a_critique_names_the_first_wrong_step() -> None:
     assert critique(wrong, SOLUTION, False, 0) == "step 3 is 3+2=5, but it must be 3+2+1=6. wrong"
     assert critique("7+5=12", SOLUTION, False, 4) == "step 2: not missing, 4+8+1=13. wrong"
     assert all("3+2+1=6" in critique(wrong, SOLUTION, False, i) and "wrong" in critique(wrong, SOLUTION, False, i) for i in range(len(FORMS)))
+    assert critique(f"{SOLUTION} =633", SOLUTION, False, 0) == "step 5 is =633, but it must be the end. wrong"  # a step too many
     assert critique(SOLUTION, SOLUTION, True, 0) == "each step is right. right"
     assert critique("=632", SOLUTION, True, 1) == "no error found. right"  # a right answer in another way
 
 
 def test_every_row_has_the_same_problem_and_both_verdicts_occur() -> None:
-    """90 different answers, 30 of them right, 7 critiques each: 600 of 630 are kept, and every answer is among them."""
+    """90 different answers, 30 of them right: 3 critiques of each right answer and 7 of each wrong one. A lower bound leaves out forms before answers."""
     given = [(float(i % 3 == 0), f"{SOLUTION} {i}" if i % 3 == 0 else f"7+5={i} =632") for i in range(90)]
     rows = Critiques().rows([answered(*given), answered(*given[:5])])
     right = sum(row["solution"].startswith("right") or row["solution"].endswith("right") for row in rows)
@@ -44,7 +45,10 @@ def test_every_row_has_the_same_problem_and_both_verdicts_occur() -> None:
     assert 0 < right < len(rows)
     assert len(rows) == 30 * 3 + 60 * 7  # right answers have three forms
     assert len({row["problem"].id for row in rows}) == len(rows)
-    assert len(Critiques(most=100).rows([answered(*given)])) == 100
+    few = Critiques(most=100).rows([answered(*given)])
+    assert len(few) == 100
+    assert len({row["problem"].question for row in few[:90]}) == 90  # the first form of each answer comes before all second forms
+    assert [row["problem"].id.split("-")[-1] for row in few] == ["0"] * 90 + ["1"] * 10
     assert len({r["problem"].question for r in Critiques(answers=10).rows([answered(*given)])}) == 10
 
 

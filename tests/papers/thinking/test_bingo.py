@@ -65,7 +65,7 @@ def test_the_factor_by_hand() -> None:
     falling = factors([0.3, 0.2, 0.1, 0.0, 0.0], part)  # a first slope below 0 has the size 10/pi, but is not steep
     assert falling[3:] == [-0.5, -1]
     assert factors([0.5] * 5, part)[3:] == [-0.5, -1]  # a first slope of 0
-    assert slope_of([1, 1, 1]) == 0
+    assert (slope_of([1, 1, 1]), slope_of([0.0, 0.5, 1.0]), slope_of([0, 0, 3, 3])) == (0, 0.5, 1.2)
 
 
 def test_the_factor_changes_only_from_step_fifty_on() -> None:

@@ -80,5 +80,6 @@ def test_without_a_share_it_is_grpo() -> None:
 def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(UserError, match=r"PricedIfMostlyRight\.share"):
         PricedIfMostlyRight(share=1.5)
-    with pytest.raises(UserError, match="alpha"):
-        PricedIfMostlyRight(alpha=-1.0)
+    for alpha in (-1.0, 1.5):
+        with pytest.raises(UserError, match="alpha"):
+            PricedIfMostlyRight(alpha=alpha)
