@@ -290,4 +290,13 @@ claims = (
         samples=2,
         script="benchmarks.warmed eag_rl",
     ),
+    same_weights(
+        says="The final weights are also those of GRPO if the start model was shown worked answers.",
+        source="arXiv:2508.13579, without the expert; stated again after a look at the built-in model, which gives no right answer, so neither arm moves",
+        against="grpo --objective.kl none --players.reference none --update.count 4",
+        own={"schedule": "ConstantSchedule", "reward": "Verified", "objective.policy.trust": "Clip"},
+        task="patients",
+        options={"level": "2"},
+        script="benchmarks.warmed eag_rl-limit",
+    ),
 )

@@ -17,12 +17,13 @@ no corrector. An answer with a missing reward is corrected too, because the corr
 Use if: rewards are rare and paid for actions only, the policy's thoughts lose their content, and a corrector can judge a thought from the problem.
 Avoid if: thoughts are paid or compared (see grpo), or worked solutions suffice (see sft, luffy).
 Reference: Wei et al., GTR: Guided Thought Reinforcement Prevents Thought Collapse in RL-based VLM Agent Training, arXiv:2503.08525: corrected thoughts at every
-step, imitation of thoughts next to PPO on actions, an aggregated buffer, a reward for the format. The released code (weit123/GTR) has lambda 0.5, a clip of 0.2,
-four epochs, and no penalty for repetition.
-Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step, from
-lambda log pi(th) + log pi(a); here each token has its own ratio, and a weight of lambda for thoughts. The penalty for repeated thoughts is left out. The released
-code imitates the corrections of the present step only. The scripted corrector `WorkedThought` takes the worked solution; the paper's corrector is a large model
-(`rollout.corrector=WrittenCritique(...)`).
+step, imitation of thoughts next to PPO on actions, an aggregated buffer, a reward for the format. The released code (weit123/GTR) has lambda 0.5 for cards and 0.2
+for the household, a clip of 0.1, four epochs, the buffer of the whole run, and no penalty for repetition in the reward.
+Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step, from lambda
+log pi(th) + log pi(a); here each token has its own ratio, and a weight of lambda for thoughts. The clip is that of PPO, 0.2. The penalty for repeated thoughts is
+left out. The released code does not imitate a thought that is fine; here it is imitated unchanged. It adds 5 to the return of an answer with the right format;
+here the reward falls by 1 without an action. It also ends an episode that the corrector calls lost. The scripted corrector `WorkedThought` takes the worked
+solution; the paper's corrector is a large model (`rollout.corrector=WrittenCritique(...)`).
 """
 
 from __future__ import annotations

@@ -165,16 +165,16 @@ claims = (
         script="benchmarks.warmed con_rag_ps_grpo",
     ),
     Claim(
-        says="Held-out accuracy falls by at most 0.01 in these 12 steps without stored answers.",
+        says="After these 12 steps without stored answers, held-out accuracy is at least 0.95 of that of the start model.",
         source="arXiv:2510.04392, accuracy holds or rises; task, start model, sizes and bound are ours",
-        measure="held_out/accuracy:gain",
-        better_by=-0.01,
+        against="con_rag_ps_grpo --setting.learning_rate 0",
+        measure="accuracy",
+        at_least=0.95,
         task="paraphrased",
-        fields={
-            "prompts": "4", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "200", "study.greedy": "false",
-            "reward.measure": "exact",
-        },
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "reward.measure": "exact"},
+        own={"setting.learning_rate": "3e-4"},
         budget="steps=12",
+        problems=200,
         script="benchmarks.warmed con_rag_ps_grpo-accuracy",
     ),
 )  # fmt: skip

@@ -72,7 +72,9 @@ def at(ratio: float, advantages: tuple[float, float]):
     group = toy_group(1, 0, lengths=[1, 1])
     entropies = {Entropy(): {t.id: [float(i)] for i, t in enumerate(group.trajectories)}}
     ratios = replace(eag_rl.objective["policy"], ratio=FromOne())
-    return loss_and_gradient({"policy": ratios}, [group], [math.log(ratio)] * 2, advantages=advantages, signals=entropies)[1]
+    _, gradient, metrics = loss_and_gradient({"policy": ratios}, [group], [math.log(ratio)] * 2, advantages=advantages, signals=entropies)
+    assert metrics["clip_share"] == sum(slope == 0 for slope in gradient) / 2
+    return gradient
 
 
 class FromOne:

@@ -68,8 +68,9 @@ def test_the_buffer_aggregates_all_steps() -> None:
     ids = [t.id for g in second for t in g.trajectories]
     assert len(set(ids)) == 10
     assert {name.split("/")[2] for name in ids} == {"3", "4"}  # corrections of both steps
-    _, _, state, _ = played(answers, problems=PROBLEMS, state=state, rollout=Corrected(size=12), step=5)
+    _, third, state, _ = played(answers, problems=PROBLEMS, state=state, rollout=Corrected(size=12), step=5)
     assert len(state["corrections"]) == 12
+    assert "3" not in {t.id.split("/")[2] for g in third for t in g.trajectories}  # the oldest are removed
     _, others, state, _ = played(answers, problems=PROBLEMS, rollout=Corrected(share=0.5))
     assert (len(others), len(state["corrections"])) == (5, 10)
 
@@ -118,6 +119,7 @@ def test_the_numbers_and_what_is_refused() -> None:
     assert gtr.objective["policy"].weight == ThoughtWeight(0.5)
     assert gtr.objective["thoughts"] == Imitation(average=SequenceMean(), source="expert")
     assert (gtr.update.epochs, gtr.rollout.corrector) == (4, WorkedThought())
+    assert gtr.reward == Verified() + ActionFound()
     assert isinstance(gtr.rollout.test, Auto)
     with pytest.raises(UserError, match=r"Corrected\.mark"):
         Corrected(mark="")

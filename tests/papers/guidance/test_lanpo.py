@@ -77,7 +77,7 @@ def test_the_choice_of_an_attempt_ignores_its_reward() -> None:
 
 
 def test_no_lesson_contains_an_attempt_at_the_same_problem() -> None:
-    pool = {"p": ["seven plus five", [["secret", 1.0]]], "again": ["seven plus five", [["hidden", 1.0]]], "q": ["seven plus one", [["8", 1.0]]]}
+    pool = {"p": ["seven plus four", [["secret", 1.0]]], "again": ["seven plus five", [["hidden", 1.0]]], "q": ["seven plus one", [["8", 1.0]]]}
     lesson = next(text for text, trained in played(pool)[1] if not trained)
     assert lesson == f"seven plus one\n8\nThis was right.\n{ASK}"
 
@@ -104,8 +104,8 @@ def test_advantages_within_a_kind() -> None:
 def test_the_pool() -> None:
     part = Experienced(attempts=2, problems=2)
     rows = [t.but(problem=replace(PROBLEM, id=i), completion=i) for i, t in zip("abca", toy_group(1, 0, 1, 0).trajectories, strict=True)]
-    lost = rows[0].but(reward=Failed("x"))
-    state = asyncio.run(part.learn([toy_group(1).but(trajectories=(*rows, lost))], [], None, part.start()))
+    lost, given = rows[0].but(reward=Failed("x")), rows[2].but(source="expert")
+    state = asyncio.run(part.learn([toy_group(1).but(trajectories=(*rows, lost, given))], [], None, part.start()))
     assert state == {"pool": {"c": ["a", [["c", 1.0]]], "a": ["a", [["a", 1.0], ["a", 0.0]]]}}
     group, _, _ = played({}, count=1, rollout=part)
     assert kinds(group) == ["plain"]

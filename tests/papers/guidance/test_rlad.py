@@ -67,7 +67,7 @@ def of_hints(group):
 def test_the_success_without_a_hint_is_subtracted() -> None:
     _, others, _, world = played(["x"], ["b", "x"], bare=("b", "b", "b", "x"), solutions=2)
     (row,) = [g for g in others if of_hints(g)]
-    assert [t.value for t in row.trajectories] == [-0.25]
+    assert ([t.value for t in row.trajectories], row.pool) == ([-0.25], (-0.25,))
     assert world.notes["hints/gain"] == -0.25
 
 
@@ -122,6 +122,8 @@ def test_without_hints_it_is_grpo() -> None:
 def test_the_numbers_and_what_is_refused() -> None:
     assert (rlad.rollout.hints, rlad.rollout.solutions, rlad.setting.group) == (4, 8, 16)
     assert rlad.credit == HintedOnly(GroupRelative())
+    assert (rlad.objective["policy"].trust, rlad.objective["policy"].average) == (Clip(0.2, 0.28), TokenMean())
+    assert rlad.objective["kl"].coefficient == 0.001
     assert isinstance(rlad.rollout.test, Auto)
     assert replace(rlad.rollout, hints=0).hints == 0
     with pytest.raises(UserError, match=r"Hinted\.solutions"):

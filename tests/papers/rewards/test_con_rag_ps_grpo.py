@@ -22,7 +22,7 @@ def judged(reward: Likeness, *answers: list[str], name: str = "q") -> list[Group
     world, _ = scripted_world(TOY, lambda ask: "")
     groups = []
     for i, texts in enumerate(answers):
-        problem = Problem(f"{name}-{i}", "toy", text="a", answer="a", meta=Frozen({SET: name}))
+        problem = Problem(f"{name}-{i}", "toy", text="a", answer="red", meta=Frozen({SET: name}))
         groups.append(Group(f"{name}{i}", tuple(toy_trajectory([2], name=f"{i}/{j}").but(problem=problem, completion=f"={c}") for j, c in enumerate(texts))))
     found = asyncio.run(reward.score(groups, {}, world))
     return [
@@ -43,10 +43,10 @@ def test_the_own_paraphrase_never_enters() -> None:
 
 
 def test_the_stored_answer_may_count() -> None:
-    one, _ = judged(Likeness(None, None, "exact", accuracy=0.5), ["blue", "x"], ["x"])
-    assert one.rewards.tolist() == [0.0, 1.0]
-    (one, _) = judged(Likeness(None, None, "exact", accuracy=0.5), ["x", "b"], ["x"])
-    assert one.trajectories[0].components["accuracy"] == 0.0
+    one, _ = judged(Likeness(None, None, "exact", accuracy=0.5), ["red", "x", "red blue"], ["x"])
+    assert one.rewards.tolist() == pytest.approx([0.5, 1.0, 0.5 * 2 / 3])  # "red blue": precision 1/2, recall 1
+    assert [t.components["accuracy"] for t in one.trajectories] == pytest.approx([1.0, 0.0, 2 / 3])
+    assert judged(Likeness(None, None, "exact"), ["red"], ["x"])[0].rewards.tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("kappa", "s", "calls"), [(3, 2, 144), (None, None, 480)])

@@ -41,7 +41,11 @@ def test_the_reward_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"A": 8, "B": 4}', '{"A": 8, "B": 4, "C": 0, "D": 1}', '{"A": 8, "A": 8, "B": 4, "C": 0}', '{"A": 8, "B": 4, "C": 11}', "{", "", "A8 B4", '{"A": [1]}']
+    "text",
+    [
+        '{"A": 8, "B": 4}', '{"A": 8, "B": 4, "C": 0, "D": 1}', '{"A": 8, "A": 8, "B": 4, "C": 0}', '{"A": 8, "B": 4, "C": 11}', '{"A": 8, "B": 4, "C": -1}',
+        "{", "", "A8 B4", '{"A": [1]}',
+    ],
 )
 def test_a_malformed_answer_earns_nothing(text: str) -> None:
     assert set(GroupScores().terms(PROBLEM, text).values()) == {0.0}

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.timehc_rl import OrderBonus, form, timehc_rl
+from gradus.papers.rewards.timehc_rl import OrderBonus, form, share_right, timehc_rl
 from gradus.recipe.core import changes
 from gradus.rollouts.siblings import ShuffledEvents
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, scripted_world, steps_of, toy_trajectory, weights_after
-from gradus.types import Frozen, Group, Key, Problem, UserError
+from gradus.types import Failed, Frozen, Group, Key, Problem, UserError
+from gradus.types.parts import Judgement
 
 RIGHT, WRONG = "<answer>b</answer>", "<answer>c</answer>"
 
@@ -47,6 +48,11 @@ def test_the_bonus_by_hand() -> None:
 
 def test_without_a_second_group_there_is_no_bonus() -> None:
     assert judged([RIGHT, WRONG], [])[0].rewards.tolist() == pytest.approx([1.1, 0.1])
+
+
+def test_the_share_leaves_out_failed_verdicts() -> None:
+    assert share_right([Judgement(1.0, Frozen(verified=1.0)), Judgement(Failed("x"))]) == 1.0
+    assert share_right([]) is None
 
 
 def test_the_division_hides_the_bonus_if_forms_agree() -> None:
