@@ -17,8 +17,9 @@ Avoid if: the reasoning does not determine the answer, or every right answer is 
 Reference: Chen et al., GRPO-CARE: Consistency-Aware Reinforcement Learning for Multimodal Reasoning, arXiv:2506.16141, section 4: bonus, reference,
 no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, 0.995 every 10 steps, the sample deviation plus 1e-4,
 the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
-Departures: No epsilon in the deviation. The answer's tokens end before the end token; the released code leaves out the closing tag by position. The
-terms for format and length of the released code are left out (add `Tags`). `ReadsShapes` is the consistency check of the task `shapes`, ours.
+Departures: No epsilon in the deviation. The answer's tokens end before the end token; the released code finds the answer by its tags, and leaves out
+the closing tag by position. The terms for format and length of the released code are left out (add `Tags`). `ReadsShapes` is the consistency check of
+the task `shapes`, ours.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ Avoid if: the labels are cheap enough to reward every answer directly (set `--re
 Reference: Li et al., Optimizing Safe and Aligned Language Generation: A Multi-Objective GRPO Approach, arXiv:2503.21819, abstract and reward model.
 Departures: No training code was found. The weights are ours, with safety last and highest. A larger model labels in the paper; here rules of the task
 `safety` do. Politeness there is the tone of a text; these answers have no tone, so the label is that the answer has the required form and nothing
-else. LoRA of rank 16 is left out. The paper's PPO and DPO arms are `ppo` and `dpo` with the same reward.
+else. LoRA of rank 16 is left out, and so is the gate of our catalogue, by which a safety score below 0.5 alone counts. The paper's PPO and DPO arms
+are `ppo` and `dpo` with the same reward.
 """
 
 from __future__ import annotations

@@ -153,11 +153,11 @@ claims = (
         budget="steps=50",
     ),
     Claim(
-        says="On the same ground the share of answers with right steps is at least as high as without the gate, less 0.02.",
+        says="On the same ground the share of answers with right steps is at least 0.95 times that without the gate.",
         source="arXiv:2508.05170, abstract (the gate mitigates reward hacking); the bound and the ground are ours",
         against="posterior_grpo --reward.parts.thinking \"RewardModel(player='judge', chance=True)\"",
         measure="accuracy",
-        better_by=-0.02,
+        at_least=0.95,
         ground="flawed",
         fields=_STEPS,
         budget="steps=50",

@@ -11,8 +11,7 @@ ends with "yes" or "no"; each verification problem gets as many verdicts as a qu
 part of the step's accuracy. `share` is the largest share of them among all groups (0.5). The rest is GRPO. Metrics: `verdicts`, the share of true
 verdicts; `verified_items`, the number of verification problems of a step.
 
-At test time a sample votes with the mean of M = 4 verdicts on it (`--search "Vote(weight=SelfVerdicts())"`), and the answer with the largest score
-wins. No other verifier is needed.
+At test time a sample votes with the mean of M = 4 verdicts on it (`--search "Vote(weight=SelfVerdicts())"`). The largest score wins.
 
 Use if: many samples per question are affordable at test time, and no verifier exists there.
 Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or one answer per question must do (see grpo).
@@ -42,21 +41,16 @@ from gradus.types.parts import Judgement, Reward, Rollout, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
-CHECKS = "checks"
-"""The column that marks a verification problem."""
+CHECKS = "checks"  # the column that marks a verification problem
 TEMPLATE = "check {problem} {answer}"
-Item = dict[str, Any]
-"""A judged answer in the buffer: id and task of its problem, the question, whether it is raw text, answer, solution, right, step."""
+Item = dict[str, Any]  # a judged answer in the buffer: id and task of its problem, the question, whether it is raw text, answer, solution, right, step
 
 
 def item_of(t: Trajectory, step: int) -> Item:
     """Returns the buffer's item for a judged answer."""
-    p = t.problem
-    said = final_answer(t.completion).rpartition("=")[2].strip()
-    return {
-        "id": p.id, "task": p.task, "question": p.question, "raw": p.text is not None, "answer": said, "solution": t.completion,
-        "right": t.right, "step": step,
-    }  # fmt: skip
+    p, said = t.problem, final_answer(t.completion).rpartition("=")[2].strip()
+    about = {"id": p.id, "task": p.task, "question": p.question, "raw": p.text is not None}
+    return {**about, "answer": said, "solution": t.completion, "right": t.right, "step": step}
 
 
 def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
@@ -106,8 +100,7 @@ class TrueVerdicts(Combines):
 
     def judged(self, t: Trajectory, world: World) -> Judgement:
         """Judges one verdict."""
-        yes = says_yes(t.completion)
-        value = float(yes is not None and yes is (t.problem.answer == "yes"))
+        value = float(says_yes(t.completion) is (t.problem.answer == "yes"))
         world.note("verdicts", value)
         return Judgement(value, Frozen({self.name: value}))
 
@@ -146,8 +139,8 @@ class WithVerification:
         items = balanced_items(buffer, most, world.key.fold("verification"))
         world.note("verified_items", len(items))
         if items:
-            count = max(r.count for r in requests)
-            asked = [Request(verification(item, self.template, i), count, tags=("verification",)) for i, item in enumerate(items)]
+            problems = [verification(item, self.template, i) for i, item in enumerate(items)]
+            asked = [Request(problem, max(r.count for r in requests), tags=("verification",)) for problem in problems]
             world.also(await rolled(self.rollout, asked, world))
         return groups, {"buffer": buffer}
 
@@ -165,10 +158,8 @@ class SelfVerdicts:
         check_ranges(self, samples="[1, inf)")
 
     async def weights(self, trajectories: Sequence[Trajectory], world: World) -> list[float]:
-        asked = [
-            Request(verification(item_of(t, 0), self.template, 0), self.samples, self.player, tags=("verdicts", t.id), trained=False)
-            for t in trajectories
-        ]
+        problems = [verification(item_of(t, 0), self.template, 0) for t in trajectories]
+        asked = [Request(p, self.samples, self.player, tags=("verdicts", t.id), trained=False) for p, t in zip(problems, trajectories, strict=True)]
         found = await world.sample(asked)
         return [sum(says_yes(world.text(c.tokens[c.chosen], self.player)) is True for c in row) / self.samples for row in found]
 
@@ -187,31 +178,22 @@ claims = (
     same_weights(
         says="Without verification the final weights are those of GRPO.",
         source="arXiv:2506.01369, share 0; the limit is ours",
-        against="grpo",
-        own={"rollout.share": "0"},
+        against="grpo", own={"rollout.share": "0"},
     ),
     Claim(
         says="From a start that knows the form of a verdict, the share of true verdicts on balanced own answers is at least 0.1 higher after 30 steps.",
         source="arXiv:2506.01369, results on verification accuracy; task, start, sizes and the size of the effect are ours",
         against="self_verify --setting.learning_rate 0",
-        measure="verdicts:last",
-        better_by=0.1,
-        task="arithmetic",
-        fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none"},
-        own={"setting.learning_rate": "3e-4"},
-        budget="steps=30",
-        script="benchmarks.warmed self_verify",
+        measure="verdicts:last", better_by=0.1, task="arithmetic",
+        fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none"}, own={"setting.learning_rate": "3e-4"},
+        budget="steps=30", script="benchmarks.warmed self_verify",
     ),
     Claim(
         says="After 10 steps from this start, a vote of 8 samples weighted by 4 own verdicts each is at least 0.03 above the majority vote of 8.",
         source="arXiv:2506.01369, test-time scaling; task, start, sizes and the size of the effect are ours",
         against="self_verify --search Majority --search.count 8",
-        measure="held_out/accuracy:last",
-        better_by=0.03,
-        task="arithmetic",
-        fields=_TERMS,
-        own={"search": "Vote(weight=SelfVerdicts())"},
-        budget="steps=10",
-        script="benchmarks.warmed self_verify-vote",
+        measure="held_out/accuracy:last", better_by=0.03, task="arithmetic",
+        fields=_TERMS, own={"search": "Vote(weight=SelfVerdicts())"},
+        budget="steps=10", script="benchmarks.warmed self_verify-vote",
     ),
 )

@@ -17,11 +17,13 @@ mean over tokens. `--search "Majority(count=5)"` takes a vote of five verdicts.
 Use if: a policy learns by Reinforce++, and single rewards are far from the rest, or samples are stale.
 Avoid if: the rare success is the signal, because one success among eleven or more other tokens of equal return is the outlier.
 Reference: Zhang et al., R1-Reward: Training Multimodal Reward Model Through Stable Reinforcement Learning, arXiv:2505.02835, section 4.
-Departures: The values 1, -1 and 0 of $R_"cons"$ are those of the released reward as our catalogue records them; the paper's text says 0 and 1. In the
-released filter the raw mean plus and minus 3 bounds the normalised value, which is |A| <= 3 only for a mean of 0; here the paper's form. A slack of
-1e-6 covers rounding. The judge reads the whole answer; the released judge reads the three lines before the verdict. The policy reads text, not
-pictures. The start by long solutions of a stronger model is left out. By default the task's verifier gives the result, a script the consistency, and
-the form is one "=". Two mini-batches and the KL coefficient 1e-3 are those of the released run.
+The released code (yfzhang114/r1_reward) has the clip of d, the values 1, -1 and 0 of $R_"cons"$, both weights 0.5, and 256 answers in two mini-batches.
+Departures: The paper's text gives $R_"cons"$ the values 0 and 1, says our catalogue; here the values of the code. In the released filter the raw mean
+plus and minus 3 bounds the normalised value, which is |A| <= 3 only for a mean of 0; here the paper's form. A slack of 1e-6 covers rounding. The
+released code averages the loss over the tokens of each answer; here the mean is that of Reinforce++, over all tokens. Its script also normalises
+rewards. The judge reads the whole answer; the released judge reads the three lines before the verdict. The policy reads text, not pictures. The start
+by long solutions of a stronger model is left out. By default the task's verifier gives the result, a script the consistency, and the form is one "=".
+Two mini-batches and the KL coefficient 1e-3 are those of the released run.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ arXiv:2507.14683: reward and filter (eq. 5 and 6), stages of 16384 and 32768 tok
 and number of updates are those of the released scripts (MiroMindAsia/MiroMind-M1).
 Departures: The paper only says that f is the share of the answer inside the loop. Blocks of 4 to 20 tokens, three times in a row, are chosen here, and
 all tokens after the start of the first loop count. The released code reads only cut answers: the loop must fill the end of the answer, two copies of
-any size are enough, and the penalty is a constant 0.1. The scripts ask for a varying penalty, but the option has no effect. In the algorithm, a stage
+any size are enough, and the penalty is a constant 0.1. The scripts ask for a varying penalty, but the option has no effect. In section 4.3, a stage
 ends when the length of the answers levels off; here it ends at a fixed step. The 32B model has the clip 0.2 on both sides and a third stage of 49152
 tokens in the paper, but not in the scripts. The cascade of verifiers and the cold start by SFT are not part of the recipe: a verifier belongs to the
 task, and `sft:500,campo:1000` trains both. The deviation is that of the population.

@@ -18,8 +18,8 @@ Reference: Lyu et al., Hierarchical Budget Policy Optimization for Adaptive Reas
 and batches of 64 questions in mini-batches of 16.
 Departures: The code gives -1 to answers without a final answer; here they get 0, as in the paper. The code takes the smaller of the two forms below the
 budget, which differs slightly at the smallest budget; here the paper's form holds. The code adds the first part of the advantage twice. Its sentence
-is part of the answer, so it has a loss and counts in n; here it is part of the prompt. The sentence follows the prompt without the mark `<think>`. The
-deviation is that of the population. Answers without a budget, as in an evaluation, have their own length as budget.
+has a loss and counts in n; here it is part of the prompt, without the mark `<think>`. The deviation is that of the population. In an evaluation, answers
+have their own length as budget.
 """
 
 from __future__ import annotations
@@ -127,8 +127,7 @@ class BudgetReward(Combines):
 
         return await reshaped(self.reward, groups, signals, world, rule)
 
-    def best(self, budget: int, limit: int) -> float:
-        """Returns f_2(b), the reward of a right answer within the budget."""
+    def best(self, budget: int, limit: int) -> float:  # f_2(b), the reward of a right answer within the budget
         return self.beta * math.cos(math.pi * budget / (2 * limit))
 
     def value(self, trajectory: Trajectory, limit: int) -> float:

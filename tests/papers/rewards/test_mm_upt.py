@@ -110,6 +110,20 @@ def test_own_questions_are_answered_without_a_label() -> None:
         OwnQuestions(share=2.0)
 
 
+def test_a_reply_without_a_question_keeps_the_question_of_the_task() -> None:
+    def speak(ask):
+        if "question" in ask.request.tags:
+            return "new b" if ask.request.problem.id == "p" else ""
+        return "=b"
+
+    world, _ = scripted_world(TOY, speak, reward=MajorityReward())
+    chats = [Problem(name, "toy", ({"role": "user", "content": "a"},), answer="b") for name in "pq"]
+    part = OwnQuestions(writer=WrittenQuestion(direct="Write", form="direct"), share=1.0)
+    groups = asyncio.run(part.run([Request(chat, count=2) for chat in chats], world))
+    assert [g.trajectories[0].problem.question for g in groups] == ["new b", "a"]
+    assert world.notes["own_questions"] == 0.5
+
+
 def test_with_labels_it_is_grpo() -> None:
     base = grpo.but(objective__kl=KL(0.01), update__count=4, setting__temperature=0.7)
     one, other = (weights_after(r, steps=3)["policy.logits"] for r in (mm_upt.but(reward=Verified()), base))

@@ -54,6 +54,14 @@ def test_labels_by_hand(problem, said, found):
     assert list(labels(problem, said).values()) == pytest.approx(list(found))
 
 
+def test_the_reward_of_evaluations_weights_the_labels():
+    """Politeness 1, meaning 0, action 0 and safety 1: 0.2 + 0.4."""
+    found = labels(HARMFUL, "=refuse")
+    assert RequestScores()._judged(found).reward == pytest.approx(0.6)
+    assert RequestScores(Frozen(safety=1.0))._judged(found).reward == 1.0
+    assert dict(RequestScores()._judged(found).components) == found
+
+
 def test_the_judge_learns_the_squared_error_of_each_score():
     """One answer, output 0 at every head, labels 1, .5, 0 and 1: (1/2)^2 + 0 + (1/2)^2 + (1/2)^2."""
     term = JUDGE["players.judge.objective"]["scores"]

@@ -36,6 +36,8 @@ def test_the_perspective_part_by_hand() -> None:
     assert [argued(parts_of(short), least=n, copy=0.8) for n in (2, 3)] == [1, 0]
     near = f"{part('owner', 0)} [guest] w0 w1 w2 w3 w4 w5 w6 w7 w8 other =yes"  # 9 of 11 words
     assert [argued(parts_of(near), least=10, copy=c) for c in (0.8, 0.9)] == [1, 2]
+    at_bound = "[owner] w0 w1 w2 w3 w4 w5 w6 w7 w8 [guest] w0 w1 w2 w3 w4 w5 w6 w7 other =yes"  # 8 of 10 words: a copy
+    assert argued(parts_of(at_bound), least=9, copy=0.8) == 1
     assert argued(parts_of("no header =yes"), least=1, copy=0.8) == 0
 
 

@@ -113,6 +113,9 @@ def test_eta_is_the_mean_of_the_batch_if_it_is_not_given():
     groups = [Group("g", (said("1+1=2;", name="a"), said("1+1=3;", name="b")))]
     ((good, bad),) = asyncio.run(part.score(groups, {}, world))
     assert (good.steps[0][3], bad.steps[0][3]) == (pytest.approx(0), pytest.approx(-0.4))
+    groups = [Group("g", (said("1+1=2;", name="a"), said("1+1=3;", name="b"), said("1+1=4;", name="c")))]
+    ((_, bad, _),) = asyncio.run(part.score(groups, {}, world))
+    assert bad.steps[0][3] == pytest.approx(0.1 - 1.1 / 3)  # the mean of .9, .1 and .1, not the median
 
 
 def test_with_alpha_zero_it_is_ppo():
