@@ -86,6 +86,13 @@ def test_the_best_prediction_is_imitated_with_the_true_numbers() -> None:
     assert not [g for g in run(PART, "3 9", step=0)[1] if "/true" in g.key]  # without a notion r_n is 0
 
 
+def test_an_imitated_prediction_keeps_its_reasoning() -> None:
+    said = '<meta>easy</meta> {"math_notion": ["b"], "pass_rate": 3, "solution_length": 9}'
+    _, aside, _, _ = run(MetaPredictions(ask="?", count=2, limit=99), said, step=0)
+    (true,) = (g for g in aside if "/true" in g.key)
+    assert true.trajectories[0].completion == '<meta>easy</meta> {"math_notion": ["b"], "pass_rate": 8, "solution_length": 2}'
+
+
 def test_extreme_predictions_skip_a_problem_after_a_fifth_of_the_run() -> None:
     assert PART.skips([SelfPrediction(8)] * 3 + [SelfPrediction(5)])
     assert not PART.skips([SelfPrediction(8)] * 2 + [SelfPrediction(0)] * 2)

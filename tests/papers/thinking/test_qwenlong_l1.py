@@ -78,6 +78,14 @@ def test_hard_problems_come_again_more_often() -> None:
     assert found == pytest.approx([1 / 7, 2 / 7, 4 / 7], abs=0.03)
 
 
+def test_a_problem_without_a_right_answer_has_the_weight_of_half_a_right_one() -> None:
+    state = PART.start()
+    first, state = PART.choose(Source(), 2, world(0), state)
+    state = PART.learn(answered(first, [0.0, 0.5]), [], world(0), state)
+    drawn = [PART.choose(Source(), 2, world(2 + i), state)[0][1].problem.id for i in range(1000)]
+    assert drawn.count(first[0].problem.id) / 1000 == pytest.approx(16 / 18, abs=0.04)  # m is at least 1/16, so 16 : 2
+
+
 def test_a_problem_that_two_visits_never_solved_is_not_drawn_again() -> None:
     state = PART.start()
     first, state = PART.choose(Source(), 2, world(0), state)
