@@ -18,7 +18,7 @@ from gradus.types.signals import Signal
 def repeated(tokens: Sequence[int] | np.ndarray, n: int) -> np.ndarray:
     """Returns [A], bool: whether a token lies in an n-gram that occurred earlier in `tokens`.
 
-    Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, section 4.4.
+    Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, section 4.5.
 
     >>> repeated([1, 2, 1, 2, 3], 2).tolist()
     [False, False, True, True, False]

@@ -17,7 +17,10 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Notes:
-    """The texts of the rounds. A note is the text between the tags `tag`; a text without these tags is a note as a whole."""
+    """The texts of the rounds. A note is the text between the last opening tag `tag` and the next closing tag.
+
+    Without an opening tag it starts with the text, and without a closing tag it ends with the text. So reasoning stays out if the answer is cut off.
+    """
 
     tag: str = "answer"
     first: str = "Think in <reasoning>..</reasoning>, then report your progress in <answer>..</answer>. You may continue in a later round."
@@ -30,9 +33,7 @@ class Notes:
         >>> Notes().of("<reasoning>2+2</reasoning><answer> 4 so far </answer>")
         '4 so far'
         """
-        _, opened, rest = text.rpartition(f"<{self.tag}>")
-        inside, closed, _ = rest.partition(f"</{self.tag}>")
-        return inside.strip() if opened and closed else text.strip()
+        return text.rpartition(f"<{self.tag}>")[2].partition(f"</{self.tag}>")[0].strip()
 
     def prompted(self, request: Request, note: str | None, *, last: bool, world: World) -> Request:
         """Returns the request with the prompt of a round. `note`: the note of the round before; None: the first round."""

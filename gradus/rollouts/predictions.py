@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+_OBJECT = re.compile(r"\{[^{}]*\}")
+
 
 @dataclass(frozen=True)
 class SelfPrediction:
@@ -18,11 +20,11 @@ class SelfPrediction:
 
 
 class Form(Protocol):
-    """Reads and writes predictions."""
+    """Reads and writes predictions. `write` puts the prediction in the place of the one in `text`, and keeps the words before it."""
 
     def read(self, text: str) -> SelfPrediction | None: ...
 
-    def write(self, prediction: SelfPrediction) -> str: ...
+    def write(self, prediction: SelfPrediction, text: str = "") -> str: ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Json:
     """The last {...} of the text, with the keys math_notion, pass_rate and solution_length."""
 
     def read(self, text: str) -> SelfPrediction | None:
-        found = re.findall(r"\{[^{}]*\}", text)
+        found = _OBJECT.findall(text)
         try:
             row = json.loads(found[-1]) if found else None
         except json.JSONDecodeError:
@@ -42,29 +44,33 @@ class Json:
         whole = [v if isinstance(v, int) and not isinstance(v, bool) else None for v in (rate, length)]
         return SelfPrediction(whole[0] if whole[0] in range(9) else None, whole[1], tuple(w.strip() for w in words if w.strip()))
 
-    def write(self, prediction: SelfPrediction) -> str:
-        return json.dumps({"math_notion": list(prediction.notions), "pass_rate": prediction.rate, "solution_length": prediction.length})
+    def write(self, prediction: SelfPrediction, text: str = "") -> str:
+        made = json.dumps({"math_notion": list(prediction.notions), "pass_rate": prediction.rate, "solution_length": prediction.length})
+        places = [match.start() for match in _OBJECT.finditer(text)]
+        return text[: places[-1]] + made if places else made
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A digit from 0 to 8, and the next whole number as length. Further words are notions. For small models."""
+    """A digit from 0 to 8, and the next whole number as length. Further words are notions. For small models. `write` keeps no words of the text."""
 
     def read(self, text: str) -> SelfPrediction | None:
         found = re.match(r"\D*([0-8])\D+(\d{1,6})(.*)", text, re.DOTALL)
         return SelfPrediction(int(found[1]), int(found[2]), tuple(re.findall(r"[a-z]+", found[3]))) if found else None
 
-    def write(self, prediction: SelfPrediction) -> str:
+    def write(self, prediction: SelfPrediction, text: str = "") -> str:
         return " ".join(map(str, (prediction.rate, prediction.length, *prediction.notions)))
 
 
 def singular(word: str) -> str:
     """Returns a word in lower case without the ending of a regular plural.
 
-    >>> [singular(w) for w in ("Identities", "boxes", "medians", "class")]
-    ['identity', 'box', 'median', 'class']
+    >>> [singular(w) for w in ("Identities", "boxes", "medians", "class", "series")]
+    ['identity', 'box', 'median', 'class', 'series']
     """
     low = word.lower()
+    if low.endswith("series"):
+        return low
     if low.endswith("ies"):
         return low[:-3] + "y"
     if low.endswith(("ches", "shes", "xes", "zes", "oes")):

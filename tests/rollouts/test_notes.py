@@ -33,7 +33,7 @@ def run(part, count=2):
 def test_notes() -> None:
     assert Notes().of("<reasoning>a</reasoning><answer>b</answer>") == "b"
     assert Notes().of("<answer>a</answer> then <answer>b</answer> x") == "b"
-    assert [Notes().of(text) for text in (" all of it ", "<answer>open", "close</answer>")] == ["all of it", "<answer>open", "close</answer>"]
+    assert [Notes().of(text) for text in (" all of it ", "<reasoning>a</reasoning><answer>open", "close</answer> x")] == ["all of it", "open", "close"]
 
 
 def test_in_training_only_the_first_round_is_sampled() -> None:

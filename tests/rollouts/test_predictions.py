@@ -19,6 +19,13 @@ def test_the_last_json_counts() -> None:
     assert Json().read('{"math_notion": "sum, carry", "pass_rate": 8}') == SelfPrediction(8, None, ("sum", "carry"))
 
 
+def test_a_written_json_keeps_the_reasoning() -> None:
+    text = 'so <meta>{"pass_rate": 1}</meta> {"math_notion": ["sum"], "pass_rate": 6} end'
+    made = Json().write(SelfPrediction(2, 9, ("sum",)), text)
+    assert made == 'so <meta>{"pass_rate": 1}</meta> {"math_notion": ["sum"], "pass_rate": 2, "solution_length": 9}'
+    assert Json().write(SelfPrediction(2, 9), "no json")[0] == "{"
+
+
 @pytest.mark.parametrize("text", ["", "no json", "{broken", "{'pass_rate': 1}", "[1]"])
 def test_what_is_no_json(text: str) -> None:
     assert Json().read(text) is None
@@ -36,4 +43,4 @@ def test_numbers() -> None:
 
 
 def test_singular_forms() -> None:
-    assert [singular(w) for w in ("Cosines", "identities", "boxes", "glass")] == ["cosine", "identity", "box", "glass"]
+    assert [singular(w) for w in ("Cosines", "identities", "boxes", "glass", "Series")] == ["cosine", "identity", "box", "glass", "series"]

@@ -17,7 +17,7 @@ The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` an
 
 Use if: chains of thought grow until they are cut off, or wrong answers are too short.
 Avoid if: the limit is far above all lengths, because the cosine is then nearly constant (see kimi_k1_5, dapo).
-Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, sections 4.2 to 4.4. The values and the assignment of one
+Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, sections 4.2 to 4.6. The values and the assignment of one
 price per token are those of the released code (eddycmu/demystify-long-cot).
 Departures: The code charges -10 from 16 tokens before the limit on; here `--reward.cosine.margin 16` does so, and the default is 0, as in the paper. The
 code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are those of ppo.
@@ -138,7 +138,7 @@ claims = (
     ),
     Claim(
         says="After 30 steps, the share of repeated tokens is at most a third of that without a price.",
-        source="arXiv:2502.03373, section 4.4 (reward hacking by repetition); the ground, n-grams of 6 tokens and the factor are ours",
+        source="arXiv:2502.03373, section 4.5 (reward hacking by repetition); the ground, n-grams of 6 tokens and the factor are ours",
         against="demystify_long_cot --reward.repetition.price 0",
         measure="reward/repeated:last",
         at_most=0.34,

@@ -5,10 +5,10 @@
     r_l = 1 "if" min(l_i) < l < max(l_i) "over right solutions, else" 0
     r_n = "share of predicted notions that occur in more right than wrong solutions"
 
-For each problem there are 16 solutions with verdicts $s_i$ and lengths $l_i$, and 16 predictions: a whole number d from 0 to 8, a length l, and notions.
-Notions that are in the prompt of the prediction do not count. Solutions and predictions are separate groups of GRPO, each with its own mean and deviation;
-one policy learns both. The prediction of a problem with the best $r_n$, if it is at least 0.2, is imitated after its pass rate and its length are
-replaced by the true values (expert cloning), so the form is learned early.
+For each problem there are 16 solutions with verdicts $s_i$ and lengths $l_i$, and 16 predictions: reasoning, and then a whole number d from 0 to 8, a length
+l, and notions. Notions that are in the prompt of the prediction do not count. Solutions and predictions are separate groups of GRPO, each with its own mean
+and deviation; one policy learns both, in two updates per step, with a mean over tokens and without KL. The prediction of a problem with the best $r_n$, if it
+is at least 0.2, is imitated after its pass rate and its length are replaced by the true values (expert cloning), so the form is learned early.
 
 After a fifth of the run the predictions save samples. A problem is skipped if three quarters of its predictions say 0 or 8 for the pass rate. A solution
 is cut at twice the mean predicted length. Metrics: meta_reward, meta_valid (share of readable predictions), meta_error (mean error of the pass rate, 1 for an
@@ -17,11 +17,12 @@ unreadable prediction), gated (share of skipped problems).
 Use if: many problems are always or never solved, and the policy can learn to tell them.
 Avoid if: the policy cannot write the form of a prediction at all, because then no prediction is readable (see dapo for another filter).
 Reference: Kim, Jang and Yang, Meta-Awareness Enhances Reasoning Models: Self-Alignment Reinforcement Learning, arXiv:2510.03259. The rewards and their
-strict bounds are as in the released code (akatigre/MASA-RL), where clip 0.2 and 0.28 are used.
+strict bounds are those of the released code (akatigre/MASA-RL), with clip 0.2 and 0.28, two mini-batches, the mean over tokens and no KL.
 Departures: The gate, the cut and their numbers are not in the released trainer; three quarters, the factor 2 and the first fifth are chosen here. If all
 problems of a step would be skipped, the first one stays. The code clones with the sum of right lengths divided by the number of all solutions and a pass
-rate from 0 to 1; here the true mean length of right solutions and eighths are used. Predictions are cloned in their own step, not after a full batch. A form
-other than JSON is another `--rollout.form`. Hints from predictions are left out.
+rate from 0 to 1; here the true mean length of right solutions and eighths are used. Predictions are cloned in their own step, not after a full batch. The
+case of a notion does not count; in the code, it does. The code also has a dual clip of 10 and the sample deviation, and predictions may be as long as solutions;
+here there is no dual clip, the deviation is that of the population, and a prediction has 256 tokens. Hints from predictions are left out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import Imitation
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
@@ -54,8 +56,8 @@ def meta_rewards(guess: SelfPrediction | None, solutions: Sequence[Trajectory], 
         return 0.0, 0.0, 0.0
     right = [t.right for t in solutions]
     lengths = [t.actions for t, r in zip(solutions, right, strict=True) if r]
-    notions = [n for n in dict.fromkeys(map(singular, guess.notions)) if n not in prompt]
-    votes = [sum((n in t.completion) * (1 if r else -1) for t, r in zip(solutions, right, strict=True)) for n in notions]
+    notions = [n for n in dict.fromkeys(map(singular, guess.notions)) if n not in prompt.lower()]
+    votes = [sum((n in t.completion.lower()) * (1 if r else -1) for t, r in zip(solutions, right, strict=True)) for n in notions]
     r_n = sum(v > 0 for v in votes) / len(votes) if votes else 0.0
     r_d = base ** abs(guess.rate / 8 - float(np.mean(right))) if guess.rate is not None else 0.0
     r_l = float(bool(lengths) and guess.length is not None and min(lengths) < guess.length < max(lengths))
@@ -64,14 +66,11 @@ def meta_rewards(guess: SelfPrediction | None, solutions: Sequence[Trajectory], 
 
 @dataclass(frozen=True)
 class MetaPredictions:
-    """Samples `count` predictions per problem, and then the solutions by `rollout`. The predictions form auxiliary groups with their own rewards.
-
-    The corrected prediction of a problem is an auxiliary trajectory with the source "expert". At test time `rollout` acts alone.
-    """
+    """Samples `count` predictions per problem as an auxiliary group with its own rewards, then solutions by `rollout`, which acts alone at test time."""
 
     rollout: Rollout = Auto()
     form: Form = Json()
-    ask: str = "Predict for this problem, as JSON: math_notion (list), pass_rate (0 to 8), solution_length (tokens)."
+    ask: str = "Reason about this problem in <meta>..</meta>. Then predict, as JSON: math_notion (list), pass_rate (0 to 8), solution_length (tokens)."
     count: int = 16  # predictions per problem; 0: none
     limit: int = 256  # new tokens of a prediction
     base: float = 0.01  # of r_d
@@ -102,11 +101,8 @@ class MetaPredictions:
         asked = [self._asking(r, world) for r in requests]
         metas = await grouped(asked, world)
         guesses = [[self.form.read(t.completion) for t in g.trajectories] for g in metas]
-        on = world.step >= self.gate_after * world.steps if self.gate_after < 1 else False
-        skipped = [on and self.skips(row) for row in guesses]
-        if all(skipped):
-            skipped[0] = False
-        kept = [i for i, skip in enumerate(skipped) if not skip]
+        on = self.gate_after < 1 and world.step >= self.gate_after * world.steps
+        kept = [i for i, row in enumerate(guesses) if not (on and self.skips(row))] or [0]
         wanted = [self._limited(requests[i], guesses[i], world) if on else requests[i] for i in kept]
         solved = one_each(await rolled(self.rollout, wanted, world), wanted, self)
         world.note("gated", 1 - len(kept) / len(requests))
@@ -115,8 +111,7 @@ class MetaPredictions:
         return solved
 
     def _asking(self, request: Request, world: World) -> Request:
-        sampling = replace(sampling_of(request, world), max_tokens=self.limit)
-        prompt = after(prompt_of(request, world.task.system), self.ask)
+        sampling, prompt = replace(sampling_of(request, world), max_tokens=self.limit), after(prompt_of(request, world.task.system), self.ask)
         return replace(request, count=self.count, prompt=prompt, sampling=sampling, tags=(*request.tags, "meta"))
 
     def skips(self, guesses: Sequence[SelfPrediction | None]) -> bool:
@@ -125,10 +120,9 @@ class MetaPredictions:
         return any(rates.count(extreme) >= self.agree * len(rates) for extreme in (0, 8))
 
     def _limited(self, request: Request, guesses: Sequence[SelfPrediction | None], world: World) -> Request:
-        lengths = [g.length for g in guesses if g and g.length]
-        sampling = sampling_of(request, world)
-        most = min(sampling.limit, max(1, round(self.cut * float(np.mean(lengths))))) if lengths else sampling.limit
-        return replace(request, sampling=replace(sampling, max_tokens=most))
+        lengths, sampling = [g.length for g in guesses if g and g.length], sampling_of(request, world)
+        most = max(1, round(self.cut * float(np.mean(lengths)))) if lengths else sampling.limit
+        return replace(request, sampling=replace(sampling, max_tokens=min(sampling.limit, most)))
 
     def _reward(self, asked: Request, meta: Group, guesses: Sequence[SelfPrediction | None], solutions: Group, world: World) -> None:
         """Rewards the predictions of a problem, and gives them and the corrected one to the world."""
@@ -139,24 +133,22 @@ class MetaPredictions:
         parts = [meta_rewards(g, judged, text, base=self.base) for g in guesses]
         rate = float(np.mean([t.right for t in judged]))
         for guess, row in zip(guesses, parts, strict=True):
+            said = guess.rate if guess else None
             world.note("meta_reward", sum(row) / 3)
-            world.note("meta_valid", float(guess is not None and guess.rate is not None))
-            world.note("meta_error", abs(guess.rate / 8 - rate) if guess is not None and guess.rate is not None else 1.0)
-        rows = (
-            t.but(reward=sum(row) / 3, components=Frozen(notion=row[0], rate=row[1], length=row[2]), weight=self.weight)
-            for t, row in zip(meta.trajectories, parts, strict=True)
-        )
+            world.note("meta_valid", float(said is not None))
+            world.note("meta_error", 1.0 if said is None else abs(said / 8 - rate))
+        pairs = zip(meta.trajectories, parts, strict=True)
+        rows = (t.but(reward=sum(p) / 3, components=Frozen(notion=p[0], rate=p[1], length=p[2]), weight=self.weight) for t, p in pairs)
         world.also([meta.but(trajectories=tuple(rows), aside=True)])
-        best = max(range(len(parts)), key=lambda i: parts[i][0])
+        best, guess, chosen = max(zip(parts, guesses, meta.trajectories, strict=True), key=lambda row: row[0][0])
         lengths = [t.actions for t in judged if t.right]
-        if self.clone and guesses[best] is not None and parts[best][0] >= self.notion_least and lengths:
-            true = SelfPrediction(round(8 * rate), round(float(np.mean(lengths))), guesses[best].notions)  # type: ignore[union-attr]
-            self._clone(asked, meta.trajectories[best], true, world)
+        if self.clone and guess is not None and best[0] >= self.notion_least and lengths:
+            self._clone(asked, chosen, SelfPrediction(round(8 * rate), round(float(np.mean(lengths))), guess.notions), world)
 
     def _clone(self, asked: Request, meta: Trajectory, true: SelfPrediction, world: World) -> None:
-        prompt = meta.contexts[0].parent
-        told = replace(world.told(self.form.write(true), asked.player), parent=prompt)
-        made = meta.but(id=f"{meta.id}/true", contexts=(told,), completion=self.form.write(true), source="expert", reward=1.0, components=Frozen(true=1.0))
+        text = self.form.write(true, meta.completion)
+        told = replace(world.told(text, asked.player), parent=meta.contexts[0].parent)
+        made = meta.but(id=f"{meta.id}/true", contexts=(told,), completion=text, source="expert", reward=1.0, components=Frozen(true=1.0))
         world.also([Group(f"{group_name(asked)}/true", (made,), aside=True)])
 
 
@@ -166,19 +158,21 @@ masa = grpo.derive(
     family="thinking",
     rollout=MetaPredictions(),
     objective__policy__trust=Clip(0.2, 0.28),
+    objective__policy__average=TokenMean(),
+    objective__kl=None,
     objective__imitation=Imitation(),
+    players__reference=None,
+    update__count=2,
 )
 
-_SMALL = {
-    "rollout.form": "Numbers", "rollout.ask": "?", "rollout.count": "4", "rollout.limit": "8", "rollout.notion_least": "0",
-    "prompts": "8", "group": "8", "learning_rate": "3e-4", "warmup": "0", "study": "none",
-}  # fmt: skip
+_SMALL = {"prompts": "8", "group": "8", "learning_rate": "3e-4", "warmup": "0", "study": "none"}
+_SMALL |= {"rollout.form": "Numbers", "rollout.ask": "?", "rollout.count": "4", "rollout.limit": "8", "rollout.notion_least": "0"}
 
 claims = (
     same_weights(
-        says="Without predictions, the final weights are those of GRPO with the same clip.",
+        says="Without predictions, the final weights are those of GRPO with the same loss.",
         source="arXiv:2510.03259, solutions alone",
-        against="grpo --objective.policy.trust.high 0.28",
+        against="grpo --objective.kl none --players.reference none --objective.policy.trust.high 0.28 --objective.policy.average TokenMean --update.count 2",
         own={"rollout.count": "0"},
         options={"level": "2"},
         fields={"prompts": "4", "group": "4", "study": "none", "warmup": "0"},

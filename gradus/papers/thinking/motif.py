@@ -7,16 +7,20 @@
 A round writes `<reasoning>..</reasoning><answer>..</answer>`; the text of the answer is the note. Round t + 1 reads the question and the note of round t,
 so no prompt grows with the number of rounds. In round T = 3 the answer is final. From each of 8 first-round responses, K = 4 independent continuations
 to the last round are sampled with the current policy. They only serve as an estimate of the value of the note: the loss is on first-round tokens. Each of the
-four tags that stands exactly once gives 1/8; each character after the last tag costs 0.001, counted for both closing tags. The policy is a LoRA adapter, and
-there is no KL term. In evaluation the same weights play all rounds. Metrics: reward/continued, reward/tags, reward/loose, reward/strict.
+four tags that stands exactly once, on its own line, gives 1/8; each character after the last tag costs 0.002, that is 0.001 for each of two counted tags. The
+policy is a LoRA adapter, and there is no KL term. In evaluation the same weights play all rounds. Metrics: reward/continued, reward/tags, reward/loose,
+reward/strict.
 
 Use if: a problem needs more thought than fits into one context, and a note can carry the state.
 Avoid if: one round is enough, because K (T - 1) further responses per answer then bring nothing (see grpo, delethink).
 Reference: Mitra and Ulukus, MOTIF: Modular Thinking via Reinforcement Fine-tuning in LLMs, arXiv:2507.02851. The released code (purbeshmitra/MOTIF)
-has the rewards, temperature 0.8, top-p 0.95, rank 64 and K = 4.
+has the rewards, rank 64 and K = 4, and a temperature of 0.8 with top-p 0.95 for the continuations.
 Departures: The released script samples the continuations without the adapter, so by the base model; here, as in the paper, by the policy
-(`--reward.player NAME` for another player). A verdict of the task replaces the comparison with a box. Forms may span several lines; the code matches
-only single lines. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the prompts are new.
+(`--reward.player NAME` for another player). The temperature 0.8 holds for all rounds, without top-p; the code has no such setting for the first round. A
+verdict of the task replaces the comparison with a box. Forms may span several lines, and the strict form may end without a line break; the code matches only
+single lines. White space after the last tag is free. If a closing tag is missing, nothing is charged; the code then charges the whole text. The code has a
+learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here these are those of grpo. The code divides by the
+sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the prompts are new.
 """
 
 from __future__ import annotations

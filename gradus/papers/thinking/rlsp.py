@@ -16,8 +16,10 @@ Use if: the start model answers at once, but sometimes searches, and longer sear
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).
 Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort in addition to the outcome, the two
 measures of effort, 0.8 and 0.2 for the judge's form. The released 8B script (GuanghaoYe/Emergence-of-Thinking) has the KL coefficient 0.05.
-Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ with C = 1000 to 1, 0, or -0.5 for an answer without a
-box; there a long wrong answer can earn more than a short right one. The target of 1000 tokens, the price of a loop, and the rise of alpha are chosen here.
+Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the tokens before the box;
+there a long wrong answer can earn more than a short right one. The code takes another 0.5 from an answer without a box; here it has no further
+price. The target of 1000 tokens, the price of a loop, and the rise of alpha are chosen here. The script has temperature 0.7 and learning rates of 2e-7 and
+2e-6, and it normalises rewards over the run; here these are those of ppo.
 """
 
 from __future__ import annotations

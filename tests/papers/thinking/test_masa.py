@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.thinking.masa import MetaPredictions, masa, meta_rewards
 from gradus.recipe.core import changes
@@ -43,7 +44,9 @@ def test_notions_by_hand() -> None:
     assert meta_rewards(SelfPrediction(None, None, ("sum",)), rows, "")[0] == 0  # in 2 right and in 3 wrong solutions
     assert meta_rewards(SelfPrediction(None, None, ("part",)), rows, "")[0] == 1
     assert meta_rewards(SelfPrediction(None, None, ("parts", "sum", "Part")), rows, "")[0] == 0.5  # "parts" and "Part" are one notion
-    assert meta_rewards(SelfPrediction(None, None, ("part",)), rows, "its part")[0] == 0  # it is in the prompt
+    assert meta_rewards(SelfPrediction(None, None, ("part",)), rows, "its Part")[0] == 0  # it is in the prompt
+    named = solutions((1, 5, "by Vieta"), (0, 5, "x"))
+    assert meta_rewards(SelfPrediction(None, None, ("Vieta",)), named, "")[0] == 1
 
 
 def run(part, guess, *, step=3, problems=3):
@@ -83,6 +86,13 @@ def test_the_best_prediction_is_imitated_with_the_true_numbers() -> None:
     assert not [g for g in run(PART, "3 9", step=0)[1] if "/true" in g.key]  # without a notion r_n is 0
 
 
+def test_an_imitated_prediction_keeps_its_reasoning() -> None:
+    said = '<meta>easy</meta> {"math_notion": ["b"], "pass_rate": 3, "solution_length": 9}'
+    _, aside, _, _ = run(MetaPredictions(ask="?", count=2, limit=99), said, step=0)
+    (true,) = (g for g in aside if "/true" in g.key)
+    assert true.trajectories[0].completion == '<meta>easy</meta> {"math_notion": ["b"], "pass_rate": 8, "solution_length": 2}'
+
+
 def test_extreme_predictions_skip_a_problem_after_a_fifth_of_the_run() -> None:
     assert PART.skips([SelfPrediction(8)] * 3 + [SelfPrediction(5)])
     assert not PART.skips([SelfPrediction(8)] * 2 + [SelfPrediction(0)] * 2)
@@ -101,8 +111,10 @@ def test_solutions_are_cut_at_twice_the_predicted_length() -> None:
 
 
 def test_without_predictions_it_is_grpo() -> None:
-    check_same_update(masa.but(rollout__count=0), grpo.but(objective__policy__trust__high=0.28))
-    assert set(changes(grpo, masa)) == {"rollout", "objective.policy.trust.high", "objective.imitation"}
+    loss = {"objective__policy__trust__high": 0.28, "objective__policy__average": TokenMean(), "objective__kl": None}
+    check_same_update(masa.but(rollout__count=0), grpo.but(**loss, players__reference=None, update__count=2))
+    same = {"rollout", "objective.policy.trust.high", "objective.policy.average", "objective.kl", "objective.imitation", "players.reference", "update.count"}
+    assert set(changes(grpo, masa)) == same
     check_micro_batches(masa.but(rollout__count=2))
     small = masa.but(rollout=MetaPredictions(form=Numbers(), count=3, limit=4, gate_after=1.0))
     metrics = steps_of(small, steps=2)[-1][0]

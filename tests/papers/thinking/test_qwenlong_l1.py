@@ -78,6 +78,14 @@ def test_hard_problems_come_again_more_often() -> None:
     assert found == pytest.approx([1 / 7, 2 / 7, 4 / 7], abs=0.03)
 
 
+def test_a_problem_without_a_right_answer_has_the_weight_of_half_a_right_one() -> None:
+    state = PART.start()
+    first, state = PART.choose(Source(), 2, world(0), state)
+    state = PART.learn(answered(first, [0.0, 0.5]), [], world(0), state)
+    drawn = [PART.choose(Source(), 2, world(2 + i), state)[0][1].problem.id for i in range(1000)]
+    assert drawn.count(first[0].problem.id) / 1000 == pytest.approx(16 / 18, abs=0.04)  # m is at least 1/16, so 16 : 2
+
+
 def test_a_problem_that_two_visits_never_solved_is_not_drawn_again() -> None:
     state = PART.start()
     first, state = PART.choose(Source(), 2, world(0), state)
@@ -108,11 +116,11 @@ def test_the_larger_reward_counts() -> None:
 
 def test_without_phases_and_judge_it_is_grpo() -> None:
     plain = qwenlong_l1.but(curriculum=ShuffledEpochs(), reward=Verified(), schedule=ConstantSchedule())
-    base = grpo.but(
-        selection=plain.selection, objective__policy__average=plain.objective["policy"].average, objective__kl=None, players__reference=None, update__count=4
-    )
-    check_same_update(plain, base)
-    assert {path.split(".")[0] for path in changes(grpo, qwenlong_l1)} == {"curriculum", "reward", "selection", "objective", "players", "schedule", "update"}
+    loss = {"objective__policy__average": plain.objective["policy"].average, "objective__kl": None, "players__reference": None, "update__count": 4}
+    check_same_update(plain, grpo.but(selection=plain.selection, setting__temperature=0.7, **loss))
+    changed = {path.split(".")[0] for path in changes(grpo, qwenlong_l1)}
+    assert changed == {"curriculum", "reward", "selection", "objective", "players", "schedule", "setting", "update"}
+    assert (plain.objective["policy"].trust.low, plain.objective["policy"].trust.high) == (0.2, 0.2)
     check_micro_batches(plain)
 
 
