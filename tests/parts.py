@@ -175,6 +175,11 @@ POLICIES = [
     PolicyGradient(source="expert", ratio=Probability(), trust=Shaped(), average=Joint()),
     PolicyGradient(average=BatchSum()),
 ]
+def may_vanish(term: Any) -> bool:
+    """Whether a term has no gradient on rows whose answers are all right."""
+    return isinstance(getattr(term, "weight", None), WrongOnly)
+
+
 TERMS = [
     *(KL(0.3, estimator, average=average) for estimator in ESTIMATORS for average in AVERAGES),
     *(KL(0.3, average=TokenMean(), weight=weight) for weight in WEIGHTS),
@@ -204,6 +209,8 @@ TERMS = [
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),
 ]
+WITHOUT_TEACHER = [term for term in TERMS if not isinstance(term, Distillation)]
+"""The terms that need no second model; tests/policies/test_divergence.py has a teacher."""
 VIEWED = [Perception(0.3, 0.2, 0.1, form, constant=constant) for form in ("released", "paper") for constant in (False, True)]
 DRAWN = [OneToken(beta=0.2), *(OneToken(None, average=average, coefficient=0.5) for average in AVERAGES), OneToken(source="policy")]
 PAIRED = [Preference(0.4, score, link, 0.5) for score in SCORES for link in LINKS]  # for batches of pairs

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.invariance.processes import MICRO, batch, difference, led, players, two
-from tests.parts import AVERAGES, PAIRED, POLICIES, TERMS, name_of
+from tests.parts import AVERAGES, PAIRED, POLICIES, WITHOUT_TEACHER, name_of
 from tests.reference.given import PAIRS, UNTIED
 
 CHOSEN = [
@@ -35,7 +35,7 @@ def test_gradients_of_two_processes(crew, dtype, every, tmp_path):
     alone, together = players(tmp_path, dtype), led(tmp_path, dtype, crew)
     mixed, pairs = (batch(alone, shape, dtype) for shape in (UNTIED, PAIRS))
     assert len(alone["policy"].policy.micro_batches(mixed.contexts, MICRO)) > 2
-    for term in (*CHOSEN[::every], *TERMS[:: 3 * every], *PAIRED[:: 3 * every]):
+    for term in (*CHOSEN[::every], *WITHOUT_TEACHER[:: 3 * every], *PAIRED[:: 3 * every]):
         off, largest = difference(alone, together, pairs if term in PAIRED else mixed, term)
         assert off == 0.0, name_of(term)
         assert largest > 0
