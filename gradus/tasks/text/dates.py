@@ -18,7 +18,8 @@ _TAIL = 200  # characters of a completion that are read
 
 
 def dates(level: int = 2, kinds: str = "all") -> Task:
-    """Makes the task. The prompt gives the month of one event, and how many months later or earlier others are. `level` 1 to 4: gaps up to 6, 18, 40 and 90.
+    """Makes the task. The prompt gives the month of one event, and how many months later or earlier others are. `level` 1 to 4: gaps up to 6, 18, 40 and 90;
+    at level 3 one and at level 4 two events of the text do not matter.
 
     `kinds`: "all" or a list of inference (the month of an event), difference (two months and the months between them), ordering (three months and the order of
     the events, such as 2-1-3) and completion (a month, and the year or number of the month that a text hides). The answer is in the last `<answer>` tag, or
@@ -46,6 +47,8 @@ def _dates(rng: random.Random, level: int, kinds: tuple[str, ...]) -> Draft:
     gaps = [rng.choice((-1, 1)) * rng.randint(max(1, most // 3), most) for _ in names[1:]]
     months = [first, *(first + gap for gap in gaps)]
     told = f"{names[0]} {month(first)} " + " ".join(f"{n} {names[0]}{gap:+d}" for n, gap in zip(names[1:], gaps, strict=True))
+    others = rng.sample([name for name in EVENTS if name not in names], max(0, level - 2))
+    told += "".join(f" {name} {names[0]}{rng.choice((-1, 1)) * rng.randint(1, most):+d}" for name in others)
     said = [month(m) for m in months]
     parts: tuple[str, ...]
     if kind == "inference":

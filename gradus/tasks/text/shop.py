@@ -17,7 +17,8 @@ _TAIL = 400  # characters of a completion that are read
 
 
 def shop(level: int = 2) -> Task:
-    """Makes the task. Level 1 to 4: one to four items on a page of results; from level 3 on, items also have a size.
+    """Makes the task. Level 1 to 4: one to four items on a page of results, and up to six items that the shopper looked at before; from level 3 on, items
+    also have a size.
 
     The shopper searches on the page "home"; on a page of results, the shopper clicks the wanted item, or sorts by price if it is not there; on the page of an item,
     the shopper buys it if the price is within the budget, and leaves otherwise. An answer is a JSON object with a rationale and an action of the type click (with
@@ -47,7 +48,9 @@ def _shop(rng: random.Random, level: int) -> Draft:
         seen, fits = f"item {wanted} {price}", price <= budget
         action, why = {"type": "click", "name": "buy now"} if fits else {"type": "terminate"}, "fits" if fits else "too much"
     answer = json.dumps({"rationale": why, "action": action}, separators=(",", ":"))
-    question = f"want {wanted} {budget}; {seen}"
+    earlier = [item() for _ in range(2 * (level - 1))]
+    history = f"looked at {', '.join(earlier)}; " if earlier else ""
+    question = f"want {wanted} {budget}; {history}{seen}"
     return Draft(question, answer, answer, question, Frozen(category=str(action["type"]), action=Frozen(action)))
 
 

@@ -22,7 +22,7 @@ def test_actions_are_read() -> None:
 
 def test_the_rules_of_the_shopper() -> None:
     for p in shop().source.draw(range(120), 2, Key(0)):
-        want, _, page = p.question.partition("; ")
+        want, *_, page = p.question.split("; ")
         *words, budget = want.split()[1:]
         goal, action = " ".join(words), p.meta["action"]
         if page == "home":
