@@ -12,9 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradus.policies import kernels
-from gradus.policies.decoding import normed
+from gradus.policies.compiled import fits
+from gradus.policies.decoding import Fused, normed
 from gradus.policies.fused import GATES, gated, rms_norm
 from gradus.types import UserError
+from tests.policies.test_engine import decoder
 
 BUILT = [
     g
@@ -132,3 +134,9 @@ def test_a_gated_activation_and_its_gradients(activation):
         into += [out, a.grad, b.grad]
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_the_kernels_decode_bfloat16_if_norms_have_no_offset():
+    if not BUILT:
+        pytest.skip("none was built")
+    assert [fits(Fused(decoder(family, 1, torch.bfloat16), 8)) for family in ("qwen3", "gemma2")] == [True, False]
