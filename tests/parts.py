@@ -6,7 +6,7 @@ import importlib
 import inspect
 import math
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -175,9 +175,9 @@ POLICIES = [
     PolicyGradient(source="expert", ratio=Probability(), trust=Shaped(), average=Joint()),
     PolicyGradient(average=BatchSum()),
 ]
-def may_vanish(term: Any) -> bool:
-    """Whether a term has no gradient on rows whose answers are all right."""
-    return isinstance(getattr(term, "weight", None), WrongOnly)
+def vanishes(term: Any, rewards: Iterable[float]) -> bool:
+    """Whether a term has no gradient, because its weight is that of wrong answers and all answers that it reads are right."""
+    return isinstance(getattr(term, "weight", None), WrongOnly) and all(reward > 0 for reward in rewards)
 
 
 TERMS = [
