@@ -11,7 +11,7 @@ a problem. Stage `policy`: the judge is fixed, and PPO starts from the supervise
 `judge/pair_accuracy`, on the pairs as ranked; `reward/scored`, the mean score.
 
 Use if: worked solutions exist, quality has several sides (law, numbers, unit, result), and people can rank only a few answers.
-Avoid if: a program can verify the result (see ppo), or the AI ranks at random: its errors are most of the data.
+Avoid if: a program can verify the result (see ppo), or the AI ranks at random, because its errors are then most of the data.
 Reference: Anand et al., Enhancing LLMs for Physics Problem-Solving using Reinforcement Learning with Human-AI Feedback, arXiv:2412.06827, abstract
 and method: mixed rankings, reward model, and PPO, DPO and ReMax from one supervised start.
 Departures: No code was found, and only the abstract and summaries were read. The share 0.1, the KL weight 0.05, groups of four in stage `judge`, and
@@ -181,7 +181,7 @@ STEPS = Frozen(
         "players.judge.optimizer": "AdamW", "players.judge.optimizer.lr": "3e-4",
     }
 )  # fmt: skip
-"""The terms of the claims with a judge: the judge has a learning rate of its own."""
+"""The terms of the claims with a judge: the judge has its own learning rate."""
 
 _EXAM: dict[str, Any] = {"task": "physics", "model": "gradus/policies/tiny/base", "budget": "steps=80", "problems": 100, "samples": 2}
 
