@@ -12,6 +12,7 @@ import torch
 import gradus
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.papers.bases.grpo import grpo
+from gradus.papers.bases.sft import sft
 from gradus.papers.rewards.sotopia_rl import (
     DIMENSIONS,
     JUDGE,
@@ -143,7 +144,8 @@ def test_the_reward_model_learns_the_squared_error():
 
 def test_a_run_labels_whole_dialogues_and_trains_single_utterances():
     small = {f"schedule__stages__{name}__until": Steps(n) for name, n in (("sft", 4), ("label", 1), ("judge", 1), ("policy", 1))}
-    recipe = sotopia_rl.but(schedule__stages__judge__changes=Frozen({**JUDGE, "setting.prompts": 8}))
+    changes = Frozen({**JUDGE, "setting.prompts": 8})
+    recipe = sotopia_rl.but(schedule__stages__sft__recipe=sft.but(study=None), schedule__stages__judge__changes=changes)
     seen, updates = [], []
 
     def watch(run, metrics, groups):
