@@ -40,8 +40,6 @@ claims = (
         says="With the task's verdict and without stages, the final weights are those of ReMax.",
         source="arXiv:2412.06827: ReMax",
         against="remax",
-        task="physics",
-        model="gradus/policies/tiny/base",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.judge": "none"},
     ),
     Claim(
