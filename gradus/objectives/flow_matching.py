@@ -65,7 +65,7 @@ class MatchedPolicy:
 
     draws: int = 6  # pairs (t, e) per sample; the times t are stratified
     likeness: Likeness = Robust()
-    trust: Trust = Clip()
+    trust: Trust = Clip(1.0, 1.0)
     average: Average = SequenceMean()
     coefficient: float = 1.0
     source: str = "policy"

@@ -42,8 +42,8 @@ class UntilSignal:
     A failed answer is neither right nor wrong.
     """
 
-    right: int = 1
-    wrong: int = 1
+    right: int = 2
+    wrong: int = 2
     count: int = 8  # further answers per problem and round
     asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 

@@ -191,7 +191,7 @@ archer = reinforce.derive(
     rollout=FreshUtterances(),
     reward=EnvironmentReturn(),
     credit=UtteranceAdvantage(),
-    selection=Repeated(16),
+    selection=Repeated(),
     update=Delayed(("policy",), every=16, after="critic"),
     schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
     players__critic=Player(

@@ -31,7 +31,6 @@ of the group.
 from gradus.credit.clipped import Clipped
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap
-from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.recipe.claim import Claim
 from gradus.types.players import MovingAverage, Player
@@ -44,7 +43,7 @@ awm = flow_grpo.derive(
     rollout__sampler=Ode(14),
     rollout__keep="sample",
     credit=Clipped(GroupRelative(), limit=5.0, scale=1.0),
-    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25), trust=Clip(1.0, 1.0)),
+    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25)),
     objective__kl=VelocityGap(0.001, "reference", draws=6),
     objective__proximal=VelocityGap(1.0, "average", draws=6),
     players__average=Player(MovingAverage("policy", decay=0.3, rise=0.001)),

@@ -34,7 +34,7 @@ them beforehand, and only for hard tasks. Workers are threads of one process, an
 pool. Small models need a higher rate than 1e-6; the setting gives it.
 """
 
-from gradus.credit.step_samples import HighEntropySteps, StepRelative
+from gradus.credit.step_samples import HighEntropySteps
 from gradus.curricula.paced import Paced
 from gradus.objectives.aggregation import Joint, TokenMean
 from gradus.objectives.kl import KL
@@ -60,7 +60,7 @@ dart_gui = grpo.derive(
     rollout=Episodes(max_turns=30, history=2),
     reward=EnvironmentReturn(),
     selection=SuccessPool(),
-    credit=HighEntropySteps(StepRelative(), top=0.8),
+    credit=HighEntropySteps(top=0.8),
     objective=Frozen(policy=TERM, pool=PolicyGradient(trust=TERM.trust, weight=TERM.weight, average=STEPS, source="replay"), kl=KL(0.1, average=STEPS)),
 )
 

@@ -34,13 +34,12 @@ holds more tokens on average than a slot in rounds, so the saving of peak memory
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.slotted import Slotted
-from gradus.types.slots import Slots
 
 infinite_sampling = grpo.derive(
     "infinite_sampling",
     "Answers of a group of any size share a fixed number of slots; the shortest expected answers begin first.",
     family="systems",
-    rollout=Slotted(Slots(8, "shortest")),
+    rollout=Slotted(),
     setting__group=32,
 )
 
