@@ -192,7 +192,7 @@ archer = reinforce.derive(
     reward=EnvironmentReturn(),
     credit=UtteranceAdvantage(),
     selection=Repeated(),
-    update=Delayed(("policy",), every=16, after="critic"),
+    update=Delayed(every=16),
     schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
     players__critic=Player(
         Head(of=Copy("policy"), outputs=HEADS),
