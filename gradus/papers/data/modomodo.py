@@ -18,7 +18,7 @@ Use if: several data sets exist, they help or harm each other, and short runs pr
 Avoid if: 2 K + 1 short runs cost too much (see sec, which adapts the mixture within one run), or one data set is enough.
 Reference: Liang et al., MoDoMoDo: Multi-Domain Data Mixtures for Multimodal LLM Reinforcement Learning, arXiv:2505.24871. The paper has five data
 sets of pictures with verifiers, seed mixtures, and the quadratic surrogate. No training code of the authors was found.
-Departures: The penalty lambda = 0.001 is ours, and so is the search for the maximum. The search takes the best of 20,000 random mixtures and the seed
+Departures: The penalty lambda = 0.001 and the search for the maximum are ours. The search takes the best of 20,000 random mixtures and the seed
 mixtures, then steps of projected gradient ascent. The paper also chooses mixtures without a fit, by the gain of single data sets; these rules are
 absent. A data set is an arm of the task, such as a task of a mixture or one level of a generated task.
 """

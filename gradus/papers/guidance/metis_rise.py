@@ -11,7 +11,7 @@ The RL stage is DAPO: clip from 0.2 below to 0.28 above, no KL term, a mean over
 overlong answers over the last quarter of the limit. The second stage only measures: its learning rate is 0. The third stage starts from the RL weights.
 
 Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
-Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). Imitation of own answers only: see rft.
+Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). To imitate only the policy's own answers, see rft.
 Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056 (RL without cold
 start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; the paper was not read. The public repository
 (MM-Thinking/Metis-RISE) has no code of the training.

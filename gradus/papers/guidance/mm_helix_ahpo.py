@@ -41,13 +41,14 @@ from gradus.types.signals import Signal
 
 
 def gate(group: Group, *, least: int) -> bool:
-    """Returns whether fewer than `least` of the policy's own answers are right. A group without own answers has an open gate."""
+    """Returns whether fewer than `least` of the policy's own answers are right. In a group without the policy's own answers, the gate is open."""
     return sum(t.right for t in group.trajectories if t.source == "policy") < least
 
 
 @dataclass(frozen=True)
 class Guided:
-    """Standardises the rewards of the policy's own answers. Gives given answers the weight 1 if fewer than `least` own answers are right, else the weight 0."""
+    """Standardises the rewards of the policy's own answers. Gives given answers the weight 1 if fewer than `least` of the policy's own answers are
+    right, else the weight 0."""
 
     least: int = 2  # successes that close the gate; 0: it is never open
     scale: Scale = "population"

@@ -8,8 +8,8 @@
 In every episode, for each turn t and each agent i in order, the policy writes K messages $m_k$ from the prompt of agent i in the current state $s_t$.
 Each message is scored on a copy of the episode. $r_team$ is the reward that the episode gives for the move. $r_local$ is the environment's reward for
 agent i alone (whether the move is legal, and how much progress it makes). The K messages are the group of this episode, turn t and agent i. The
-message with the largest $r_k$ (the first of equals) is played, and the episode continues from the copy of this message. The symbol rho is the ratio
-of a token of a message; N counts the messages of the mini-batch. There is no KL term.
+message with the largest $r_k$ (the first of several such messages) is played, and the episode continues from the copy of this message. The symbol rho
+is the ratio of a token of a message; N counts the messages of the mini-batch. There is no KL term.
 
 A group over whole episodes would mix prompts that differ by agent and turn, so its mean would not be a baseline. A batch is cut into 32 mini-batches
 of whole messages, so the clip of 0.2 acts from the second mini-batch on. If `rollout.players` is empty, one policy plays all roles; `at_grpo_roles`

@@ -1,5 +1,4 @@
-"""Con-RAG (PS-GRPO): differently worded versions of a question should get the same answer. The reward of an answer is its likeness to the answers to
-the other versions.
+"""Con-RAG (PS-GRPO): differently worded versions of a question should get the same answer. The reward is the likeness to the other answers.
 
     r_ij = 1/((n - 1) g) sum_(u != i) sum_(m=1)^g sim(o_ij, o_um)
     A_ij = (r_ij - mean_j(r_i)) / (std_j(r_i))

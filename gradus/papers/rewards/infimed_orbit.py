@@ -37,7 +37,7 @@ from gradus.types.players import Player
 
 
 def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
-    """Returns the indices of the `count` texts with the largest cosine of TF-IDF vectors to the query. The first of equals comes first.
+    """Returns the indices of the `count` texts with the largest cosine of TF-IDF vectors to the query. Equal texts stay in their order.
 
     The weight of a word is its count times log(N / n), with n of the N texts that contain the word.
 

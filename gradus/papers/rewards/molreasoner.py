@@ -1,5 +1,5 @@
-"""MolReasoner: text to molecule. A valid molecule earns a little, a similar molecule more, and the right molecule the most; the training starts from
-chains of thought.
+"""MolReasoner: text to molecule. A valid molecule earns a little, a similar one more, and the right one the most. Training starts from chains of
+thought.
 
     R = 0 "if the answer is missing or no molecule"; 2 "if it is the right molecule"
     R = 0.5 + 1.5 (s_"print" + s_"fragment" + s_"group" + s_"bleu") / 4 quad "else"

@@ -1,5 +1,5 @@
-"""Re:Form: specifications in a formal language, without thoughts. The reward grows with the stages of the verifier, and its last part needs
-specifications as strong as the reference.
+"""Re:Form: specifications in a formal language, without thoughts. The reward has stages; the last stage needs a specification as strong as the
+reference.
 
     R = 0 "if the code is missing or changed"; 0.01 "if it does not compile"; 0 "if it cheats"
     R = 0.2 + 0.4 1{"verified"} + 0.4 1{"verified, and as strong"} quad "else"

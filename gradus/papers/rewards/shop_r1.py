@@ -1,5 +1,4 @@
-"""Shop-R1: the next action of a shopper, with a rationale. The rationale earns a reward for the model's certainty, and the action earns rewards in a
-hierarchy from its type to its values.
+"""Shop-R1: the next action of a shopper, with a rationale. A sure rationale earns more, and the action earns in a hierarchy from type to values.
 
     R = 0.5 1{"valid"} + alpha S + v
     S = 1/N sum_t sum_i p_ti log (p_ti |V|)

@@ -22,8 +22,8 @@ the weight is 1.
 Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The words of the verdict
 are those of the direct form; the form that thinks first needs only `--reward.then.judge.max_tokens`. If a call fails, the released client repeats it
 up to three times at a higher temperature, and then gives 0. Here an answer without a reply has failed, and no update uses it. The training of the
-verifier is the recipe sft on such rows, and is not part of this recipe. The claims use a scripted verifier with known errors: a share 0.2 of the
-right answers is missed, and 0.03 of the wrong ones is accepted.
+verifier is the recipe sft on such rows, and is not part of this recipe. The claims use a scripted verifier with known errors: it misses a share 0.2
+of the right answers, and accepts a share 0.03 of the wrong answers.
 """
 
 from gradus.papers.bases.grpo import grpo

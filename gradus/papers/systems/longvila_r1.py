@@ -7,10 +7,10 @@ The loss is that of grpo, with G = 8 answers per group. $a_i$ is 1 for the right
 `<think>...</think><answer>...</answer>`. The new part is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism).
 It has two stages, and neither of them changes the loss.
 
-Rollout: the frames of a video are encoded once. All answers to the question use the encoded frames, which are kept by the digest of their pixels; so
-do all passes without gradient. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a pass with
-gradient if such a weight learns. With `--players.policy.trains layers`, tower and projector are frozen, so every frame is encoded once, as long as its
-encoding is kept (256 MiB). The reference has its own tower, and keeps its own encodings.
+Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The frames
+are stored under the digest of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a
+pass with gradient if such a weight learns. With `--players.policy.trains layers`, tower and projector are frozen, so every frame is encoded once, as
+long as its encoding is kept (256 MiB). The reference has its own tower, and keeps its own encodings.
 
 Prefill: with `--processes P` the N packed tokens are cut into P parts of nearly equal size. Process p computes part p, and encodes only the frames in
 it. For the attention, the processes exchange tokens for heads (all-to-all), so the result is that of one process. The log-probability of token t + 1

@@ -1,5 +1,5 @@
-"""Bingo: only the insignificant tokens of an answer lower its reward. At first, wrong answers may become longer; when the accuracy stops rising,
-length lowers their reward, too.
+"""Bingo: only insignificant tokens of an answer cost reward. At first wrong answers may grow; when accuracy stops rising, their length costs reward,
+too.
 
     c = cos(clip(n / n_ref, 0, pi/2))
     r = 1 + 5 c "if right, else" min(0, 2 (c - 1) + k s / s_ref - 5)

@@ -1,5 +1,5 @@
-"""MOTIF: the model thinks over several rounds and carries only a progress note. Only the first round is trained; its reward is the success rate of
-later rounds that continue it.
+"""MOTIF: the model thinks over several rounds and carries only a progress note. Only the first round is trained; its reward is the success of later
+rounds.
 
     R = 1/K sum_(k = 1)^K acc_k + tags + 1/2 [loose form] + 1/2 [strict form]
     acc_k = 2 "if the final answer is right, 1 if only the response is, else" 0
