@@ -27,9 +27,9 @@ Departures: The team of the built-in task is a planner and a checker. The planne
 which move is played. A message without a legal move has a penalty of 0.1; in the released code the penalty is 2. At test time every agent answers
 once (rollout Seats). The released code divides by the sample's deviation plus 1e-6, takes the mean over the tokens of a mini-batch, and keeps the
 loss constant above ratio 3 if A < 0. Here these three points are as in GRPO. In the released code all agents answer before any message of the turn is
-played. That code copies the best state before the second agent is scored, so the K rewards of the second agent are equal. Here each agent is scored
-on its own copies, and its best message is played before the next agent answers. In the released code an agent may skip a turn; here every agent
-answers.
+played. The released code copies the best state before the second agent is scored, so the K rewards of the second agent are equal. Here each agent is
+scored on its own copies, and its best message is played before the next agent answers. In the released code an agent may skip a turn; here every
+agent answers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class TurnCandidates:
             return groups
 
     async def _tried(self, episode: Forkable, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> Any:
-        """Returns the judged candidates with their copies of the episode and their turns, and the table after the best one; None if the prompt is too long."""
+        """Returns the judged candidates with their copies of the episode and their turns, and the table after the best candidate; None if the prompt
+        is too long."""
         name, world, place = turn.player, table.place.world, table.place
         seat = table.seat(name, self.players.get(name, place.request.player))
         side = seen(table.sides.get(name, Played()), turn)
@@ -151,7 +152,8 @@ class TurnCandidates:
 
 
 def candidate(seat: Seat, name: str, t: int, index: int, prompt: Context, before: Turn, sample: Context, action: Any, answer: Turn | Failed) -> Trajectory:
-    """Returns the trajectory of one candidate. Only its own tokens are actions; the prompt before them is the same for all candidates."""
+    """Returns the trajectory of one candidate. Only the tokens of the candidate itself are actions; the prompt before them is the same for all
+    candidates."""
     after = Turn("") if isinstance(answer, Failed) else answer
     context = acted(begun(prompt), sample, t, before, after)
     if local := float(after.rewards.get(name, 0.0)):

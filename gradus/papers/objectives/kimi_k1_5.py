@@ -23,7 +23,7 @@ Departures: The paper publishes neither tau nor the number of answers, updates a
 before the weighted drawing needs labels. For such an order use stages with rising `--task.level`. Problems that can be guessed are not removed, and
 repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. There are several ways from long to
 short answers. The stage `Merge` averages the weights of a long and a short model. `RightAnswers(shortest=True)` makes data for sft from the shortest
-right answers. The paper has several ways; one of them is further training with this recipe and a smaller `--max_tokens`. DPO on short and long
+right answers. A third way, the paper's further training, is this recipe with a smaller `--max_tokens`. DPO on short and long
 answers is left out.
 """
 

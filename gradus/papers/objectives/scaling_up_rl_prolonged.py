@@ -15,8 +15,9 @@ event/copy_weights/reference.
 Answers are sampled at temperature 1.2, and each batch is cut into 4 mini-batches. Only groups with right and wrong answers are used for training; the
 rollout continues to sample until the step is full. The paper has 16 answers to each of 256 prompts.
 
-Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knights_knaves:1`. The answers to a problem are judged by the verifier of
-its own task. A verdict may be a share, such as the share of passed tests (`--task code --task.reward share`) or of fulfilled constraints.
+Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knights_knaves:1`. Each problem of the mixture has a task, and the
+verifier of this task judges its answers. A verdict may be a share, such as the share of passed tests (`--task code --task.reward share`) or of
+fulfilled constraints.
 
 Use if: training goes on for so long that the policy leaves its start far behind, and the entropy must not collapse.
 Avoid if: the run is short, because the term with beta 0.0001 then has no visible effect, and no evaluation stagnates (see dapo).
