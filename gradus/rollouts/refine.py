@@ -23,15 +23,16 @@ Place = Literal["apart", "instead", "appended"]
 class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
-    `of`: "each" gives a second attempt to every first answer, "wrong" to every wrong one, "group" gives `count` attempts to a problem, with feedback on its
-    first wrong answer (without one, on its first answer). The best `keep` second attempts of a problem are kept. If several are equally good, the
-    earliest are kept. If `right` is set, a wrong one is never kept. `place`: "instead" puts them in the places of the group's first answers,
-    "appended" adds them to the group, "apart" makes them an auxiliary group.
+    `of`: "each" gives a second attempt to every first answer; "wrong" gives one to every wrong first answer; "group" gives `count` attempts to a
+    problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong). The best `keep` second attempts of a problem are
+    kept. If several are equally good, the earliest are kept. If `right` is set, a wrong second attempt is never kept. `place`: "instead" puts the
+    second attempts in the places of the group's first answers, "appended" adds them to the group, and "apart" makes them an auxiliary group.
 
-    A second attempt keeps its long prompt. To train it under the plain prompt, set `second` to `Reprompted`. An answer without a reward gets no second
-    attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context gets none. At test time
-    `rollout` acts alone. Metrics, for the name "second": second (share of the problems with second attempts), second/right (share of right ones),
-    second/rescued (of the problems with second attempts and no right first answer, the share with a right second attempt).
+    A second attempt keeps its long prompt. To train a second attempt under the plain prompt, set `second` to `Reprompted`. An answer without a reward
+    gets no second attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context
+    gets no second attempt. At test time `rollout` acts alone. Metrics, for the name "second": second (share of the problems with second attempts),
+    second/right (share of right second attempts), second/rescued (among the problems with second attempts and no right first answer: the share with a
+    right second attempt).
     """
 
     rollout: Rollout = Auto()
@@ -91,7 +92,7 @@ class Refine:
         return attempt.but(links=Frozen({**attempt.links, "attempt": self.name, "first": first.id}))
 
     def _placed(self, group: Group, kept: Sequence[Trajectory], tried: Sequence[Trajectory]) -> Group:
-        """Returns the group with the kept second attempts. Its pool gets the rewards of all second attempts."""
+        """Returns the group with the kept second attempts. The pool of the group gets the rewards of all second attempts."""
         pool = (*group.pool, *outcomes(tried))
         if self.place == "appended":
             return group.but(trajectories=(*group.trajectories, *kept), pool=pool)

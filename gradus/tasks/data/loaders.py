@@ -154,12 +154,12 @@ def load_task_file(
     message if the task has a system message or an environment. With `prompt` None it is also a user message if only the training prompts or only the held-out
     prompts are text. A list of chat messages always goes through the template.
 
-    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics" compares the
-    two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and "short_answer" compares the
-    words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`). None: the verifier of the format,
-    else "final_answer". With "unit_tests" the completion's program must pass the row's tests; with "unit_tests_share" the reward is the share of the tests that
-    it passes. `isolation` is for unit tests only: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and
-    write every file that you can.
+    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics"
+    compares both answers as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and
+    "short_answer" compares the words without case, articles and punctuation. "expression" and "roles" are for puzzles
+    (`gradus.tasks.formats.verifiers`). None: the verifier of the format, else "final_answer". With "unit_tests" the completion's program must pass
+    the row's tests; with "unit_tests_share" the reward is the share of the tests that it passes. `isolation` is for unit tests only: "bubblewrap", or
+    "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write every file that you can.
 
     `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The held-out
     problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are
