@@ -131,7 +131,7 @@ class StepChances:
 
 @dataclass(frozen=True)
 class CriticAdvantage:
-    """V(s + a) - V(s) at all tokens of a step, R - V(s) at those of a last step. V is the sigmoid of a head of `critic`."""
+    """V(s + a) - V(s) at all tokens of a step, and R - V(s) at all tokens of a last step. V is the sigmoid of a head of `critic`."""
 
     critic: str = "critic"
     names_players: ClassVar[tuple[str, ...]] = ("critic",)
