@@ -13,6 +13,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from gradus.policies import registry
+from gradus.policies.reading import remedy
 from gradus.policies.registry import Kind
 from gradus.recipe import abilities
 from gradus.recipe.abilities import check_acting
@@ -27,7 +29,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
 from gradus.types.returned import named, of_user, remembers, shown
-from gradus.types.signals import Signal, Want, needed_first, remedy
+from gradus.types.signals import Signal, Want, needed_first
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
 WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|search|update)(\..*)?|players\.[^.]+\.(credit|selection)(\..*)?")
@@ -397,4 +399,4 @@ def wants(objective: Any) -> tuple[Want, ...]:
 def _offers(players: Mapping[str, Any], name: str, abilities: frozenset[str], who: str) -> None:
     can = players[name].policy.can
     if lacking := sorted(abilities - can):
-        raise UserError(f'{who} player "{name}", whose policy has no {lacking[0]}; {remedy(lacking[0], can, name)}')
+        raise UserError(f'{who} player "{name}", whose policy has no {lacking[0]}; {remedy(lacking[0], can, name, registry.offered_by(lacking[0], can))}')
