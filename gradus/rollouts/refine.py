@@ -24,9 +24,9 @@ class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
     `of`: "each" gives a second attempt to every first answer, "wrong" to every wrong one, "group" gives `count` attempts to a problem, with feedback on its
-    first wrong answer (without one, on its first answer). The best `keep` second attempts of a problem are kept; of equally good ones, the earliest. If
-    `right` is set, a wrong one is never kept. `place`: "instead" puts them in the places of the group's first answers, "appended" adds them to the group,
-    "apart" makes them an auxiliary group.
+    first wrong answer (without one, on its first answer). The best `keep` second attempts of a problem are kept. If several are equally good, the
+    earliest are kept. If `right` is set, a wrong one is never kept. `place`: "instead" puts them in the places of the group's first answers,
+    "appended" adds them to the group, "apart" makes them an auxiliary group.
 
     A second attempt keeps its long prompt. To train it under the plain prompt, set `second` to `Reprompted`. An answer without a reward gets no second
     attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context gets none. At test time

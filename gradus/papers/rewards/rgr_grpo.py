@@ -7,10 +7,11 @@
 
 Each question has criteria of facts (results) and of steps, with weights w. A judge marks each criterion as met (s = 1) or not. A group of 8 begins
 with 7 answers. If none of them meets all criteria, the policy refines the best answer: its prompt has the question, this answer and the criteria that
-the answer misses. Of equally good answers the shorter one is refined. A refinement that scores above the best answer joins the group; else a further
-answer of the policy does. A refinement is trained under the question alone, without the guidance. The mean and the deviation are over the whole
-group. Z counts the tokens of the mini-batch, own and refined. The gradient of f is largest at unlikely tokens and has no clip, as in luffy. There is
-no KL term. Metrics: `refined`, the share of groups with a refinement; `refined/kept`, the share of these groups in which a refinement is kept.
+the answer misses. If several answers are equally good, the shortest one is refined. A refinement that scores above the best answer joins the group;
+otherwise a further answer of the policy joins it. A refinement is trained under the question alone, without the guidance. The mean and the deviation
+are over the whole group. Z counts the tokens of the mini-batch, own and refined. The gradient of f is largest at unlikely tokens and has no clip, as
+in luffy. There is no KL term. Metrics: `refined`, the share of groups with a refinement; `refined/kept`, the share of these groups in which a
+refinement is kept.
 
 Use if: questions have criteria that can be checked one by one, and the policy can use a list of missing criteria.
 Avoid if: a list of missing criteria does not help the policy (look at `refined/kept`), or worked solutions exist (see luffy).
@@ -96,13 +97,13 @@ class GuidedByCriteria:
         return made if 2 * len(world.opening(prompt, request.player).sequence) <= world.context_length(request.player) else None
 
     def better(self, group: Group, tried: Group, request: Request, world: World) -> tuple[Trajectory, ...]:
-        """Returns the refinements that score above the best answer, under the plain prompt."""
+        """Returns the refinements that score above the best answer, as answers to the plain prompt."""
         best = best_of(group)
         return tuple(plain(t, request, world) for t in tried.trajectories if t.failed is None and best is not None and t.value > best.value)
 
 
 def best_of(group: Group) -> Trajectory | None:
-    """Returns the answer with the highest reward; of equally good ones, the shortest; None without a reward."""
+    """Returns the answer with the highest reward, and the shortest of several such answers; None if no answer has a reward."""
     judged = [t for t in group.trajectories if t.failed is None]
     return min(judged, key=lambda t: (-t.value, t.actions), default=None)
 
