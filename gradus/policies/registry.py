@@ -165,7 +165,7 @@ def of_recipe(model: Any, abilities: frozenset[str]) -> Kind:
 
 
 def offered_by(ability: str, can: frozenset[str] = frozenset()) -> str:
-    """Returns what to do if a policy with the abilities `can` lacks an ability: the kind of policy that offers it, and a task for this kind."""
+    """Returns the remedy if a policy with the abilities `can` lacks an ability: the kind of policy that offers it, and a task for this kind."""
     kind = next((kind for kind in KINDS.values() if ability in kind.alone | kind.also), None)
     if kind is not None:
         return f"{kind.about} offers it: use a task for such a policy, for example {kind.task}, or another recipe"
