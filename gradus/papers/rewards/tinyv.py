@@ -19,13 +19,13 @@ Avoid if: the rule rejects few right answers, or the verifier accepts wrong answ
 Reference: Xu et al., TinyV: Reducing False Negatives in Verification Improves RL for LLM Reasoning, arXiv:2505.14625, sections 3 and 4. The released
 script (uw-nsl/TinyV) has groups of 8, two updates per batch (128 problems, 64 per update), KL 0.001 and the learning rate 1e-6. It can also weigh the
 verdict, or mix verdict and rule; by default the weight is 1.
-Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is ours. The last
-word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. The form that thinks first needs only
-`--reward.then.judge.max_tokens`. The released client asks three times more, with a higher temperature, if a call fails, and then gives 0; here an
-answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the same coefficient, and its
-loss is a mean over tokens; here the KL is only a term, and the mean is that of GRPO. The training of the verifier is the recipe sft on such rows, and
-is not part of this recipe. The claims use a scripted verifier with known errors: a share 0.2 of the right answers is missed, and 0.03 of the wrong
-ones is accepted.
+Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is ours. The
+last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. The form that thinks first needs
+only `--reward.then.judge.max_tokens`. The released client asks three times more, with a higher temperature, if a call fails, and then gives 0; here
+an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the same coefficient, and
+its loss is a mean over tokens; here the KL is only a term, and the mean is that of GRPO. The training of the verifier is the recipe sft on such rows,
+and is not part of this recipe. The claims use a scripted verifier with known errors: a share 0.2 of the right answers is missed, and 0.03 of the
+wrong ones is accepted.
 """
 
 from gradus.papers.bases.grpo import grpo
