@@ -27,11 +27,11 @@ class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
     `of`: "each" gives a second attempt to every first answer, "wrong" to every wrong one, "group" gives `count` attempts to a problem, with feedback on its
-    first wrong answer (without one, on its first answer), and "best" gives them with feedback on its best answer (of equally good ones, the shortest). The best
-    `keep` second attempts of a problem are kept; of equally good ones, the earliest. If `right` is set, a wrong one is never kept. If `better` is set, only
-    those are kept whose reward is above that of the answer before. `place`: "instead" puts them in the places of the group's first answers, "appended" adds
-    them to the group, "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for them. A place that stays free gets a
-    further first answer.
+    first wrong answer (without one, on its first answer), and "best" gives them with feedback on its best answer (the shortest of several such answers). The
+    best `keep` second attempts of a problem are kept. If several are equally good, the earliest are kept. If `right` is set, a wrong one is never kept. If
+    `better` is set, only those are kept whose reward is above that of the answer before. `place`: "instead" puts them in the places of the group's first
+    answers, "appended" adds them to the group, "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for them. A
+    place that stays free gets a further first answer.
 
     A second attempt keeps its long prompt. To train it under the plain prompt, set `second` to `Reprompted`. An answer without a reward gets no second
     attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context gets none. At test time

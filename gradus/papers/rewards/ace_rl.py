@@ -14,7 +14,7 @@ One grade for the whole answer, such as 1 to 10, differs less within a group tha
 spread; 3 to 6 constraints are enough.
 
 Use if: instructions for long texts have several demands, and no reference texts or preferences exist.
-Avoid if: a single verdict suffices (see grpo), or all checklists are the same (then the rubric of mpo_meta is simpler).
+Avoid if: a single verdict suffices (see grpo), or all checklists are the same (because the rubric of mpo_meta is then simpler).
 Reference: Chen et al., ACE-RL: Adaptive Constraint-Enhanced Reward for Long-form Generation Reinforcement Learning, arXiv:2509.04903: checklists,
 three grades, length reward, GRPO.
 Departures: Only the abstract and summaries were read; the released code (ZNLP/ACE-RL) could not be read. The equal weights, the form of the decay,

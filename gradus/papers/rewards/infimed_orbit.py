@@ -8,10 +8,10 @@
 A prompt is a medical consultation that ends with a turn of the patient. Its rubric has criteria with whole weights w from -10 to 10; a negative
 weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar cases and
 similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer separates
-answers, and is left out. A prompt whose mean score is too high is dropped. The filters apply with the current policy, so training moves from easy to
-hard criteria. The rest is GRPO.
+answers, and is left out. A prompt whose mean score is too high is dropped. The filters use answers of the current policy, so training moves from easy
+to hard criteria. The rest is GRPO.
 
-Use if: answers are judged by many criteria that differ from case to case, and the policy meets some of them always.
+Use if: answers are judged by many criteria, the criteria differ from case to case, and the policy always meets some of them.
 Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers can be verified (see grpo).
 Reference: Wang et al., InfiMed-ORBIT: Aligning LLMs on Open-Ended Complex Tasks via Rubric-Based Incremental Training, arXiv:2510.15859: retrieval,
 rubrics, both filters, GRPO; the score is that of HealthBench (arXiv:2505.08775). Of the paper, only the abstract and summaries were read. The
@@ -41,7 +41,7 @@ from gradus.types.players import Player
 
 
 def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
-    """Returns the indices of the `count` texts with the largest cosine of TF-IDF vectors to the query. The first of equals comes first.
+    """Returns the indices of the `count` texts with the largest cosine of TF-IDF vectors to the query. Equal texts stay in their order.
 
     The weight of a word is its count times log(N / n), with n of the N texts that contain the word.
 

@@ -19,9 +19,9 @@ Avoid if: answers can be verified (see grpo), or ties are frequent.
 Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks and Verifiable Rewards, arXiv:2506.00103: the judge, BRPO and the
 filter. No code is public.
 Departures: The bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts) and the missing KL
-term are ours; the paper gives no numbers that were found. The paper can also take the majority of several texts of the judge
-(`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. A text without scores decides by a
-coin, which keeps the expectation of A at 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
+term are ours, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
+(`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, a
+coin decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
 """
 
 from __future__ import annotations
