@@ -135,8 +135,8 @@ def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]
 
 
 class Streamed:
-    """A model that writes `mark` and then each sample to `out` while the sample grows. The model samples one context at a time. This does not change the
-    tokens.
+    """A model that writes `mark` and then each sample to `out` while the sample grows. The model samples one context at a time. The stream of text
+    does not change the tokens.
     """
 
     def __init__(self, model: Any, out: TextIO, mark: str) -> None:

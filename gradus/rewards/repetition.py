@@ -62,9 +62,9 @@ def sampled(trajectory: Trajectory) -> np.ndarray:
 @dataclass(frozen=True)
 class Repetition(Combines):
     """A penalty on repetition: every token in an n-gram that occurred earlier in the answer gets the reward `price`. The reward is the sum of the
-    prices.
+    penalties.
 
-    The prices are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the price once.
+    The penalties are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the penalty once.
     """
 
     n: int = 40

@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. The continuations are never trained on."""
+"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. No update uses the continuations."""
 
 from __future__ import annotations
 

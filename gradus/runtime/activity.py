@@ -70,7 +70,7 @@ class Work:
 
 
 class Activity:
-    """The workers of a run, the tokens of each activity, and the ages of the groups that were trained on. Several threads can use this object at the
+    """The workers of a run, the tokens of each activity, and the ages of the groups that updates used. Several threads can use this object at the
     same time.
 
     `parts`: whether the parts of an activity, such as the reading of prompts, have their own names (see `part`). `settled`: called before each change of

@@ -86,7 +86,7 @@ class PitPairs:
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the judged groups of `rollout`, not trained on."""
+        """Returns the judged groups of `rollout`, marked so that no update uses them."""
         groups = await rolled(self.rollout, requests, world)
         sampling = {r.problem.id: sampling_of(r, world) for r in requests}
         wrong = [t for g in groups for t in g.trajectories if t.failed is None and not t.right and t.actions]

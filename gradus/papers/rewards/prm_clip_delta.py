@@ -6,9 +6,10 @@
 
 The steps 1 to K of a solution have the scores $q_k in [0, 1]$ of a process reward model, and s is 1 if the solution is right, else 0. The reward $r_k$
 belongs to the last token of step k. With $d_k = q_k$ (`refine` "none") the sum of the rewards grows with K. So the policy learns to repeat easy right
-steps. Clip makes all scores at most 0: a good step pays nothing, a bad step costs. Delta makes the sum of the rewards from step k to the end equal to
-$q_k$, so the return of a step is the step's own score, and a repetition adds nothing. The recipe uses Clip and then Delta. PPO learns from the rewards,
-with a critic, gamma 1 and a KL penalty of 0.1 in the reward. Metrics: `reward/verified` (s), `reward/steps` (K), `reward/scores` (the sum of $q_k$).
+steps. Clip makes all scores at most 0: a good step earns nothing, and a bad step costs reward. Delta makes the sum of the rewards from step k to the
+end equal to $q_k$, so the return of a step is the step's own score, and a repetition adds nothing. The recipe uses Clip and then Delta. PPO learns
+from the rewards, with a critic, gamma 1 and a KL penalty of 0.1 in the reward. Metrics: `reward/verified` (s), `reward/steps` (K), `reward/scores`
+(the sum of $q_k$).
 
 Use if: a process reward model exists, and the policy makes its answers longer to collect scores.
 Avoid if: only whole answers can be scored, because a score of the whole answer adds little to s (see ppo).
