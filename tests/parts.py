@@ -118,8 +118,8 @@ APART = {
     "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references (of TwoPolicies: the test of its paper). The
-contract of each recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
+recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
