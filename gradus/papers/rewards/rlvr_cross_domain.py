@@ -87,7 +87,7 @@ rlvr_cross_domain = reinforce.derive(
     setting__group=4,
 )
 
-_TERMS = {"prompts": "8", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"}
+_TERMS = {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"}
 
 claims = (
     same_weights(
@@ -98,8 +98,11 @@ claims = (
         own={"reward.judge": "ScriptedJudge"},
     ),
     Claim(
-        says="If exact comparison misses 60 % of the right answers, the held-out accuracy after 12 steps with the verifier is at least 0.05 above that with it.",
-        source="arXiv:2503.23829, comparison of verifier and rule (8 points); task, rates and the size of the effect are ours",
+        says="If exact comparison misses 60 % of the right answers, the held-out accuracy after 8 steps with the verifier is at least 0.05 above that with it.",
+        source=(
+            "arXiv:2503.23829, comparison of verifier and rule (8 points); stated again before a measurement, with the batch of the ground noisy, because single "
+            "seeds with 32 answers per step differ by more; task, rates and the size of the effect are ours"
+        ),
         against="rlvr_cross_domain --reward Verified",
         measure="accuracy",
         better_by=0.05,
@@ -107,7 +110,7 @@ claims = (
         options={"of": "arithmetic", "level": "2", "missed": "0.6"},
         fields=_TERMS,
         own={"reward.judge": "ScriptedJudge(missed=0.05, fooled=0.05)"},
-        budget="steps=12",
+        budget="steps=8",
         problems=60,
         samples=2,
     ),
