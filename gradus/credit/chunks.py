@@ -64,8 +64,8 @@ class UntilSuccess:
     Reference: the trainer released with RLinf-VLA (arXiv:2510.06710).
     """
 
-    rule: Credit = GroupRelative()
-    level: Level = "chunk"
+    rule: Credit = GroupRelative("sample")
+    level: Level = "action"
     asks_right: ClassVar[str] = "GroupRelative"  # the part to use instead if no episode is marked as right
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradus.credit.groups import GroupRelative
+from gradus.credit.gae import GAE
 from gradus.types import Group, Trajectory
 from gradus.types.parts import Credit, Credited, Signals
 from gradus.types.pieces import continues, new_actions
@@ -32,7 +32,7 @@ class NewTokens:
     Reference: Fan et al., Truncated Proximal Policy Optimization, arXiv:2506.15050 (token filter).
     """
 
-    rule: Credit = GroupRelative()
+    rule: Credit = GAE(lam=1.0, whitened=False)
     before_cut: int = 0  # tokens before a cut that also get weight 0, because the value after the cut is an estimate
 
     def __post_init__(self) -> None:

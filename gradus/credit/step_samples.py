@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradus.credit.groups import GroupRelative, Scale, group_relative, spread
+from gradus.credit.groups import Scale, group_relative, spread
 from gradus.credit.turns import turns_of
 from gradus.types import Frozen, Group
 from gradus.types.parts import Credit, Credited, Signals
@@ -66,7 +66,7 @@ class HighEntropySteps:
     average with counted="weighted" divides by the remaining tokens. Groups without steps stay as they are.
     """
 
-    rule: Credit = GroupRelative()
+    rule: Credit = StepRelative()
     top: float = 0.8  # share of the steps that are trained on, if all entropies differ
     asks: ClassVar[Frozen[str]] = Frozen({"turns": "--rollout Episodes"})
     plays: ClassVar[str] = "episodes"

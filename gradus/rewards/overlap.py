@@ -194,7 +194,7 @@ class Overlap(Combines):
     A missing part has the value 0. Texts are compared up to 2,000 characters. An overlap of 1 marks the answer as right, if the reward has no verdict.
     """
 
-    measure: str = "f1"  # exact, f1, bleu, chrf, rouge_l, edit, match or jaccard
+    measure: str = "chrf"  # exact, f1, bleu, chrf, rouge_l, edit, match or jaccard
     of: str = "final"  # "all", "final", or the name of the tags around the answer, such as "answer"
     least: float = 0.0  # an overlap below this bound counts as 0
     name: ClassVar[str] = "overlap"

@@ -27,22 +27,27 @@ class RewardModel(Combines):
     """
 
     player: str = "judge"
-    heads: tuple[str, ...] = ("value",)
+    heads: tuple[str, ...] | None = None  # None: the heads that have a weight, or the head "value" without weights
     weights: Frozen[float] = Frozen()
     chance: bool = False
     name: ClassVar[str] = "scored"
     unmarked: ClassVar[bool] = True  # no score means "right"
 
     def __post_init__(self) -> None:
-        if not self.heads:
+        if not self.scored:
             raise UserError("RewardModel: heads is empty; give at least one name of a head")
         for name in self.weights:
-            if name not in self.heads:
-                raise unknown("head", name, self.heads, "Weights belong to the heads of the reward model")
+            if name not in self.scored:
+                raise unknown("head", name, self.scored, "Weights belong to the heads of the reward model")
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The names of the heads."""
+        return (tuple(self.weights) or ("value",)) if self.heads is None else self.heads
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return tuple(_values_of(self.player, head) for head in self.heads)
+        return tuple(_values_of(self.player, head) for head in self.scored)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Returns one judgement per trajectory. A trajectory without an action has failed.
@@ -61,8 +66,8 @@ class RewardModel(Combines):
             failed = Failed("the answer has no token to score")
             return Judgement(failed, Frozen({self.name: failed}))
         last = [float(chance_of(v[-1]) if self.chance else v[-1]) for v in values]
-        total = sum(self.weights.get(head, 1.0) * score for head, score in zip(self.heads, last, strict=True))
-        several = dict(zip(self.heads, last, strict=True)) if self.heads != ("value",) else {}
+        total = sum(self.weights.get(head, 1.0) * score for head, score in zip(self.scored, last, strict=True))
+        several = dict(zip(self.scored, last, strict=True)) if self.scored != ("value",) else {}
         return Judgement(total, Frozen({self.name: total, **several}))
 
     def _check_tokens(self, trajectory: Trajectory, world: World) -> None:

@@ -42,8 +42,8 @@ class UntilSignal:
     A failed answer is neither right nor wrong.
     """
 
-    right: int = 1
-    wrong: int = 1
+    right: int = 2
+    wrong: int = 2
     count: int = 8  # further answers per problem and round
     asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
@@ -137,7 +137,7 @@ class Allot:
     rollout: Rollout = Auto()
     first: int | None = 8  # answers to each problem in the first round; None: as many as the curriculum asks for
     rounds: int = 4  # largest number of rounds, including the first
-    probe: bool = False  # True: the answers of the first round are not trained on
+    probe: bool | None = None  # True: the answers of the first round are not trained on; None: as the rule's attribute `probes` says, else False
 
     def __post_init__(self) -> None:
         check_ranges(self, first="[1, inf)", rounds="[1, inf)")
@@ -148,7 +148,8 @@ class Allot:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group per request, with its answers of all rounds in the order of sampling."""
-        opened = [replace(r, count=self.first or r.count, trained=r.trained and not self.probe) for r in requests]
+        probe = getattr(self.rule, "probes", False) if self.probe is None else self.probe
+        opened = [replace(r, count=self.first or r.count, trained=r.trained and not probe) for r in requests]
         groups = one_each(await rolled(self.rollout, opened, world), requests, self)
         used = [r.count for r in opened]
         for _ in range(1, self.rounds):

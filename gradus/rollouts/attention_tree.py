@@ -18,7 +18,7 @@ from gradus.types import Context, Frozen, Group, Key, Request, Trajectory, UserE
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Opened, Want
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 
 def step_matrix(attention: Tensor, steps: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ def drawn(items: Sequence[int], count: int, key: Key) -> list[int]:
 class AttentionTree:
     """Samples answers and lets some answers branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
 
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     branches: int = 2  # number of branches of each answer that branches
     quantile: float = 0.8
     gap: int = 512  # tokens

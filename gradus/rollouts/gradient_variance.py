@@ -46,6 +46,7 @@ class GradientVariance:
 
     alpha: float = 0.001
     beta: float = 2.0
+    probes: ClassVar[bool] = True  # the answers of the first round only inform this rule
     asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:

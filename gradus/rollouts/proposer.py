@@ -46,7 +46,7 @@ class Proposer:
     player: str = "policy"  # the player that writes
     solver: str = "policy"  # the player that answers
     value: ProposalValue = HardButSolved()
-    weight: float = 1.0  # weight of the loss of the texts
+    weight: float = 0.5  # weight of the loss of the texts
     trains: tuple[Role, ...] = ("proposer", "solver")
     names_players: ClassVar[tuple[str, ...]] = ("player", "solver")
 

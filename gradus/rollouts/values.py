@@ -15,7 +15,7 @@ from gradus.rollouts.spans import STREAM, check_text, places, rows_of, streamed
 from gradus.types import Context, Group, Request, Trajectory, UserError
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 VALUES = "value"  # float64 [A], the value before the step of each action; NaN for an action without a step
 
@@ -43,7 +43,7 @@ class MonteCarloValues:
     """
 
     rollout: Rollout = Auto()
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     count: int = 9
     most: int | None = None  # largest number of steps of an answer whose value is estimated; None: all steps
     gives: ClassVar[frozenset[str]] = frozenset({"spans", "step values"})

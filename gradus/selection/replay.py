@@ -23,7 +23,7 @@ class Replay:
     priority of the kept units, or 1 if this priority is 0 or no unit is kept.
     """
 
-    size: int = 512  # largest number of units that are kept; the oldest units are removed first
+    size: int = 1024  # largest number of units that are kept; the oldest units are removed first
     batch: int | None = None  # units drawn per step; None: the number of new units of the step
     law: Law = Uniform()
     unit: Literal["group", "trajectory"] = "group"

@@ -78,7 +78,7 @@ class Gated:
     adapted.
     """
 
-    of: str | Adapter | None = None  # another player, or None: the run's model
+    of: str | Adapter | None = Adapter(rank=32, alpha=64.0)  # another player, or None: the run's model
     c: float = 8.0
     least: float = 0.99  # at the start, with a fully open gate, the share of the token's embedding is uniform in [least, most]
     most: float = 0.999

@@ -28,7 +28,7 @@ class Slots:
     """
 
     count: int = 8  # answers that decode at the same time
-    order: Order = "longest"
+    order: Order = "shortest"
     eps: float = 0.1  # of the plan of `assigned`
     expected: float = 0.0  # expected new tokens of an answer to this request
 

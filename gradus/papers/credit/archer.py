@@ -191,8 +191,8 @@ archer = reinforce.derive(
     rollout=FreshUtterances(),
     reward=EnvironmentReturn(),
     credit=UtteranceAdvantage(),
-    selection=Repeated(16),
-    update=Delayed(("policy",), every=16, after="critic"),
+    selection=Repeated(),
+    update=Delayed(every=16),
     schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
     players__critic=Player(
         Head(of=Copy("policy"), outputs=HEADS),

@@ -161,8 +161,8 @@ class ByDifficulty:
     factors_of: Frozen[float] = Frozen(hard=0.5)
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
-        each = torch.tensor([self.factors_of.get(str(t.links.get(LABEL)), 1.0) for t in batch.trajectories], dtype=old.dtype)
-        return each[batch.trajectory]
+        each = [self.factors_of.get(str(t.links.get(LABEL)), 1.0) for t in batch.trajectories]
+        return torch.tensor(each, dtype=old.dtype, device=old.device)[batch.trajectory]
 
 
 clpo = grpo.derive(

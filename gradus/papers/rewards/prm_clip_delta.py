@@ -32,7 +32,6 @@ import numpy as np
 
 from gradus.credit.step_values import sigmoid
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines
 from gradus.rewards.step_scores import scores_at_ends, step_numbers
@@ -41,7 +40,7 @@ from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal, Values
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 Refine = Literal["none", "clip", "delta", "clip_delta"]
 _EQUATION = re.compile(r"([0-9+*-]+)=(-?[0-9]+)")
@@ -77,7 +76,7 @@ class StepScorer(Protocol):
 class TrueEquations:
     """Scores each step with an equation by a rule: `high` if the equation is true, `low` if it is false. Other steps have no score."""
 
-    marking: Marking = Separated(SEPARATOR)
+    marking: Marking = STEPS
     high: float = 0.9
     low: float = 0.1
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -100,7 +99,7 @@ class LearnedScores:
     """Scores each step by a process reward model: the sigmoid of the player's value head at the end of the step."""
 
     player: str = "prm"
-    marking: Marking = Separated(SEPARATOR)
+    marking: Marking = STEPS
 
     @property
     def needs(self) -> tuple[Signal, ...]:
