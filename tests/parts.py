@@ -119,8 +119,8 @@ APART = {
     "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references (of TwoPolicies: the test of its paper). The
-contract of each recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
+recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -210,8 +210,6 @@ TERMS = [
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),
 ]
-WITHOUT_TEACHER = [term for term in TERMS if not isinstance(term, Distillation)]
-"""The terms that need no second model; tests/policies/test_divergence.py has a teacher."""
 VIEWED = [Perception(0.3, 0.2, 0.1, form, constant=constant) for form in ("released", "paper") for constant in (False, True)]
 DRAWN = [OneToken(beta=0.2), *(OneToken(None, average=average, coefficient=0.5) for average in AVERAGES), OneToken(source="policy")]
 PAIRED = [Preference(0.4, score, link, 0.5) for score in SCORES for link in LINKS]  # for batches of pairs

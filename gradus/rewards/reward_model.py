@@ -18,9 +18,9 @@ from gradus.types.signals import Read, Signal, Value, Values
 class RewardModel(Combines):
     """A reward: the value that `player` gives before the last action of a trajectory.
 
-    At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
-    share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
-    `--study.reward Verified` measures the accuracy.
+    At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier,
+    `accuracy` is the share of rewards of at least 1; this number has no meaning here. A recipe with this reward cannot have parts that need right
+    answers. If the task has a verifier, `--study.reward Verified` measures the accuracy.
 
     If the player has several heads, the reward is the weighted sum of their scores, and each score is a component. A head without a weight has the weight 1.
     With `chance`, a score is the sigmoid of the head's value, so it is from 0 to 1.

@@ -27,7 +27,7 @@ class Rule(Protocol):
 
 
 def still_open(right: int, wrong: int, *, least_right: int, least_wrong: int) -> bool:
-    """Whether there are fewer than `least_right` right answers or fewer than `least_wrong` wrong answers.
+    """Returns whether there are fewer than `least_right` right answers or fewer than `least_wrong` wrong answers.
 
     >>> [still_open(2, wrong, least_right=2, least_wrong=2) for wrong in (1, 2)]
     [True, False]
@@ -128,8 +128,8 @@ class Allot:
     """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends after `rounds` rounds, or if
     `rule` asks for no more.
 
-    All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but they are
-    not trained on. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest
+    All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but no update
+    uses them. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest
     number of answers to one problem).
     """
 
@@ -174,7 +174,7 @@ def joined(group: Group, more: Group) -> Group:
 
 
 def check_counts(rule: Rule, counts: Any, requests: Sequence[Request]) -> None:
-    """Raises UserError unless a rule returned one number per request, and each is a whole number of at least 0."""
+    """Raises UserError unless a rule returned one number per request, and each number is a whole number of at least 0."""
     due = f"{len(requests)} whole numbers of further answers, one per request, each 0 or more"
     numbers = list(counts) if isinstance(counts, Sequence) or hasattr(counts, "tolist") else None
     if numbers is None or len(numbers) != len(requests):

@@ -37,7 +37,8 @@ def proportional(weights: np.ndarray, total: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GradientVariance:
-    """Distributes as many further answers as are requested over the problems, by success rates and gradient norms that are estimated from the answers so far.
+    """Distributes the requested number of further answers over the problems, by success rates and gradient norms that are estimated from the answers
+    so far.
 
     A problem without a right answer gets no further answers. Failed answers count neither as right nor as wrong.
     Reference: Yao et al., GVM-RAFT, arXiv:2505.02391, algorithms 1 and 2.

@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. The continuations are never trained on."""
+"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. No update uses the continuations."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class MonteCarloValues:
 
 
 async def continued(start: Start, count: int, sampling: Any, world: World) -> list[Trajectory]:
-    """Returns `count` judged continuations of the state, which are not trained on. The token limit of `sampling` counts the tokens of the answer before the
+    """Returns `count` judged continuations of the state; no update uses them. The token limit of `sampling` counts the tokens of the answer before the
     state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the beginning of the answer.
     """
     t, context, at = start.trajectory, start.context, start.at

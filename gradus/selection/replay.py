@@ -52,7 +52,7 @@ class Replay:
         return drawn, [g for g in left if g.trajectories], after
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: Any, state: dict[str, Any]) -> dict[str, Any]:
-        """Updates the priorities of the units that were trained on."""
+        """Renews the priorities of the units that the update used."""
         sizes = {t.id: float(np.abs(t.advantages).mean()) for g in groups for t in g.trajectories if t.advantages is not None and t.actions}
         priorities = np.array(state["priorities"])
         for i, unit in enumerate(state["units"]):

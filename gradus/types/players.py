@@ -157,13 +157,13 @@ class Noisy:
 
 @dataclass(frozen=True)
 class Fresh:
-    """A small network. The seed of the run determines the first weights of the network. The environment's observations and actions determine the sizes of its
-    inputs and outputs.
+    """A small network. The seed of the run determines the first weights of the network. The environment's observations and actions determine the
+    sizes of the network's inputs and outputs.
 
     Weights and biases of a layer with n inputs are uniform between -1 / sqrt(n) and 1 / sqrt(n). A pointer reads `query` [d] and `candidates` [n, d].
     The pointer chooses candidate i with probability softmax(h(candidate_i) . h(query)) over all n candidates; h is one linear layer. An array
-    `barred` [n] is optional: a candidate whose number is above 0 is never drawn. Its probability is not given to the other candidates, so
-    log-probabilities come from the full softmax.
+    `barred` [n] is optional: a candidate whose number is above 0 is never drawn. The probability of a barred candidate is not given to the other
+    candidates, so log-probabilities come from the full softmax.
     """
 
     kind: Literal["mlp", "cnn", "gru", "pointer"] = "mlp"  # cnn: convolutions of one array [height, width, channels]; gru: has memory; pointer: see the docstring
