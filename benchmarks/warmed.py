@@ -38,6 +38,7 @@ class Start:
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
+EXPLAINED = Start("explained", {}, 80, model="gradus/policies/tiny/base")
 RETRYING = (
     "cog_rethinker",
     "cog_rethinker-accuracy",
@@ -79,6 +80,8 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
+    "semantic_reward_grpo": EXPLAINED,
+    "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "time_r1": Start("dates", {"kinds": "difference,ordering", "level": "2"}, 100, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
