@@ -1,0 +1,252 @@
+"""SPCT: a generative reward model writes its own principles and critiques, then a score per response. Votes of many samples make it better at test time.
+
+    r = 1 "if" S_j > S_i "for all" i != j, quad "else" -1
+    A_i = (r_i - mean(r)) / (std(r))
+    loss = "GRPO with" G = 4, quad beta = 0.08
+    S_i^"sum" = sum_(m in M) S_(i,m), quad M = "the" k/2 "samples with the largest meta score"
+
+The policy is the reward model. It reads a query with n responses and ends with n scores $S_1, ..., S_n$ from 1 to 10; j is the preferred response. A
+single response must get its label as score. There is no reward for the form; the large KL weight keeps the form. A sum of k samples has a scale k times as fine, so
+ties are rare. Each sample sees the responses in another random order.
+
+Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples that rank wrongly are
+dropped, and also items whose three samples are all right (`RankedRightly`). `tune`: fine-tuning on the kept samples, under the plain prompt. `reinforce`: GRPO
+with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample ranks rightly; the policy is fixed. In this
+stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"` votes with all samples. Metric: reward/verified.
+
+Use if: preferences over responses exist, principles differ between queries, and a reward may cost several samples.
+Avoid if: a score must be cheap (see reward_model), or a fixed list of criteria is known (see infimed_orbit).
+Reference: Liu et al., Inference-Time Scaling for Generalist Reward Modeling, arXiv:2504.02495, sections 3 and 4: both stages, the rule-based reward, KL weight
+0.08, groups of 4, three samples and one hinted sample per item, summed scores of k = 32 samples, and the meta model with the best half.
+Departures: No training code is public. Item, reward and stages are those of our catalogue. General instruction data is left out of `tune`. The
+KL weight is that of the paper's model with 27B parameters. The meta model learns from samples of the trained policy alone; the paper adds samples without hint from
+before. The vote is reported as the mean of the scores, whose order is that of the sum; without a readable sample it is the first sample. If k/2 is no whole number,
+it is rounded up. Clip and number of updates are those of grpo.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from gradus.credit.groups import Constant
+from gradus.objectives.labelled_scores import LabelledScores
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.bases.sft import sft
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.verified import Verified
+from gradus.rollouts.auto import Auto, one_each, rolled
+from gradus.rollouts.demonstrations import told
+from gradus.rollouts.reprompted import reprompted
+from gradus.schedules.stages import Stage, Stages
+from gradus.tasks.text.scoring import reordered, scores_of
+from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
+from gradus.types.moments import Steps
+from gradus.types.parts import Rollout, World
+from gradus.types.players import Copy, Head, Player
+from gradus.types.prompts import after, prompt_of
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Value
+
+
+@dataclass(frozen=True)
+class AlsoHinted:
+    """Adds to the answers of `rollout` one answer that read the number of the best response, under the plain prompt and with the source "expert"."""
+
+    rollout: Rollout = Auto()
+    form: str = "best: {}"
+    plays: ClassVar[str] = "answers"
+
+    def __post_init__(self) -> None:
+        if "{}" not in self.form:
+            raise UserError("AlsoHinted.form does not contain {}; add {}, in whose place the number of the best response stands")
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns the groups of `rollout`. The hinted answer is the last of its group. A problem without `preferred` gets no hint."""
+        groups = one_each(await rolled(self.rollout, requests, world), requests, self)
+        at = [i for i, r in enumerate(requests) if "preferred" in r.problem.meta]
+        asked = [self._hinted(requests[i], world) for i in at]
+        for i, g in zip(at, one_each(await rolled(self.rollout, asked, world), asked, self) if asked else [], strict=True):
+            moved = await reprompted(g, world.prompt(requests[i]), world, source="expert")
+            groups[i] = groups[i].but(trajectories=(*groups[i].trajectories, *moved.trajectories))
+        return groups
+
+    def _hinted(self, request: Request, world: World) -> Request:
+        hint = self.form.replace("{}", str(request.problem.meta["preferred"] + 1))
+        return replace(request, count=1, prompt=after(prompt_of(request, world.task.system), hint), tags=(*request.tags, "hinted"))
+
+
+@dataclass(frozen=True)
+class RankedRightly:
+    """Makes demonstrations of the right answers to each problem, sampled and hinted. A problem whose sampled answers are all right is left out as too easy."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset({"solution"})
+
+    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
+        """Returns one row per different right answer. Problems are in the order of their first answers."""
+        found: dict[str, tuple[Problem, list[Trajectory]]] = {}
+        for t in (t for g in groups if not g.aside for t in g.trajectories if t.failed is None):
+            found.setdefault(t.problem.id, (t.problem, []))[1].append(t)
+        rows: list[Mapping[str, Any]] = []
+        for problem, made in found.values():
+            if not all(t.right for t in made if t.source == "policy"):
+                rows += [{"problem": problem, "solution": text} for text in dict.fromkeys(t.completion for t in made if t.right)]
+        return rows
+
+
+def voted(samples: Sequence[Sequence[float]], meta: Sequence[float] | None, keep: float) -> list[float]:
+    """Returns the sums of the scores per response, [n], over the ceil(keep * k) samples with the largest meta scores; of equals the earlier ones.
+
+    >>> voted([[3, 5], [6, 4], [2, 7]], None, 0.5), voted([[3, 5], [6, 4], [2, 7]], [0.9, 0.1, 0.8], 2 / 3)
+    ([11, 16], [5, 12])
+    """
+    order = list(range(len(samples)))
+    if meta is not None:
+        order = sorted(order, key=lambda m: -meta[m])[: math.ceil(keep * len(samples) - 1e-9)]
+    return [sum(samples[m][i] for m in order) for i in range(len(samples[0]))]
+
+
+@dataclass(frozen=True)
+class ScoreVote:
+    """Samples `count` score vectors per problem, each with the responses in another random order, and adds them up. The answer has the mean scores.
+
+    With the player `meta`, only the share `keep` of the samples with its largest values counts.
+    """
+
+    count: int = 32
+    keep: float = 0.5
+    meta: str | None = "meta"
+    shuffled: bool = True
+    rollout: Rollout = Auto()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)", keep="(0, 1]")
+
+    @property
+    def names_players(self) -> tuple[str, ...]:
+        return () if self.meta is None else ("meta",)
+
+    async def solve(self, problem: Problem, world: World) -> Trajectory:
+        """Returns the vote on one problem."""
+        return (await self.run([Request(problem)], world))[0].trajectories[0]
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns `request.count` judged votes on each problem."""
+        asked = [self._asked(r, j, world) for r in requests for j in range(r.count * self.count)]
+        groups = await rolled(self.rollout, [one for one, _ in asked], world)
+        samples = [(g.trajectories[0], order) for g, (_, order) in zip(groups, asked, strict=True)]
+        values = await self._values([t for t, _ in samples], world)
+        made, at = [], 0
+        for r in requests:
+            made.append(Group(r.problem.id, tuple(self._vote(r, i, samples, values, at + i * self.count, world) for i in range(r.count))))
+            at += r.count * self.count
+        return await world.judge(made)
+
+    def _asked(self, request: Request, number: int, world: World) -> tuple[Request, list[int]]:
+        if "responses" not in request.problem.meta:
+            raise UserError(f"ScoreVote reads the responses of a problem, but problem {request.problem.id} has no column responses; take a task such as scoring")
+        size, name = len(request.problem.meta["responses"]), request.sample * self.count + number
+        key = world.key.fold("responses", request.problem.id, *request.tags, name)
+        order = key.permutation(size).tolist() if self.shuffled else list(range(size))
+        return replace(request, count=1, sample=0, prompt=None, problem=reordered(request.problem, order, str(name))), order
+
+    async def _values(self, samples: Sequence[Trajectory], world: World) -> list[float] | None:
+        if self.meta is None:
+            return None
+        rows = await world.score([t.contexts[0] for t in samples], Value(), self.meta)
+        return [float(row[-1]) if len(row) else -math.inf for row in rows]
+
+    def _vote(
+        self, request: Request, index: int, samples: Sequence[tuple[Trajectory, list[int]]], values: list[float] | None, at: int, world: World
+    ) -> Trajectory:
+        """Returns the vote of the samples from number `at` on, in the order of the responses of the problem, not judged."""
+        first, scores, meta = samples[at][0], list[list[float]](), list[float]()
+        for m in range(at, at + self.count):
+            t, order = samples[m]
+            if (found := scores_of(t.completion, len(order))) is not None:
+                scores.append([found[order.index(i)] for i in range(len(order))])
+                meta.append(values[m] if values is not None else 0.0)
+        text = first.completion
+        if scores:
+            used = len(scores) if values is None else math.ceil(self.keep * len(scores) - 1e-9)
+            text = "=" + " ".join(f"{total / used:.6f}" for total in voted(scores, None if values is None else meta, self.keep))
+        context = told(world.prompt(request), text, request, world)
+        return first.but(id=f"{first.id}/vote/{index}", problem=request.problem, contexts=(context,), completion=text, reward=None, components=Frozen())
+
+
+SAMPLE = Frozen({"setting.learning_rate": 0.0, "setting.group": 3, "rollout": AlsoHinted()})
+"""The fields that differ in stage `sample`: three samples and a hinted one, and nothing is learned."""
+META = Frozen(
+    {
+        "reward": Verified(),
+        "objective": None,
+        "players.meta.objective": Frozen(scores=LabelledScores(fit="cross_entropy")),
+        "players.meta.learns_from": "policy",
+        "players.meta.credit": Constant(),
+        "search": ScoreVote(),
+    }
+)
+"""The fields that differ in stage `meta`: only the meta model learns, and evaluations vote."""
+
+spct_grm = grpo.derive(
+    "spct_grm",
+    "A generative reward model writes principles, critiques and scores, learns to rank, and votes at test time.",
+    family="rewards",
+    reward=2 * Verified() - 1,
+    objective__kl__coefficient=0.08,
+    players__meta=Player(Head(of=Copy("policy"), bias=False)),
+    schedule=Stages(
+        Frozen(
+            sample=Stage(until=Steps(50), changes=SAMPLE, makes=RankedRightly()),
+            tune=Stage(sft, Steps(100), start="first", task="made:sample"),
+            reinforce=Stage(until=Steps(200)),
+            meta=Stage(until=Steps(50), changes=META),
+        )
+    ),
+    setting__group=4,
+)
+
+_STAGES = {
+    "schedule.stages.sample.until": "Steps(count=8)", "schedule.stages.tune.until": "Steps(count=10)",
+    "schedule.stages.reinforce.until": "Steps(count=20)", "schedule.stages.meta.until": "Steps(count=1)", "schedule.stages.meta.changes": "{}",
+}  # fmt: skip
+_TERMS = {"prompts": "16", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "100", "study.greedy": "false"}
+
+claims = (
+    same_weights(
+        says="Without the other stages and with the plain verdict as the reward, the final weights are those of GRPO.",
+        source="arXiv:2504.02495, rule-based RL alone",
+        against="grpo --objective.kl.coefficient 0.08",
+        own={"reward": "Verified", "schedule": "ConstantSchedule", "players.meta": "none"},
+    ),
+    Claim(
+        says="After RL, the summed scores of 8 samples rank rightly at least 0.03 more often than one sample.",
+        source="arXiv:2504.02495, inference-time scaling; task, start, sizes and the size of the effect are ours",
+        against='spct_grm --search "ScoreVote(count=1, meta=None)"',
+        measure="held_out/accuracy:last",
+        better_by=0.03,
+        task="scoring",
+        fields={**_TERMS, "schedule": "ConstantSchedule"},
+        own={"search": "ScoreVote(count=8, meta=None)"},
+        budget="steps=20",
+        script="benchmarks.warmed spct_grm",
+    ),
+    Claim(
+        says="Fine-tuning on rejected samples and RL raise the share of right rankings by one sample by at least 0.05 over that of the start model.",
+        source="arXiv:2504.02495, both stages above the start; task, start, sizes and the size of the effect are ours",
+        measure="held_out/accuracy:gain",
+        better_by=0.05,
+        task="scoring",
+        fields={**_TERMS, **_STAGES},
+        budget="steps=39",
+        script="benchmarks.warmed spct_grm-gain",
+    ),
+)
