@@ -210,8 +210,6 @@ TERMS = [
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),
 ]
-WITHOUT_TEACHER = [term for term in TERMS if not isinstance(term, Distillation)]
-"""The terms that need no second model; tests/policies/test_divergence.py has a teacher."""
 VIEWED = [Perception(0.3, 0.2, 0.1, form, constant=constant) for form in ("released", "paper") for constant in (False, True)]
 DRAWN = [OneToken(beta=0.2), *(OneToken(None, average=average, coefficient=0.5) for average in AVERAGES), OneToken(source="policy")]
 PAIRED = [Preference(0.4, score, link, 0.5) for score in SCORES for link in LINKS]  # for batches of pairs

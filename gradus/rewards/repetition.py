@@ -37,7 +37,7 @@ def repeated(tokens: Sequence[int] | np.ndarray, n: int) -> np.ndarray:
 def loop(tokens: Sequence[int] | np.ndarray, *, shortest: int = 4, longest: int = 20, times: int = 3) -> int | None:
     """Returns the number of tokens before the first loop; None if there is no loop.
 
-    A loop is a block of `shortest` to `longest` tokens that stands at least `times` times in a row.
+    A loop is a block of `shortest` to `longest` tokens that occurs at least `times` times in a row.
 
     >>> loop([9, 1, 2, 1, 2, 1, 2], shortest=2, longest=3)
     1

@@ -8,7 +8,7 @@
 For each finished sample $x_0$ of d dimensions, `draws` pairs (t, e) are drawn; the times t are stratified, and e is noise. The symbol v is the
 velocity, and delta its error at a pair. The value l takes the place of the log-probability; $l_old$ is l at the same pair under the weights before
 the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are those of the group. $v_ref$ is the velocity
-of the start model, and $v_ema$ is that of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
+of the start model, and $v_ema$ is the velocity of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
 
 With positive A the policy learns $x_0$ by flow matching; with negative A it un-learns $x_0$. The sampler can be random or deterministic. Only $x_0$
 is kept, so storage does not grow with the number of the sampler's steps.

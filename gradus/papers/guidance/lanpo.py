@@ -1,14 +1,15 @@
-"""LANPO: past attempts come back as text in the prompts of some answers, and only the reward moves the weights.
+"""LANPO: some prompts contain past attempts as text, and only the reward changes the weights.
 
     G/2 "answers to" x, quad G/4 "to" (x, y), quad G/4 "to" (z, x)
     z ~ pi_old(z | x_1, y_1, r_1, ..., x_k, y_k, r_k), quad cos(x, x_j) >= 0.3
     A_i = (r_i - mean(r)) / (std(r)) quad "over the answers with the same kind of prompt"
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 k_3]
 
-The answers to a problem x have three kinds of prompts. The plain kind has x alone. The reflection shows an earlier attempt y at the same problem with the request
-to check it. The prompt does not tell whether y was right, and the choice of y does not depend on its reward, so the prompt has no label to copy. The lesson z
-comes from other problems: the policy reads the k = 2 most similar problems of the pool, each with an attempt and its verdict, and writes one general lesson. Only
-the lesson is shown before x, never a raw attempt. If no other problem has a similarity of 0.3, these answers get the plain prompt.
+The answers to a problem x have three kinds of prompts. The plain kind has x alone. The prompt "reflection" shows an earlier attempt y at the same
+problem, with the request to check it. The prompt does not tell whether y was right, and the choice of y does not depend on its reward, so the prompt
+has no label to copy. The lesson z comes from other problems: the policy reads the k = 2 most similar problems of the pool, each with an attempt and
+its verdict, and writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a similarity of 0.3, these
+answers get the plain prompt.
 
 Each answer is trained under the prompt from which it was sampled. Its advantage compares it with the answers of the same kind only, because a reflection is easier
 than a first answer. The words of the lessons are not trained. After each step, the pool takes all answers with their rewards. A problem without a stored attempt
@@ -18,9 +19,10 @@ Use if: problems come back or resemble each other, and the policy can correct an
 Avoid if: problems have nothing in common, or the policy ignores text before the problem (see grpo).
 Reference: Li et al., LANPO: Bootstrapping Language and Numerical Feedback for Reinforcement Learning in LLMs, arXiv:2510.16552: a pool of past trials,
 reflection on the same problem without the reward, lessons from related problems, and numbers alone in the update.
-Departures: Only the abstract and summaries of the paper were read. All but the two principles is ours: the shares, the similarity (TF-IDF), the floor 0.3, k, the
-forms, the plain prompt and the attempt of the same step as fallbacks, and the advantage within each kind. A lesson comes from the newest attempt at each similar
-problem. Kinds with equal rewards have no gradient; they are not compared with other kinds. A pool keeps the last 8 attempts at each of 1,000 problems.
+Departures: Only the abstract and summaries of the paper were read. Only the two principles come from the paper. The shares, the similarity (TF-IDF),
+the floor 0.3, k, the forms, both fallbacks (the plain prompt, and an attempt of the same step) and the advantage within each kind are ours. A lesson
+comes from the newest attempt at each similar problem. If all answers of a kind have equal rewards, they have no gradient, because kinds are not
+compared with each other. A pool keeps the last 8 attempts at each of 1,000 problems.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ class Experienced:
         return replace(asked, prompt=after(prompt_of(request, world.task.system), filled(CHECK, attempt=drawn)))
 
     async def _lessons(self, requests: Sequence[Request], pool: dict[str, Any], world: World) -> list[str | None]:
-        """Returns one lesson per request. None: no other problem is similar enough, or no answer shall see a lesson."""
+        """Returns one lesson per request. Returns None if no other problem is similar enough, or if no answer gets a lesson."""
         forms = [self.material(r, pool) if int(self.abstract * r.count) else None for r in requests]
         asked = [
             replace(r, count=1, sample=0, prompt=form if r.problem.text is not None else ({"role": "user", "content": form},),

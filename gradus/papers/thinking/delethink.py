@@ -5,27 +5,27 @@
     loss = 1/G sum_g 1/n_g sum_l sum_t -w min(rho A_g, clip(rho, 1 - 0.2, 1 + 0.26) A_g)
     w = min((pi_old) / (pi_behaviour), 2)
 
-Chunk $y_1$ of an answer to question q has up to C tokens. At the end of a chunk, the context is reset to q and m tokens $c_(l-1)$ that are carried
-over. Each later chunk $y_l$ has up to C - m tokens. The trace ends when a chunk ends by itself, or after I chunks, so it has at most C + (I - 1)(C -
-m) tokens. The m carried tokens are the first h tokens of the trace, which contain the plan, and the last m - h tokens of the trace. The policy learns
-to put the needed information into these tokens. The whole trace is verified. A trace that never ended has reward 0. All chunks of trace g share
-$A_g$. $n_g$ counts the tokens that were sampled in the trace; carried tokens are part of the prompt and have no loss. The symbol rho is the ratio of
-a token to $pi_old$, the policy at the start of the update, and w corrects for sampling by another engine, $pi_behaviour$. G counts the traces. There
-is no KL term.
+Chunk $y_1$ of an answer to question q has up to C tokens. At the end of a chunk, the context is reset: it then has q and m carried tokens $c_(l-1)$.
+Each later chunk $y_l$ has up to C - m tokens. The trace ends when a chunk ends by itself, or after I chunks, so it has at most C + (I - 1)(C - m)
+tokens. The m carried tokens are the first h tokens of the trace, which contain the plan, and the last m - h tokens of the trace. The policy learns to
+put the needed information into these tokens. The whole trace is verified. A trace without an end has reward 0. All chunks of trace g share $A_g$.
+$n_g$ counts the tokens that were sampled in the trace; carried tokens are part of the prompt and have no loss. The symbol rho is the ratio of a token
+to $pi_old$, the policy at the start of the update, and w corrects for sampling by another engine, $pi_behaviour$. G counts the traces. There is no KL
+term.
 
 A trace that ends within its first chunk is an ordinary answer. With I = 1, no weight w, the plain verifier, one update and equal bounds, the method
-is GRPO without KL. The carried tail is the tail of the trace. So if C is not 2 m, the tail can reach back beyond the last chunk. `--rollout.at_test
+is GRPO without KL. The carried tail is the tail of the trace. So if C is not 2 m, the tail can begin before the last chunk. `--rollout.at_test
 16` allows more chunks in evaluation.
 
 Use if: answers need more thinking than fits into the context or the memory, and a short summary is enough to continue the thought.
-Avoid if: answers fit in one context (see grpo, dapo), or if each step of thought needs the exact text of all earlier ones.
+Avoid if: answers fit in one context (see grpo, dapo), or each step of thought needs the exact text of all earlier steps.
 Reference: Aghajohari et al., The Markovian Thinker: Architecture-Agnostic Linear Scaling of Reasoning, arXiv:2510.06557. The paper has the trace and
 the objective of Delethink, and the cap of 2 on the correction between engine and trainer. The paper's values C = 8192, m = C / 2, h = 100 and I = 5
 are the defaults of `Chunked`. The bounds 0.2 and 0.26 and two updates per batch are as in the released configuration (with one update rho is 1 and
 the clip never acts).
 Departures: C = 48, m = 24, h = 0 and I = 8 fit the built-in model and the task running_sum; `--rollout Chunked` sets the paper's values. The
-deviation is that of the base. A mini-batch has whole traces (the release mixes chunks). A trace that never ended gets the reward 0 explicitly. The
-release verifies the last chunk together with its carried tokens, whether the chunk ended or not. The release keeps the loss constant above ratio 3 if
+deviation is that of the base. A mini-batch has whole traces (the release mixes chunks). A trace without an end gets the reward 0 explicitly. The
+release verifies the last chunk together with its carried tokens, even if the chunk did not end. The release keeps the loss constant above ratio 3 if
 A < 0, and samples at temperature 0.6 (`--temperature 0.6`).
 """
 
