@@ -26,7 +26,8 @@ that of Khosla et al., arXiv:2004.11362. The KL coefficient and the clip are tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -44,8 +45,7 @@ from gradus.rewards.overlap import MEASURES, part
 from gradus.rewards.verified import Verified
 from gradus.rollouts.plain_text import PlainText, pieces
 from gradus.schedules.stages import Stage, Stages
-from gradus.tasks.text.explained import stated
-from gradus.types import NOT_APPLICABLE, Frozen, Group, unknown
+from gradus.types import NOT_APPLICABLE, Frozen, Group, Outcome, Trajectory, unknown
 from gradus.types.batch import Batch
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Signals, World
@@ -134,16 +134,31 @@ class LikeReference(Combines):
         return [[Judgement(v, Frozen({self.name: v})) for v in row] for row in values]
 
 
+def stated(text: str, facts: Mapping[str, str], pools: Mapping[str, Sequence[str]]) -> float:
+    """Returns the share of the facts that a text states. A fact is stated if its value is the only value of its kind in the text.
+
+    >>> stated("in kast the baker bob", {"job": "baker", "town": "veld"}, {"job": ("baker", "nurse"), "town": ("kast", "veld")})
+    0.5
+    """
+    found = set(re.findall(r"\w+", text))
+    return sum({value} == found & set(pools[kind]) for kind, value in facts.items()) / len(facts)
+
+
 @dataclass(frozen=True)
 class StatedFacts(Combines):
-    """The share of the facts that an explanation states (see `gradus.tasks.text.explained.stated`). It does not apply to a problem without `facts`."""
+    """The share of the problem's `facts` that the explanation states (see `stated`); `pools` has all values of each kind. It needs both columns to apply."""
 
     name: ClassVar[str] = "stated"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        found = [[stated(t.problem, t.completion) if "facts" in t.problem.meta else NOT_APPLICABLE for t in g.trajectories] for g in groups]
+        found = [[self.value(t) for t in g.trajectories] for g in groups]
         return [[Judgement(v, Frozen({self.name: v})) for v in row] for row in found]
+
+    def value(self, t: Trajectory) -> Outcome:
+        """Returns the value of an answer."""
+        meta = t.problem.meta
+        return stated(explanation(t.completion), meta["facts"], meta["pools"]) if {"facts", "pools"} <= set(meta) else NOT_APPLICABLE
 
 
 def contrastive_losses(features: Tensor, owners: Tensor, *, tau: float) -> tuple[Tensor, Tensor]:

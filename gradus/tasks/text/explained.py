@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping
 
 from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.kinds import verify_exact
 from gradus.tasks.text.facts import JOBS, PETS, TOWNS
-from gradus.types import Frozen, Problem
+from gradus.types import Frozen
 from gradus.types.parts import Task
 
 NAMES = ("ann", "bob", "cleo", "dan", "eve", "finn", "gus", "hal", "ida", "jon", "kim", "leo")
@@ -28,19 +27,12 @@ def explained(level: int = 2) -> Task:
     """A question about `level` + 1 persons, 2 to 5. The option after the last "=" is the verdict; the text before it is the explanation.
 
     The solution has one of the four wordings of the explanation, at random. `meta["documents"]` has all four, that of the solution first.
-    `meta["facts"]` has the job, town and pet of the person.
+    `meta["facts"]` has the job, town and pet of the person, and `meta["pools"]` all jobs, towns and pets.
     """
     return generated_task(
         "explained", _explained, verify_exact, level=level, levels=(1, 4), max_tokens=64, chance=1 / (level + 1), provides=("documents",),
         about='a quiz with explanations: "ann nurse kast owl. bob baker veld cat; bob? A owl B cat" -> "in veld the baker bob keeps one cat=B"; level: persons',
     )  # fmt: skip
-
-
-def stated(problem: Problem, completion: str) -> float:
-    """Returns the share of the three facts of the person that the text before the last "=" states. A fact with two values is not stated."""
-    before, mark, _ = completion.rpartition("=")
-    found = set(re.findall("[a-z]+", before if mark else completion))
-    return sum({value} == found & set(POOLS[kind]) for kind, value in problem.meta["facts"].items()) / len(POOLS)
 
 
 def _explained(rng: random.Random, level: int) -> Draft:
@@ -54,5 +46,5 @@ def _explained(rng: random.Random, level: int) -> Draft:
     facts = Frozen({k: values[at] for k, values in drawn.items()})
     texts = tuple(wording.format(name=names[at], **facts) for wording in rng.sample(WORDINGS, len(WORDINGS)))
     asked = f"{'. '.join(told)}; {names[at]}? {' '.join(f'{o} {value}' for o, value in zip(OPTIONS, shown, strict=False))}"
-    meta = Frozen(category=kind, documents=texts, facts=facts)
+    meta = Frozen(category=kind, documents=texts, facts=facts, pools=POOLS)
     return Draft(asked, letter, f"{texts[0]}={letter}", f"{sorted(told)} {names[at]} {kind}", meta)

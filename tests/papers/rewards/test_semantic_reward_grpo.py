@@ -154,6 +154,17 @@ def test_with_the_verdict_alone_it_is_grpo() -> None:
     check_same_update(semantic_reward_grpo.but(reward=Verified(), schedule=ConstantSchedule(), players__encoder=None), grpo)
 
 
+def test_stated_facts_by_hand() -> None:
+    pools = Frozen(job=("baker", "nurse"), town=("veld", "kast"), pet=("cat", "hen"))
+    meta = Frozen(facts=Frozen(job="baker", town="veld", pet="cat"), pools=pools)
+    texts = ("in veld the baker bob keeps one cat=B", "cat, veld: baker", "in kast the baker bob keeps one cat=B", "veld or kast, baker cat=B", "=B cat", "=B")
+    t = toy_trajectory([1])
+    rows = [t.but(problem=replace(t.problem, meta=meta), completion=text) for text in texts]
+    # all facts; the order does not matter; a wrong town; two towns; nothing before the last mark
+    assert [StatedFacts().value(row) for row in rows] == [1.0, 1.0, 2 / 3, 2 / 3, 0.0, 0.0]
+    assert StatedFacts().value(t) is NOT_APPLICABLE
+
+
 def test_overlap_prefers_the_words_of_the_reference_to_its_facts() -> None:
     """In most pairs ROUGE-L ranks a shuffled text with a wrong fact above the same facts in another wording."""
     problems = explained().source.draw(range(50), 2, Key(0))
