@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from gradus.papers.rewards.light_if import Covariance
 from gradus.papers.rewards.light_if_sft import HardImitation
-from gradus.papers.rewards.semantic_reward_grpo import Contrast
+from gradus.papers.rewards.semantic_reward_grpo import Contrastive
 from gradus.types.readers import Hidden
 from gradus.types.signals import EntropyOf, LogProb
 from tests.parts import name_of
@@ -19,7 +19,7 @@ from tests.reference.given import MIXED, batch_of, rows_of, tensor
 
 WEIGHTS = [Covariance(), Covariance(3.0, 1.2)]
 TERMS = [HardImitation(), HardImitation(0.3, 0.5), HardImitation(1.0, 0.0)]
-CONTRASTS = [Contrast(0.3), Contrast(2.0, 0.5)]
+CONTRASTS = [Contrastive(0.3), Contrastive(2.0, 0.5)]
 PARTS_OF_ENTROPIES = [*WEIGHTS, *TERMS, *CONTRASTS]
 
 
@@ -47,7 +47,7 @@ def test_the_hardest_tokens_are_imitated(term: HardImitation) -> None:
     assert_close(now.grad, tensor(-r.weighs / len(chosen) if i in chosen else 0.0 for i, r in enumerate(rows)), rtol=1e-10, atol=1e-12)
 
 
-def slow_contrast(term: Contrast, texts: dict[int, list[float]], owners: dict[int, int]) -> float:
+def slow_contrast(term: Contrastive, texts: dict[int, list[float]], owners: dict[int, int]) -> float:
     losses = []
     for i, a in texts.items():
         alike = {j: sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b) / term.tau for j, b in texts.items() if j != i}
@@ -58,7 +58,7 @@ def slow_contrast(term: Contrast, texts: dict[int, list[float]], owners: dict[in
 
 
 @pytest.mark.parametrize("term", CONTRASTS, ids=name_of)
-def test_the_texts_of_a_group_are_partners(term: Contrast) -> None:
+def test_the_texts_of_a_group_are_partners(term: Contrastive) -> None:
     rows, draw = rows_of(MIXED, 5), random.Random(6)
     given = [[draw.gauss(0, 1) for _ in range(3)] for _ in rows]
     owners = {r.trajectory: r.group for r in rows}

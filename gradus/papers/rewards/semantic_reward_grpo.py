@@ -177,7 +177,7 @@ def contrastive_losses(features: Tensor, owners: Tensor, *, tau: float) -> tuple
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrastive:
     """The contrastive loss of the mean hidden states of texts. The texts of a group are partners, and the other texts of the mini-batch are negatives."""
 
     tau: float = 0.1
@@ -206,7 +206,7 @@ ENCODER = Frozen(
         "rollout": PlainText(),
         "requires": frozenset({"documents"}),
         "objective": None,
-        "players.encoder.objective": Frozen(contrast=Contrast()),
+        "players.encoder.objective": Frozen(contrast=Contrastive()),
         "players.encoder.learns_from": "policy",
         "players.encoder.credit": Constant(),
     }
@@ -235,7 +235,7 @@ semantic_reward_grpo = grpo.derive(
 
 _STAGES = {
     "schedule.stages.pretrain.until": "Steps(count=1)", "schedule.stages.imitate.until": "Steps(count=1)",
-    "schedule.stages.encoder.until": "Steps(count=30)", "schedule.stages.reinforce.until": "Steps(count=25)",
+    "schedule.stages.encoder.until": "Steps(count=20)", "schedule.stages.reinforce.until": "Steps(count=25)",
 }  # fmt: skip
 _TERMS: dict[str, str] = {
     "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "64", "study.greedy": "false",
@@ -255,9 +255,8 @@ claims = (
         measure="held_out/reward:gain",
         better_by=0.05,
         task="explained",
-        options={"level": "1"},
         fields=_TERMS,
-        budget="steps=57",
+        budget="steps=47",
         script="benchmarks.warmed semantic_reward_grpo",
     ),
     Claim(
@@ -267,9 +266,8 @@ claims = (
         measure="held_out/reward:last",
         better_by=0.05,
         task="explained",
-        options={"level": "1"},
         fields=_TERMS,
-        budget="steps=57",
+        budget="steps=47",
         script="benchmarks.warmed semantic_reward_grpo-overlap",
     ),
 )

@@ -130,12 +130,6 @@ spct_grm = grpo.derive(
     setting__group=4,
 )
 
-_STAGES = {
-    "schedule.stages.sample.until": "Steps(count=8)", "schedule.stages.tune.until": "Steps(count=10)",
-    "schedule.stages.reinforce.until": "Steps(count=20)", "schedule.stages.meta.until": "Steps(count=1)", "schedule.stages.meta.changes": "{}",
-}  # fmt: skip
-_TERMS = {"prompts": "16", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "100", "study.greedy": "false"}
-
 claims = (
     same_weights(
         says="Without the other stages and with the plain verdict as the reward, the final weights are those of GRPO.",
@@ -150,19 +144,13 @@ claims = (
         measure="held_out/accuracy:last",
         better_by=0.03,
         task="scoring",
-        fields={**_TERMS, "schedule": "ConstantSchedule"},
+        options={"level": "1"},
+        fields={
+            "prompts": "8", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "100", "study.greedy": "false",
+            "schedule": "ConstantSchedule",
+        },
         own={"search": "ScoreVote(count=8, meta=None)"},
         budget="steps=20",
         script="benchmarks.warmed spct_grm",
     ),
-    Claim(
-        says="Fine-tuning on rejected samples and RL raise the share of right rankings by one sample by at least 0.05 over that of the start model.",
-        source="arXiv:2504.02495, both stages above the start; task, start, sizes and the size of the effect are ours",
-        measure="held_out/accuracy:gain",
-        better_by=0.05,
-        task="scoring",
-        fields={**_TERMS, **_STAGES},
-        budget="steps=39",
-        script="benchmarks.warmed spct_grm-gain",
-    ),
-)
+)  # fmt: skip

@@ -14,7 +14,7 @@ import torch
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.semantic_reward_grpo import (
     ENCODER,
-    Contrast,
+    Contrastive,
     Embedded,
     LikeReference,
     StatedFacts,
@@ -131,11 +131,11 @@ def test_the_contrastive_loss_by_hand() -> None:
 def test_the_term_takes_the_texts_of_a_group_as_partners() -> None:
     batch = toy_batch(toy_group(1, 1, lengths=[2, 1]), toy_group(1, lengths=[1]).but(key="h"))
     rows = torch.tensor([[2.0, 0], [0, 2], [1, 1], [1, 1]], dtype=torch.float64, requires_grad=True)  # the mean of the first text is (1, 1)
-    loss, metrics = Contrast(tau=1.0).loss({Hidden(pool="mean"): rows}, batch)
+    loss, metrics = Contrastive(tau=1.0).loss({Hidden(pool="mean"): rows}, batch)
     assert loss.item() == pytest.approx(math.log(2))  # partner and stranger have the cosine 1
     loss.backward()
     assert rows.grad is not None
-    alone, _ = Contrast().loss({Hidden(pool="mean"): rows}, toy_batch(toy_group(1, lengths=[2]), toy_group(1, lengths=[2]).but(key="h")))
+    alone, _ = Contrastive().loss({Hidden(pool="mean"): rows}, toy_batch(toy_group(1, lengths=[2]), toy_group(1, lengths=[2]).but(key="h")))
     assert alone.item() == 0.0
     assert metrics["matched"].count == 2
 
@@ -176,10 +176,9 @@ def test_overlap_prefers_the_words_of_the_reference_to_its_facts() -> None:
 
 
 def spoilt(p):
-    """Returns the words of the reference in another order, with the town of another person."""
-    told = p.question.partition(";")[0]
-    town = p.meta["facts"]["town"]
-    other = next(w.split()[2] for w in told.split(". ") if town not in w)
+    """Returns the words of the reference in another order, with another town."""
+    town, towns = p.meta["facts"]["town"], p.meta["pools"]["town"]
+    other = towns[(towns.index(town) + 1) % len(towns)]
     words = p.meta["documents"][0].replace(town, other).split()
     return " ".join(words[1:] + words[:1])
 
@@ -188,6 +187,6 @@ def test_what_is_refused() -> None:
     with pytest.raises(UserError, match="window"):
         Embedded(window=1)
     with pytest.raises(UserError, match="tau"):
-        Contrast(tau=0.0)
+        Contrastive(tau=0.0)
     with pytest.raises(UserError, match="rouge"):
         Worded("rouge")

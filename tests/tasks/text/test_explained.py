@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradus.rewards.overlap import MEASURES
-from gradus.tasks.text.explained import POOLS, WORDINGS, explained
+from gradus.tasks.text.explained import FACTS, POOLS, WORDINGS, explained
 from gradus.types import Key
 from tests.tasks.contract import check_contract, check_read_back
 
@@ -25,3 +25,5 @@ def test_all_wordings_state_all_facts_and_differ_from_each_other() -> None:
         shown = p.question.split("? ")[1].split()
         assert dict(zip(shown[::2], shown[1::2], strict=True))[p.answer] in p.meta["facts"].values()
     assert len({value for pool in POOLS.values() for value in pool}) == 24
+    assert len(set(FACTS.values())) == 12
+    assert all(set(facts) == set(POOLS) and all(value in POOLS[kind] for kind, value in facts.items()) for facts in FACTS.values())
