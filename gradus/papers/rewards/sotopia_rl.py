@@ -18,7 +18,7 @@ Use if: an episode has one late score, a judge can say in hindsight which uttera
 Avoid if: every turn has its own reward, or the policy meets histories that its data do not have, because histories are fixed here.
 Reference: Yu et al., Sotopia-RL: Reward Design for Social Intelligence, arXiv:2508.03905: attribution, dimensions, reward model and GRPO. The released
 code (sotopia-lab/sotopia-rl) has the attribution, groups of 16, learning rate 5e-6, two epochs, and the KL weight 0.04.
-Departures: The judge is a script that knows the private facts of the task `negotiation` (`AttributionRules`); in the paper it is GPT-4o
+Departures: The judge is a script that knows the private facts of the task `negotiation` (`ScriptedAttribution`); in the paper it is GPT-4o
 (`WrittenPoints`). The partner is a script, and the policy plays one side. The weights of the dimensions are equal. An unread attribution counts 0; the released
 code gives it the reward -1. Stage lengths are ours. Two updates per batch take the place of two epochs over the data.
 """
@@ -45,7 +45,6 @@ from gradus.rollouts.recorded_answers import RecordedAnswers
 from gradus.rollouts.single_turn import grouped
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import held_out_requests, of_problems
-from gradus.tasks.games.negotiation_environment import replayed, understood
 from gradus.types import Failed, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Signals, Task, World
@@ -114,37 +113,28 @@ def criteria_for(dimensions: Sequence[str], utterances: int) -> list[Criterion]:
 
 
 @dataclass(frozen=True)
-class AttributionRules:
-    """A scripted judge of the task `negotiation` that replays the dialogue with the private facts.
+class ScriptedAttribution:
+    """A scripted judge: `contributions` of the task's environment gives the scores and the attributions, with the private facts of both sides."""
 
-    Goal: 10 times the buyer's share of the gain. 3 for the utterance that closes a deal with a gain, 2 for a polite offer that lowers the price, 1 for any other
-    offer that lowers it, else 0. Relationship: 10 times the share of polite utterances; 3 for a polite utterance, 1 for a plain one, 0 for one that the seller
-    refuses. Knowledge: 10 if the cost was asked; 3 for the first such question, else 0.
-    """
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task's environment has no contributions."""
+        if not hasattr(task.environment, "contributions"):
+            raise UserError(
+                f"ScriptedAttribution reads the contributions of a dialogue, but the environment of task {task.name} has none; take task negotiation, or a "
+                "judge that is a model (WrittenPoints)"
+            )
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
-        utterances = (len(criteria) // len(DIMENSIONS)) - 1
-        rows = [self.of(t, utterances) for t in trajectories]
-        return [[row[c.text] for c in criteria] for row in rows]
+        self.check_task(world.task)
+        return [self.of(t, criteria, world.task.environment) for t in trajectories]
 
-    def of(self, trajectory: Trajectory, utterances: int) -> dict[str, int]:
-        """Returns the points by the text of the criterion."""
-        said = [line.removeprefix("you: ") for line in trajectory.completion.split("\n") if line.startswith("you: ")][:utterances]
-        _, _, answers = replayed(trajectory.problem, said)
-        meanings = [understood(text) for text in said]
-        gain = max((turn.reward for turn in answers), default=0.0)
-        asked = next((i for i, m in enumerate(meanings) if m.kind == "why"), None)
-        asks = [int(trajectory.problem.meta["ask"])]
-        found = {"goal": round(MOST * gain), "relationship": round(MOST * sum(m.polite for m in meanings) / max(len(said), 1))}
-        found["knowledge"] = MOST * (asked is not None)
-        for i, (meaning, turn) in enumerate(zip(meanings, answers, strict=True), 1):
-            asks.append(int(str(turn.observation).split()[-1].strip("?")))
-            lowered = meaning.kind == "offer" and asks[-1] < asks[-2]
-            found[f"contribution of utterance {i} to goal"] = 3 if turn.reward > 0 else (1 + meaning.polite) * (lowered and not turn.terminated)
-            refused = not turn.valid or str(turn.observation).startswith("no")
-            found[f"contribution of utterance {i} to relationship"] = 0 if refused else 3 if meaning.polite else 1
-            found[f"contribution of utterance {i} to knowledge"] = 3 * (i - 1 == asked)
-        return found
+    def of(self, trajectory: Trajectory, criteria: Sequence[Criterion], environment: Any) -> list[int]:
+        """Returns the points of one dialogue. A dimension that the environment does not know has 0 points."""
+        said = [line.removeprefix("you: ") for line in trajectory.completion.split("\n") if line.startswith("you: ")]
+        found: dict[str, int] = {}
+        for name, (score, attributed) in environment.contributions(trajectory.problem, said).items():
+            found |= dict(zip((c.text for c in criteria_for((name,), len(said))), (score, *attributed), strict=True))
+        return [found.get(c.text, 0) for c in criteria]
 
 
 @dataclass(frozen=True)
@@ -154,7 +144,7 @@ class SocialScores(Combines):
     Each dimension is a component. The judge reads the dialogue as lines "partner: ..." and "you: ...".
     """
 
-    judge: Attributor = AttributionRules()
+    judge: Attributor = ScriptedAttribution()
     dimensions: tuple[str, ...] = DIMENSIONS
     name: ClassVar[str] = "social"
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -163,6 +153,11 @@ class SocialScores(Combines):
     def __post_init__(self) -> None:
         if not self.dimensions:
             raise UserError("SocialScores.dimensions is empty; give at least one name, such as goal")
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if the judge cannot judge dialogues of the task."""
+        if hasattr(self.judge, "check_task"):
+            self.judge.check_task(task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         told = {t.id: dialogue(t, world) for g in groups for t in g.trajectories}

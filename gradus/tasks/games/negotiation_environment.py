@@ -69,6 +69,30 @@ class Negotiation:
         limit, cost, ask = (int(problem.meta[name]) for name in ("limit", "cost", "ask"))
         return Bargain(limit, cost, ask, self.limit)
 
+    def contributions(self, problem: Problem, utterances: Sequence[str]) -> dict[str, tuple[int, list[int]]]:
+        """Returns, for each dimension, the score of a dialogue from 0 to 10, and the contribution of each utterance from 0 to 3. Judges read these points.
+
+        goal: 10 times the buyer's share of the gain. 3 for the utterance that closes a deal with a gain, 2 for a polite offer that lowers the price, 1 for any
+        other offer that lowers it, else 0. relationship: 10 times the share of polite utterances; 3 for a polite utterance, 1 for a plain one, 0 for one that the
+        seller refuses or does not understand. knowledge: 10 if the buyer asked for the cost; 3 for the first such question, else 0.
+        """
+        _, _, answers = replayed(problem, utterances, self.limit)
+        said = [understood(text) for text in utterances]
+        asks = [int(problem.meta["ask"]), *(int(str(turn.observation).split()[-1].strip("?")) for turn in answers)]
+        asked = next((i for i, meaning in enumerate(said) if meaning.kind == "why"), None)
+        goal, relationship = list[int](), list[int]()
+        for i, (meaning, turn) in enumerate(zip(said, answers, strict=True)):
+            lowered = meaning.kind == "offer" and not turn.terminated and asks[i + 1] < asks[i]
+            refused = not turn.valid or str(turn.observation).startswith("no")
+            goal.append(3 if turn.reward > 0 else (1 + meaning.polite) * lowered)
+            relationship.append(0 if refused else 3 if meaning.polite else 1)
+        polite = sum(meaning.polite for meaning in said) / max(len(said), 1)
+        return {
+            "goal": (round(10 * max((turn.reward for turn in answers), default=0.0)), goal),
+            "relationship": (round(10 * polite), relationship),
+            "knowledge": (10 * (asked is not None), [3 * (i == asked) for i in range(len(said))]),
+        }
+
 
 class Bargain:
     """One episode with one seller."""

@@ -16,7 +16,7 @@ from gradus.papers.bases.sft import sft
 from gradus.papers.rewards.sotopia_rl import (
     DIMENSIONS,
     JUDGE,
-    AttributionRules,
+    ScriptedAttribution,
     SocialScores,
     Utterances,
     criteria_for,
@@ -29,6 +29,7 @@ from gradus.papers.rewards.sotopia_rl import (
 from gradus.rewards.judge import WrittenPoints
 from gradus.rewards.reward_model import RewardModel
 from gradus.schedules.constant import ConstantSchedule
+from gradus.tasks.games.negotiation import negotiation
 from gradus.testing.methods import TOY, advantages_of, check_same_update, scripted_world, toy_group, toy_trajectory
 from gradus.types import Failed, Frozen, Group, Problem, UserError
 from gradus.types.batch import make_batch
@@ -102,12 +103,15 @@ def test_failed_and_auxiliary_episodes_make_no_row():
 def test_the_scripted_attribution_by_hand():
     """please why; please offer 8 (16 -> 13); offer 8 (13 -> 11); offer 3 (refused); deal at 11: gain (14 - 11) / 6 = .5."""
     shown = toy_trajectory([0]).but(problem=CASE, completion=transcript(PAIRS))
-    criteria = criteria_for(DIMENSIONS, 5)
+    criteria = criteria_for((*DIMENSIONS, "secret"), 5)
     assert [(c.text, c.points) for c in criteria[:2]] == [("goal", 10), ("contribution of utterance 1 to goal", 3)]
-    (points,) = asyncio.run(AttributionRules().points([shown], criteria, None))
-    assert points[:6] == [5, 0, 2, 1, 0, 3]
-    assert points[6:12] == [4, 3, 3, 1, 0, 1]
-    assert points[12:] == [10, 3, 0, 0, 0, 0]
+    world, _ = scripted_world(TOY, lambda ask: "b")
+    world.task = negotiation()
+    (points,) = asyncio.run(ScriptedAttribution().points([shown], criteria, world))
+    assert points == [5, 0, 2, 1, 0, 3, 4, 3, 3, 1, 0, 1, 10, 3, 0, 0, 0, 0, *[0] * 6]
+    with pytest.raises(UserError, match="contributions"):
+        SocialScores().check(TOY)
+    SocialScores().check(negotiation())
 
 
 def test_a_judgement_has_the_mean_score_and_the_attributions():

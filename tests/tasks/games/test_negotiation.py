@@ -63,6 +63,13 @@ def test_a_replay_gives_every_turn() -> None:
     assert (answers[-1].observation, episode.price) == ("deal 14", 14)
 
 
+def test_the_contributions_by_hand() -> None:
+    """16 -> 14 by a plain offer, then a deal at 14, the limit: no gain."""
+    found = Negotiation().contributions(CASE, ["offer 8", "hm", "why", "please why", "please deal"])
+    assert found == {"goal": (0, [1, 0, 0, 0, 0]), "relationship": (4, [1, 0, 1, 3, 3]), "knowledge": (10, [0, 0, 3, 0, 0])}
+    assert Negotiation().contributions(CASE, []) == {"goal": (0, []), "relationship": (0, []), "knowledge": (0, [])}
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_problems_of_a_level(level: int) -> None:
     low, high, least, most = LEVELS[level]
