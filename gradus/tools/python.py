@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gradus.sandbox import End, Limits, Ran, Sandbox
+from gradus.sandbox import End, Limits, Ran, Sandbox, isolation_named
 from gradus.tools.tool import Result
 from gradus.types import Frozen, Key, Problem
 from gradus.types.parts import World
+from gradus.types.ranges import check_ranges
 
 LIMITS = Limits(wall=5.0, memory=256 << 20, output=64 << 10)
 ENDS = {
@@ -29,10 +30,13 @@ _FENCE = re.compile(r"\A\s*```(?:python3?|py)?[ \t]*\n(.*?)\n?(?:```)?\s*\Z", re
 class Python:
     """Runs a program and gives its output. If the last statement is an expression, its value is printed, unless it is None.
 
-    If the program fails, the result is its output and the last line of the error. A code fence around the program is left out.
+    If the program fails, the result is its output and the last line of the error. A code fence around the program is left out. With `isolation` "rlimits",
+    only resources are limited, so a program can read and write every file that you can.
     """
 
-    sandbox: Sandbox = Sandbox(limits=LIMITS)
+    isolation: str = "bubblewrap"  # or "rlimits"
+    seconds: float = 5.0  # of wall time for a program
+    memory: int = 256  # MB for a program
     name: str = "python"
     about: ClassVar[str] = "Runs a Python program and returns what it prints, and the value of its last line."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(
@@ -40,6 +44,14 @@ class Python:
     )
     recorded: ClassVar[bool] = True
     forks: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, seconds="(0, inf)", memory="[16, inf)")
+        isolation_named(self.isolation)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        return Sandbox(isolation_named(self.isolation), replace(LIMITS, wall=self.seconds, memory=self.memory << 20))
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Python:
         """Opens a session. Raises UserError if this machine cannot isolate programs."""

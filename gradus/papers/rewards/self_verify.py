@@ -11,7 +11,7 @@ ends with "yes" or "no"; each verification problem gets as many verdicts as a qu
 part of the step's accuracy. `share` is the largest share of them among all groups (0.5). The rest is GRPO. Metrics: `verdicts`, the share of true
 verdicts; `verified_items`, the number of verification problems of a step.
 
-At test time a sample votes with the mean of M = 4 verdicts on it (`--search "Vote(weight=SelfVerdicts())"`). The largest score wins.
+At test time a sample votes with the mean of M = 4 verdicts on it (`--search Vote --search.weight SelfVerdicts`). The largest score wins.
 
 Use if: many samples per question are affordable at test time, and no verifier exists there.
 Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or one answer per question must do (see grpo).
@@ -193,7 +193,7 @@ claims = (
         source="arXiv:2506.01369, test-time scaling; task, start, sizes and the size of the effect are ours",
         against="self_verify --search Majority --search.count 8",
         measure="held_out/accuracy:last", better_by=0.03, task="arithmetic",
-        fields=_TERMS, own={"search": "Vote(weight=SelfVerdicts())"},
+        fields=_TERMS, own={"search": "Vote", "search.weight": "SelfVerdicts"},
         budget="steps=10", script="benchmarks.warmed self_verify-vote",
     ),
 )
