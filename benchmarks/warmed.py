@@ -97,7 +97,8 @@ def model(start: Start, folder: Path) -> str:
     if not folder.exists():
         sft = recipe("sft")
         gradus.train(
-            sft if start.like is None else sft.but(environment=recipe(start.like).environment), task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
+            sft if start.like is None else sft.but(environment=recipe(start.like).environment),
+            task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
             setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=100,
         )  # fmt: skip
     found = RunFolder.open(folder).model("final")

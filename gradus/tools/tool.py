@@ -26,7 +26,7 @@ class Opened(Protocol):
     A session may also have `fork(key)`, which copies it, and `async close()`, which ends what it holds open.
     """
 
-    def call(self, **arguments: Any) -> Any:
+    def call(self, *values: Any, **arguments: Any) -> Any:
         """Returns the result: a Result, or any value, which is then shown as text. The method may be a coroutine. An exception is a failed call."""
         ...
 

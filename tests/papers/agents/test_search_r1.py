@@ -51,7 +51,7 @@ def test_passages_stand_between_tags_and_are_not_learned():
 
 
 def test_only_the_first_tag_of_a_piece_acts():
-    one, policy = played([f"{SEARCH}<answer>{PROBLEM.answer}</answer>", "<answer>no</answer>"])
+    one, _ = played([f"{SEARCH}<answer>{PROBLEM.answer}</answer>", "<answer>no</answer>"])
     assert one.links["turns"] == 2
     assert one.reward == 0.0
 
