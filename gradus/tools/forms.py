@@ -218,7 +218,7 @@ class Lines:
 class JsonTags:
     """Calls as JSON objects between `<tool_call>` and `</tool_call>`, several per action, as Hermes and Qwen write them. An action without a call is the answer.
 
-    A result is a new turn: a user message with `<tool_response>` tags, which is what Qwen's template writes for the role `tool`. `arguments`: the key
+    A result is a new turn: a user message with `<tool_response>` tags, as Qwen's template writes the role `tool`. `arguments`: the key
     of the arguments.
     """
 

@@ -38,7 +38,7 @@ class Python:
     seconds: float = 5.0  # of wall time for a program
     memory: int = 256  # MB for a program
     name: str = "python"
-    about: ClassVar[str] = "Runs a Python program and returns what it prints, and the value of its last line."
+    about: ClassVar[str] = "Runs a Python program and returns its output and the value of its last line."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(
         type="object", properties={"code": {"type": "string", "description": "the program"}}, required=["code"]
     )

@@ -23,7 +23,7 @@ class Result:
 class Opened(Protocol):
     """A tool's session in one episode.
 
-    A session may also have `fork(key)`, which copies it, and `async close()`, which ends what it holds open.
+    A session may also have `fork(key)`, which copies it, and `async close()`, which releases its resources.
     """
 
     def call(self, *values: Any, **arguments: Any) -> Any:
@@ -134,14 +134,14 @@ def schema_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     except (DocstringParsingException, TypeHintParsingException) as error:
         place = f" ({inspect.getsourcefile(function)}, line {inspect.getsourcelines(function)[1]})" if inspect.isfunction(function) else ""
         raise UserError(
-            f'the function "{name}"{place} cannot be a tool: {error}; give every parameter a type hint, and a line "name: what it is" under '
+            f'the function "{name}"{place} cannot be a tool: {error}; give every parameter a type hint, and a line "name: meaning" under '
             '"Args:" in the docstring'
         ) from None
     return Frozen(found)
 
 
 def wrong_arguments(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with the arguments of a call; None if they fit the tool's schema. Unknown arguments are wrong."""
+    """Returns the first mistake in the arguments of a call; None if they fit the tool's schema. Unknown arguments are wrong."""
     import jsonschema
 
     schema = {**tool.parameters, "additionalProperties": False}
