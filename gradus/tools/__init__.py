@@ -1,4 +1,4 @@
-"""Tools that a player calls: what a tool is, the forms in which a player writes a call, and the tools that are built in.
+"""Tools that a player calls: the protocol of a tool, the forms in which a player writes a call, and the built-in tools."""
 
 `gradus.environments.tools.Tools` plays episodes with them.
 """

@@ -1,4 +1,4 @@
-"""Calls a tool under limits. Whatever a tool does, the player gets a text of limited length."""
+"""Calls a tool under limits. The player always gets a text of limited length, even if the tool fails."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Answer:
 
 
 Said: TypeAlias = tuple[Call | Malformed, ...] | Answer | None
-"""What an action says: calls, an answer, or neither."""
+"""The content of an action: calls, an answer, or neither."""
 
 
 class Form(Protocol):

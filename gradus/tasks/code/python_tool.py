@@ -32,7 +32,7 @@ def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap", i
     """Makes the task: compute a number that is hard to compute without a program. `level`: 1 to 4; a higher level has larger numbers.
 
     `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write
-    every file that you can. `instruction`: whether the prompt says how to write programs and answers; a recipe with tools of its own says it itself.
+    every file that you can. `instruction`: whether the prompt says how to write programs and answers; turn it off for a recipe with its own tools.
     Raises: UserError for an unknown isolation.
     """
     source = Generated("python_tool", partial(make, instruction=instruction), level, LEVELS)

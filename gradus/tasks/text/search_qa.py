@@ -21,7 +21,7 @@ def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, ca
 
     `seed` and `people` determine the corpus. `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
     `calculator`: the last hop is a person's age, the question asks for the sum of this age and a number, and `calculate: 31 + 12` is a second tool.
-    `instruction`: whether the prompt says how to write searches and answers; a recipe with tools of its own says it itself.
+    `instruction`: whether the prompt says how to write searches and answers; turn it off for a recipe with its own tools.
     """
     environment = SearchQA(seed, people, top, calculator=calculator)
     source = Generated("search_qa", partial(make, settings=environment, instruction=instruction), level, LEVELS)
