@@ -1,4 +1,4 @@
-"""Tools that a player calls: the protocol of a tool, the forms in which a player writes a call, and the built-in tools."""
+"""Tools that a player calls: the protocol of a tool, the forms in which a player writes a call, and the built-in tools.
 
 `gradus.environments.tools.Tools` plays episodes with them.
 """
