@@ -11,12 +11,8 @@ with "yes" or "no"; each verification problem gets as many verdicts as a questio
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
 Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 
-<<<<<<< HEAD
-At test time a sample votes with the mean of M = 4 verdicts on it (`--search Vote --search.weight SelfVerdicts`). The largest score wins.
-=======
-At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search "Vote(weight=SelfVerdicts())"`). The largest score
-wins.
->>>>>>> main
+At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search Vote --search.weight SelfVerdicts`). The largest
+score wins.
 
 Use if: many samples per question are affordable at test time, and no verifier exists at test time.
 Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or test time allows only one answer per question
