@@ -37,17 +37,15 @@ class Start:
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
 
 
-RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
+RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
 RETRYING = (
     "cog_rethinker",
     "cog_rethinker-accuracy",
     "critique_grpo",
     "critique_grpo-accuracy",
-    "critique_grpo-two",
     "expo_self_explanation",
     "lanpo",
     "rlad",
-    "rlad-two",
     "thinktuning",
     "thinktuning-accuracy",
 )
