@@ -91,11 +91,11 @@ class ChecklistSource(ToySource):
 
 
 class DocumentSource(ToySource):
-    """A source whose problems have a document: the letter and the next letter."""
+    """A source whose problems have a document: the letter and the next letter. The column `document` has it as a rule with a name."""
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         found = super().draw(indices, level, key)
-        return [replace(p, meta=Frozen({**p.meta, "documents": (f"{p.text}{p.answer}",)})) for p in found]
+        return [replace(p, meta=Frozen({**p.meta, "documents": (f"{p.text}{p.answer}",), "document": f"{p.text}\nfact: {p.answer}"})) for p in found]
 
 
 class SalientSource(ToySource):
@@ -270,7 +270,7 @@ TOY_STATES = replace(TOY, source=StateSource(), provides=TOY.provides | {"state"
 TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), provides=TOY.provides | {"salient"})
 """Single answers whose problems also have letters in the order of their importance."""
 
-TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents"})
+TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
 """Single answers whose problems also have a document."""
 
 TOY_CHECKLISTS = replace(
@@ -330,7 +330,7 @@ def toy_task(recipe: Recipe) -> Task:
         return TOY_PICTURES
     if "salient" in recipe.requires:
         return TOY_SALIENT
-    if "documents" in recipe.requires:
+    if {"documents", "document"} & recipe.requires:
         return TOY_DOCUMENTS
     if "checklist" in recipe.requires:
         return TOY_CHECKLISTS
