@@ -42,7 +42,7 @@ LESSON = "write every step"
 HINTS = {"+": "add the columns", "-": "subtract the columns", "*": "multiply each digit"}
 
 
-def retries(of: str = "arithmetic", level: int = 3, plain: float = 0.3, short: float = 0.95, kinds: str = "all") -> Task:
+def retries(of: str = "arithmetic", level: int = 3, plain: float = 0.3, short: float = 1.0, kinds: str = "all") -> Task:
     """Makes the task from the training problems of the task `of`.
 
     `plain`: share of the problems without further text. `short`: share of short solutions among these. `kinds`: "all", or some of the kinds of text.

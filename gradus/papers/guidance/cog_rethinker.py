@@ -105,7 +105,7 @@ _TERMS: Any = {
 }  # fmt: skip
 _START = (
     "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
-    "steps of supervised fine-tuning on arithmetic with three digits, with and without feedback"
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
 )
 
 claims = (
@@ -118,7 +118,10 @@ claims = (
     ),
     Claim(
         says="Over 8 steps, the share of groups with right and wrong answers is at least 0.2 above that of DAPO with as many problems.",
-        source=f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}",
+        source=(
+            f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}. With 5 % of "
+            "worked solutions to plain problems in the fine-tuning, DAPO alone had 65 % of such groups, and the difference was 0.14 [-0.01, 0.28]"
+        ),
         against="dapo",
         measure="informative:mean",
         better_by=0.2,

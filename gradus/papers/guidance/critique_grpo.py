@@ -64,7 +64,7 @@ _TERMS: Any = {
 }
 _START = (
     "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
-    "steps of supervised fine-tuning on arithmetic with three digits, with and without feedback"
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
 )
 
 claims = (
@@ -87,8 +87,12 @@ claims = (
     ),
     Claim(
         says="After 10 steps, accuracy on plain prompts is at least 0.03 above that of Dr. GRPO with as many updates.",
-        source=f"arXiv:2506.03106, comparison with RL from verdicts alone; the size of the effect and the task are ours. {_START}",
+        source=(
+            "arXiv:2506.03106, comparison with RL from verdicts alone; the size of the effect and the task are ours. L is the limit of an answer, 48 tokens: with "
+            f"6144 the entropy bonus outweighed the gradient of such short answers, and the difference was -0.78. {_START}"
+        ),
         against="dr_grpo --update.count 2",
+        own={"objective.policy.average.average.length": "48", "objective.expert.average.average.length": "48"},
         measure="accuracy",
         better_by=0.03,
         problems=60,

@@ -179,7 +179,8 @@ claims = (
         source=(
             "arXiv:2510.16552, comparison with GRPO in zero-shot accuracy; the size of the effect, the task and the sizes are ours. Stated again with another "
             "task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 steps of supervised "
-            "fine-tuning on arithmetic with three digits, with and without feedback"
+            "fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback. With 5 % of worked solutions to "
+            "plain problems, GRPO alone reached 0.8, and the difference was -0.05 [-0.18, 0.07]"
         ),
         against="grpo",
         measure="accuracy",

@@ -162,8 +162,8 @@ claims = (
         source=(
             "arXiv:2510.02263, success with and without abstractions; the size of the effect, the task and the sizes are ours. Not seen (0) with an earlier "
             "start model on string functions, which solved almost nothing with a hint; so the claim is stated again with another task. The start model is the "
-            "built-in one after 150 steps of supervised fine-tuning on arithmetic with three digits. With text after a problem, such as a hint, it works out "
-            "its answer"
+            "built-in one after 150 steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions if "
+            "text follows the problem, such as a hint"
         ),
         measure="hints/gain:last",
         better_by=0.05,

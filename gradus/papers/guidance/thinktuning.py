@@ -184,7 +184,7 @@ _TERMS: Any = {
 }
 _START = (
     "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
-    "steps of supervised fine-tuning on arithmetic with three digits, with and without feedback"
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
 )
 
 claims = (
