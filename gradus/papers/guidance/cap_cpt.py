@@ -1,4 +1,4 @@
-"""CAP-CPT: the statements of a rule document are sorted by category, each category becomes texts of its own, and the model learns these texts before SFT.
+"""CAP-CPT: the statements of a rule document are sorted by category, each category gets its own texts, and the model learns these texts before SFT.
 
     cpt: loss = -1/Z sum_t log pi(s_t | s_(<t)), quad s "a text about the document"
     sft: loss = -1/Z sum_t log pi(y_t | "name of the document", x, y_(<t))

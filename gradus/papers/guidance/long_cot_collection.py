@@ -18,9 +18,10 @@ Avoid if: the model already writes long reasoning (see grpo), or given traces ex
 Reference: Chae et al., One Missing Piece for Open-Source Reasoning Models: A Dataset to Mitigate Cold-Starting Short CoT LLMs in RL, arXiv:2506.02338:
 outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. Only
 the abstract and summaries were read; no code was found.
-Departures: The similarity (TF-IDF), the three default seeds, the rule n = 3 to 2 + level, four tries and the wording are ours. Traces are written when the SFT
+Departures: The similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries and the wording are ours. Traces are written when the SFT
 needs them, and are not stored. The steps and the answer have no tags; ";" separates them. The default writer is a program, and needs worked solutions: its tries
-have wrong results, its checks say so, and its conclusion is the worked solution. For the task `countdown` its tries are steps with the given numbers.
+have wrong results, its checks give them, and its conclusion is the worked solution. If a problem has `misses`, its tries are these, as in the task
+`countdown` with `--task.misses 4`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ from gradus.rollouts.ids import group_name
 from gradus.rollouts.seeded import nearest
 from gradus.schedules.stages import Stage, Stages
 from gradus.selection.filters import Accepted
-from gradus.tasks.puzzles.countdown import attempt, rules, text
 from gradus.types import Frozen, Group, Problem, Request, Sampling, Trajectory
 from gradus.types.moments import Steps
 from gradus.types.parts import Task, World
@@ -114,28 +114,22 @@ class Solver:
 
 
 def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
-    """Returns a try with a wrong result that is not in `seen`: for countdown other steps with the same numbers, else the worked solution with one other letter or
-    digit in its result. If 64 draws find none, returns the worked solution, so that the trace repeats a step.
+    """Returns a try with a wrong result that is not in `seen`: one of the problem's `misses`, else the worked solution with one other letter or digit in its
+    result. If none is left, returns the worked solution, so that the trace repeats a step.
     """
     solution = answer_text(problem, "solution")
     before, mark, result = solution.rpartition("=")
-    numbers = problem.meta.get("numbers")
-    for _ in range(64):
-        if numbers is not None:
-            _, _, most, operations = rules(problem.meta["difficulty"])
-            made = attempt(rng, numbers, operations, most)
-            found = text(made) if len(made) == len(numbers) - 1 else solution
-        else:
-            at = rng.randrange(max(1, len(result)))
-            found = f"{before}{mark}{result[:at]}{rng.choice('0123456789' if result[at:][:1].isdigit() else ascii_lowercase)}{result[at + 1 :]}"
-        if found.rpartition("=")[2] not in {result, *seen}:
-            return found
-    return solution
+    given = [str(miss) for miss in problem.meta.get("misses", ())]
+    at = rng.randrange(max(1, len(result)))
+    others = "0123456789" if result[at:][:1].isdigit() else ascii_lowercase
+    tries = given or [f"{before}{mark}{result[:at]}{other}{result[at + 1 :]}" for other in others]
+    left = [text for text in tries if text.rpartition("=")[2] not in {result, *seen}]
+    return rng.choice(left) if left else solution
 
 
 @dataclass(frozen=True)
 class Written:
-    """A player writes the outline, one title per line, and then each step in a call of its own. Its words are trained only as the traces of the policy."""
+    """A player writes the outline, one title per line, and then one step per call. Its words are trained only as the traces of the policy."""
 
     player: str = "writer"
     outline: str = "{problem}\nA similar problem is solved in these steps: {flow}\nWrite an outline of {budget} steps for this problem, one title per line."
@@ -180,7 +174,7 @@ class LongTraces:
 
     writer: Writer = Solver()
     seeds: tuple[tuple[str, tuple[str, ...]], ...] = SEEDS
-    budget: int | None = None  # steps of a trace; None: drawn from 3 to 2 + the difficulty of the problem
+    budget: int | None = None  # steps of a trace; None: drawn from 3 to 3 + the difficulty of the problem
     tries: int = 4
 
     def __post_init__(self) -> None:
@@ -216,7 +210,7 @@ class LongTraces:
 
     def _begun(self, request: Request, number: int, world: World) -> Record:
         (near,) = nearest(request.problem.question, [question for question, _ in self.seeds], 1)
-        most = max(3, 2 + int(request.problem.meta.get("difficulty", 1)))
+        most = 3 + int(request.problem.meta.get("difficulty", 0))
         drawn = 3 + int((most - 2) * float(world.seed.fold("budget", world.step, group_name(request), request.sample).uniform()))
         return Record(request, self.seeds[near][1], self.budget or drawn, number)
 
@@ -263,7 +257,7 @@ claims = (
         measure="held_out/accuracy:gain",
         better_by=0.05,
         task="countdown",
-        options={"level": "2"},
+        options={"level": "2", "misses": "4"},
         fields={
             "prompts": "8", "group": "8", "learning_rate": "3e-4", "warmup": "0", "eval_every": "0", "study.problems": "100", "study.greedy": "false",
         },

@@ -8,8 +8,8 @@
 
 P is the document, x a request (a text, or a text with pictures) and y the worked reply. At test time the prompt is x alone. Z is the number of tokens of the
 batch that are learned. Stage `read` learns every token of document, request and reply, so the rules enter the weights. Stage `imitate` is SFT without the document.
-In stage `practise` the answers with P and without P form one group: r, its mean and its deviation are over all G. Each answer is trained under x, whatever its
-prompt was, and pi_old is taken under x, too, so rho is 1 before the first update. A right answer with the document thus shows the policy without it what to do, and
+In stage `practise` the answers with P and without P form one group: r, its mean and its deviation are over all G. Each answer is trained under x, even if its
+prompt had P, and pi_old is taken under x, too, so rho is 1 before the first update. By a right answer with the document the policy learns to answer without it, and
 a group whose plain answers are all wrong gets a gradient. There is no KL term. Metric: with_document (accuracy of the answers with the document).
 
 Use if: a long and fixed document stands before every request, and the model follows it better if it reads it.

@@ -33,7 +33,7 @@ def test_an_outline_has_as_many_titles_as_its_budget(budget, outline):
 
 
 def traces(rollout, level=2, count=40, task=None):
-    task = task or countdown()
+    task = task or countdown(misses=4)
     world, policy = scripted_world(task, lambda ask: "sampled", reward=Verified())
     problems = task.source.draw(range(count), level, Key(0))
     groups = asyncio.run(rollout.run([Request(p) for p in problems], world))
@@ -53,7 +53,7 @@ def test_a_trace_has_as_many_steps_as_its_outline(budget):
 
 
 def test_every_kept_trace_ends_in_the_verified_answer_and_has_a_check():
-    task = countdown()
+    task = countdown(misses=4)
     found, world = traces(LongTraces(), level=3)
     for t in found:
         *steps, last = t.completion.split(";")
@@ -65,8 +65,8 @@ def test_every_kept_trace_ends_in_the_verified_answer_and_has_a_check():
         assert [s.rpartition("=")[2] + CHECK for s in tries] == checks  # the check reads the result of the try before it
         assert all(task.verify(t.problem, s) == 0.0 for s in tries)
     assert (world.notes["traces/kept"], world.notes["traces/checks"]) == (1.0, 1.0)  # at least 0.8
-    assert {t.extra["budget"] for t in found} == {3, 4, 5}  # hard questions get more steps, up to 2 + level
-    assert {t.extra["budget"] for t in traces(LongTraces(), level=1)[0]} == {3}
+    assert {t.extra["budget"] for t in found} == {3, 4, 5, 6}  # hard questions get more steps, up to 3 + level
+    assert {t.extra["budget"] for t in traces(LongTraces(), level=1)[0]} == {3, 4}
     assert not any(CHECK in p.meta["solution"] for p in task.source.draw(range(40), 3, Key(0)))  # the short set has none
 
 
