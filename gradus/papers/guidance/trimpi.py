@@ -135,9 +135,10 @@ _TERMS: Any = {
 claims = (
     same_weights(
         says="Without answers that read the document, the final weights of the RL stage are those of GRPO without a KL term.",
-        source="arXiv:2510.09474, GRPO without PolicyRollout",
+        source="arXiv:2510.09474, GRPO without PolicyRollout; the reward is one for short answers, because the built-in model solves no request of this task",
         against="grpo --objective.kl none --players.reference none",
         own={"rollout.share": "0", "schedule": "ConstantSchedule"},
+        fields={"prompts": "4", "group": "4", "study": "none", "reward": "Overlong(share=0.9)"},
         task="service_desk",
     ),
     Claim(
