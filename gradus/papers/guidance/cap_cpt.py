@@ -174,13 +174,13 @@ def scenario(rng: random.Random, statements: Statements, topic: str, leaf: Leaf)
     return f"a {topic}: {said}\n{begins}{' '.join(f'{field} {value}' for field, value in path)} ={leaf[1]}{ends}"
 
 
-reading = sft.derive("cap_cpt_reading", "Next-token training on texts about a document.", rollout=CategoryAware())
+reading = sft.derive("cap_cpt_reading", "Next-token training on texts about a document.", rollout=CategoryAware(), requires=frozenset({"document"}))
 
 cap_cpt = sft.derive(
     "cap_cpt",
     "The statements of a rule document become texts by category; the model learns these texts, and then worked replies with the document's name alone.",
     family="guidance",
-    schedule=Stages(Frozen(cpt=Stage(reading, Steps(100)), sft=Stage(sft, Steps(100)))),
+    schedule=Stages(Frozen(cpt=Stage(reading, Steps(100)), sft=Stage(until=Steps(100)))),
     requires=frozenset({"document", "solution"}),
 )
 

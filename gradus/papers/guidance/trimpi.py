@@ -104,7 +104,9 @@ class PolicyRollout:
         return groups
 
 
-reading = sft.derive("trimpi_reading", "Next-token training on document, request and reply.", rollout=WholeText())
+reading = sft.derive(
+    "trimpi_reading", "Next-token training on document, request and reply.", rollout=WholeText(), requires=frozenset({COLUMN, "solution"})
+)
 
 trimpi = grpo.derive(
     "trimpi",

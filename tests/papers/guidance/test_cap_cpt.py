@@ -119,8 +119,8 @@ def test_all_tokens_of_the_drawn_texts_are_learned():
 
 def test_two_stages_and_sft_at_the_limit():
     stages = cap_cpt.schedule.stages
-    assert [(name, s.recipe, s.until) for name, s in stages.items()] == [("cpt", reading, Steps(100)), ("sft", sft, Steps(100))]
-    assert set(changes(sft, reading)) == {"rollout"}
+    assert [(name, s.recipe, s.until) for name, s in stages.items()] == [("cpt", reading, Steps(100)), ("sft", None, Steps(100))]
+    assert set(changes(sft, reading)) == {"rollout", "requires"}
     assert set(changes(sft, cap_cpt)) == {"schedule", "requires"}
     assert cap_cpt.rollout == Demonstrations()
     rollout = reading.rollout

@@ -109,7 +109,7 @@ def test_three_stages_and_grpo_at_the_limit():
     stages = trimpi.schedule.stages
     assert list(stages) == ["read", "imitate", "practise"]
     assert (stages["read"].recipe, stages["imitate"].recipe, stages["practise"].recipe) == (reading, sft, None)
-    assert set(changes(sft, reading)) == {"rollout"}
+    assert set(changes(sft, reading)) == {"rollout", "requires"}
     assert (trimpi.setting.group, trimpi.rollout.share, trimpi.objective["policy"].trust.low, "kl" in trimpi.objective) == (8, 0.5, 0.2, False)
     bare = grpo.but(objective__kl=None, players__reference=None, setting__group=8)
     alone = trimpi.but(schedule=ConstantSchedule(), rollout__share=0.0)
