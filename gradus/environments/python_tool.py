@@ -69,7 +69,8 @@ class Workbench:
         self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
 
     def fork(self, key: Key) -> Workbench:
-        """Returns a copy in the same state. Programs share nothing, so no program runs again; `key` names the recorded outputs of the copy's programs."""
+        """Returns a copy in the same state. Programs do not affect each other, so no program runs again; `key` names the recorded outputs of the
+        copy's programs."""
         made = copy.copy(self)
         made.key, made.copied = key, True
         return made

@@ -51,7 +51,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 @dataclass(frozen=True)
 class Folder:
-    """The contents of a model folder in addition to the weights. They are kept, so that a saved model is complete."""
+    """The contents of a model folder in addition to the weights. These files are kept, so that a saved model is complete."""
 
     source: str | None = None  # the folder from which the model was loaded
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; if empty, config.json is written from the decoder's configuration

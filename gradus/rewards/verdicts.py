@@ -23,7 +23,7 @@ Kind = Literal["point", "pair", "list", "steps"]
 class Case:
     """The answers that a judge compares or judges together: one for points and steps, two for a pair. `steps`: the steps of the only answer.
 
-    `completion`: the whole completion if the judge reads only a part of it; a scripted judge takes the truth from it.
+    `completion`: the whole completion if the judge reads only a part of it; a scripted judge finds the truth in the whole completion.
     """
 
     id: str

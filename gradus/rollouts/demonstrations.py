@@ -42,7 +42,8 @@ class Demonstrations:
 class DemonstratedPairs:
     """Gives two trajectories for a problem with a better and a worse answer (`chosen`, `rejected`). For other problems, `rollout` samples the answers.
 
-    The given answers have the source "expert" and no log-probabilities. Their rewards are 1 and 0, stored as the component "preferred".
+    The given answers have the source "expert" and no log-probabilities. The better answer has the reward 1 and the worse answer 0, stored as the
+    component "preferred".
     """
 
     rollout: Rollout = Auto()

@@ -30,7 +30,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Errand:
-    """Work that an episode gives to a sub-agent. The sub-agent plays its own episode in its own context, which the sender never sees.
+    """Work that an episode gives to a sub-agent. The sub-agent plays its own episode in its own context, and the sender never sees this context.
 
     The finding is the last observation of the sub-agent's episode if the environment ended this episode (`Turn.terminated`), else `otherwise`.
     """

@@ -224,7 +224,7 @@ class World(Protocol):
         """A context manager around a wait. `what` names the awaited event, and `about` names the object that the wait concerns. If the wait is long, the watchdog
         reports these names.
 
-        `abandon` is called if the run ends because of this wait. Its argument is the number of seconds waited.
+        `abandon` is called if the run ends because of this wait. The argument of `abandon` is the number of seconds waited.
         """
         ...
 
@@ -287,7 +287,8 @@ class World(Protocol):
         ...
 
     def told(self, action: Action, player: str = "policy") -> Context:
-        """Makes the piece of a given action. Its tokens are marked as chosen by the player, and have no log-probabilities. `context.then(piece)` appends it."""
+        """Makes the piece of a given action. The tokens of the piece are marked as chosen by the player, and have no log-probabilities.
+        `context.then(piece)` appends it."""
         ...
 
     def said(self, context: Context, since: int, player: str = "policy") -> Action:

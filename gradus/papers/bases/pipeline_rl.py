@@ -7,7 +7,7 @@ $a_(i,t)$ is token t of answer i, and mu the version of the policy that sampled 
 mean of R is that of the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
 
 Between two updates every answer grows by at most a fourth of the limit on its length. The step trains on the finished groups; the others continue
-under the new weights. No answer is dropped and none takes more than four steps, so lengths are not biased. But the first steps of a run train on
+under the new weights. No answer is dropped, and no answer takes more than four steps, so lengths are not biased. But the first steps of a run train on
 short answers only, or on no answers. If `rollout.parts` is 1 instead of 4, the current policy samples every token of an answer, and the method is
 REINFORCE with the group's mean as baseline. Metrics: versions (number of policy versions in an answer), in_flight (unfinished groups).
 

@@ -14,7 +14,7 @@ the schedule give a warm-up: `chord.but(schedule__points=((0, 0.0), (200, 0.5), 
 gives each expert token its own weight instead. There is one update per batch, the "strict on-policy training" of the paper. So rho is 1 and the clip
 never acts; `--update.count` sets more updates.
 
-Use if: expert answers exist in a style that is not the policy's, and imitation before RL would harm the policy's own abilities.
+Use if: expert answers have another style than the policy's answers, and imitation before RL would harm the policy's own abilities.
 Avoid if: no expert answers exist (see grpo), or each expert token should have its own weight (see chord_phi). If each group should contain a solution
 of the group's problem, see luffy.
 Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic Weighting,

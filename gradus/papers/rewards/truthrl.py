@@ -8,7 +8,7 @@ With a binary reward (1 and -1, abstention -1) an abstention never beats a guess
 abstention is positive in a group of wrong answers, and an answer to a known question still earns more. An answer abstains if its final answer is a
 phrase such as "I don't know" or "idk". The KL coefficient is 0.001. The study `Truthfulness` measures the shares of right answers, abstentions and
 wrong answers (held_out/accuracy, held_out/uncertain, held_out/hallucination), and the truthfulness T (held_out/truthfulness). Abstentions have the
-weight 0 in T. `by` names a column; the shares of wrong answers are then also measured for each of its values. Training has the metrics
+weight 0 in T. `by` names a column; the share of wrong answers is then also measured for each value of this column. Training has the metrics
 reward/verified and reward/uncertain.
 
 The variant with knowledge gives an abstention 1 if the start model does not know the answer: `--reward.unknown 1` for problems whose column `known` is
@@ -20,7 +20,7 @@ see grpo.
 Reference: Wei et al., TruthRL: Incentivizing Truthful LLMs via Reinforcement Learning, arXiv:2509.25760, sections 2 and 3: the three values, the
 binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not at hand.
 Departures: The task's verifier judges; the paper has a language model as a judge, because exact comparison makes the policy abstain too often. The
-paper decides by 256 samples of the start model which questions are unknown; here a column of the task says it. The variant with a reward for the
+paper takes 256 samples of the start model to find the unknown questions; here a column of the task names them. The variant with a reward for the
 reasoning is left out. The deviation is that of the population.
 """
 

@@ -7,13 +7,14 @@
 
 e is the embedding of the sampled token, and p is the distribution (at the sampling temperature) from which this token was drawn. $E_v$ is the
 embedding of token v, and h is the summary. The gates r and i (with weights W and b), the share a and the next input x are computed per dimension; c
-is 8. At the start lambda is such that a is uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
+is 8. The start values of lambda make a uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
 Starting with the token that completes the answer mark, all inputs are plain embeddings.
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
 reads the stored h again, so its log-probabilities are those of the rollout, and the gradient flows through the gate. The KL to the start model has
-the coefficient 0.005. The learning rate of the gate's matrices is 20 times that of the adapter, and that of lambda 200 times (`--learning_rate 5e-6`
-is the paper's for the adapter). The reward is that of the verifier, but 0 if the mark occurs twice or more.
+the coefficient 0.005. The learning rate of the gate's matrices is 20 times the rate of the adapter, and the rate of lambda is 200 times the rate of
+the adapter. In the paper the rate of the adapter is 5e-6 (`--learning_rate 5e-6`). The reward is that of the verifier, but 0 if the mark occurs twice
+or more.
 
 Use if: the model's thinking should contain more than its sampled words, no examples of such thinking exist, and the model accepts vectors as inputs.
 Avoid if: the server accepts only tokens as inputs, or thoughts must be readable in full (see grpo).
@@ -41,7 +42,7 @@ from gradus.rewards.combine import Combines, Product
 from gradus.rewards.verified import Verified
 from gradus.types import Frozen, Group, UserError
 from gradus.types.parts import Judgement, Signals, World
-from gradus.types.players import Adapter, Gated, Player
+from gradus.types.players import Gated, Player
 from gradus.types.signals import Signal
 
 
@@ -69,7 +70,7 @@ hrpo = grpo.derive(
     family="thinking",
     reward=Product(Frozen(verified=Verified(), mark=MarkedOnce())),
     objective__kl=KL(0.005),
-    players__policy=Player(Gated(of=Adapter(rank=32, alpha=64.0)), rates=Frozen(gate=20.0, lam=200.0)),
+    players__policy=Player(Gated(), rates=Frozen(gate=20.0, lam=200.0)),
 )
 
 claims = (

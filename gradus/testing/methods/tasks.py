@@ -216,7 +216,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Relay:
-    """The corridor with two seats that act in turn. A seat gets 0.1 for a legal action and -0.1 for an illegal one. Episodes can be copied."""
+    """The corridor with two seats that act in turn. A seat gets 0.1 for a legal action and -0.1 for an illegal action. Episodes can be copied."""
 
     seats: tuple[str, ...] = ("planner", "checker")
     forks: bool = True

@@ -25,6 +25,7 @@ def test_signed_rubrics(met, score):
 def test_a_mastered_criterion_and_a_mastered_prompt_are_dropped():
     rows = [[float(i < 7), float(i < 6)] for i in range(8)]
     assert counting(rows, infimed_orbit.reward.most) == [1]
+    assert infimed_orbit.reward.most == 0.75
     made = [toy_group(*rewards) for rewards in ([1, 0.6], [1, 0.5], [0, 0], [0, 0.1])]  # means 0.8, 0.75, 0, 0.05
     kept, dropped = infimed_orbit.selection.keep(made, Key(0))
     assert kept == made[1:]
