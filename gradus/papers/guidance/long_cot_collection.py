@@ -196,7 +196,7 @@ class LongTraces:
             records = await self._written([self._begun(requests[i], number, world) for i in left], world)
             made = [self._trace(r, number, world) for r in records]
             found = await world.judge([Group(t.id, (t,)) for t in made]) if made else []
-            kept = [len(r.steps) == r.budget and len({*r.steps}) == r.budget and g.trajectories[0].right for r, g in zip(records, found, strict=True)]
+            kept = [len({*r.steps}) == r.budget and g.trajectories[0].right for r, g in zip(records, found, strict=True)]
             for i, r, g, right in zip(left, records, found, kept, strict=True):
                 (t,) = g.trajectories
                 done[i] = t.but(trained=right, extra=Frozen({**t.extra, "outline": r.outline, "budget": r.budget}))
