@@ -38,6 +38,9 @@ class Start:
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
+GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
+SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
+EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
 RETRYING = (
     "cog_rethinker",
     "cog_rethinker-accuracy",
@@ -70,6 +73,7 @@ STARTS = {
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
+    "spct_grm": SCORING,
     "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
@@ -77,6 +81,9 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
+    "rlkf": GUESSING,
+    "semantic_reward_grpo": EXPLAINED,
+    "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "time_r1": Start("dates", {"kinds": "difference,ordering", "level": "2"}, 100, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),

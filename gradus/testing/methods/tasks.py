@@ -91,11 +91,13 @@ class ChecklistSource(ToySource):
 
 
 class DocumentSource(ToySource):
-    """A source whose problems have a document: the letter and the next letter. The column `document` has it as a rule with a name."""
+    """A source whose problems have two documents: the letter and the next letter, and the same with the next letter twice. The column `document` has a fact."""
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        found = super().draw(indices, level, key)
-        return [replace(p, meta=Frozen({**p.meta, "documents": (f"{p.text}{p.answer}",), "document": f"{p.text}\nfact: {p.answer}"})) for p in found]
+        return [replace(p, meta=Frozen({**p.meta, **self._documents(p.text, p.answer)})) for p in super().draw(indices, level, key)]
+
+    def _documents(self, letter: str | None, answer: str) -> dict[str, Any]:
+        return {"documents": (f"{letter}{answer}", f"{letter}{answer}{answer}"), "document": f"{letter}\nfact: {answer}"}
 
 
 class SalientSource(ToySource):
@@ -271,7 +273,7 @@ TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), pro
 """Single answers whose problems also have letters in the order of their importance."""
 
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
-"""Single answers whose problems also have a document."""
+"""Single answers whose problems also have documents."""
 
 TOY_CHECKLISTS = replace(
     TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}
