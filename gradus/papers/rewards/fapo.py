@@ -60,8 +60,8 @@ def located(text: str, first: int, count: int) -> float:
     >>> [round(located(rf"so \boxed{{{t}}}", first, 10), 4) for t, first in ((5, 3), (-1, 3), (-1, -1), (4, -1))], located("5", 3, 10)
     ([0.8, -1.0, 1.0, -1.0], -1.0)
     """
-    found = re.findall(r"\\boxed\{\s*(-?\d{1,6})\s*\}", text)
-    index = int(found[-1]) if found else count
+    boxed = re.match(r"\s*(-?[0-9]{1,6})\s*\}", text.rpartition("\\boxed{")[2]) if "\\boxed{" in text else None
+    index = count if boxed is None else int(boxed[1])
     if not -1 <= index < count or (index < 0) != (first < 0):
         return -1.0
     return 1.0 if first < 0 else 1.0 - abs(index - first) / count
