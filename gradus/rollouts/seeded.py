@@ -86,6 +86,6 @@ class Seeded:
 
 
 async def unseeded(group: Group, plain: Group, world: World) -> Group:
-    """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are those after this prompt."""
+    """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are computed after this prompt."""
     moved = await reprompted(group, opening(plain.trajectories[0].contexts[0]), world)
     return moved.but(trajectories=tuple(t.but(links=Frozen({**t.links, "seeded": True})) for t in moved.trajectories))

@@ -123,8 +123,8 @@ async def tables_of(run: Any, rows: Sequence[Mapping[str, Any]] | None) -> tuple
 def verdict_of(run: Any, *, own: bool) -> Any:
     """Returns the reward that judges a run's exam.
 
-    `own`: whether the exam is on the run's own task. If `own` is True, the reward is that of the evaluations during training. For any other task, the task's
-    verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
+    `own`: whether the exam is on the run's own task. If `own` is True, the evaluations during training have the same reward. For any other task, the
+    task's verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
     """
     if own:
         return getattr(run.recipe.study, "reward", None) or run.recipe.reward

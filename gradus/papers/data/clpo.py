@@ -102,7 +102,8 @@ class ScriptedRewrite:
 
 @dataclass(frozen=True)
 class Restructured:
-    """Lets a rewriter rewrite the hard and the medium problems. The answers to a rewrite are an auxiliary group, which is trained on like the other groups."""
+    """Lets a rewriter rewrite the hard and the medium problems. The answers to a rewrite are an auxiliary group, and updates use it like the other
+    groups."""
 
     rollout: Rollout = Auto()
     rewriter: Rewriter = WrittenRewrite()
