@@ -163,7 +163,7 @@ def growth(
 
 @contextmanager
 def watched(run: Run, device: str) -> Iterator[None]:
-    """A context manager. Inside it, the parts of a run's activities are measured, and the rows of its networks are counted.
+    """A context manager. Inside this context manager, the parts of a run's activities are measured, and the rows of its networks are counted.
 
     On a GPU, each change of activity waits until the GPU has finished its work.
     """
@@ -197,7 +197,7 @@ def counting(network: torch.nn.Module) -> Callable[[], None]:
 
 
 def sizes_of(network: torch.nn.Module) -> Sizes:
-    """Returns the sizes of a network. Of a mixture of experts, only the experts that a token uses count."""
+    """Returns the sizes of a network. In a mixture of experts, only the experts that a token uses count."""
     embeddings = {id(module.weight) for module in network.modules() if isinstance(module, torch.nn.Embedding)}
     given = getattr(network, "head_weight", None)
     layer = network.get_output_embeddings() if given is None and hasattr(network, "get_output_embeddings") else None  # type: ignore[operator]

@@ -192,7 +192,7 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 def meaning(holder: Any, name: str, value: Any) -> str:
     """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
 
-    If the value is a part, this docstring is that of the value, else that of the class.
+    This docstring belongs to the value if the value is a part, else to the class.
     """
     if isinstance(holder, Recipe) and name in SEAMS:
         return SEAMS[name]

@@ -86,7 +86,7 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
 
 @dataclass(frozen=True)
 class ImitationOfBest:
-    """Maximum likelihood of the best trajectory of every group. The other trajectories only serve to find the best one."""
+    """Maximum likelihood of the best trajectory of every group. The other trajectories only serve to find the best trajectory."""
 
     average: Average = SequenceMean()
     coefficient: float = 1.0

@@ -328,7 +328,7 @@ def _check_call(function: Any, who: str, *due: str) -> None:
 
 
 def check_problems(task: Task) -> None:
-    """Draws the first problem for training and for evaluation. Raises UserError if there is no problem, or if it has no prompt."""
+    """Draws the first problem for training and for evaluation. Raises UserError if there is no problem, or if the problem has no prompt."""
     for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
         problem = _first(source, task, use)
         if "text" in task.showing and not (problem.text or problem.messages):
@@ -386,7 +386,7 @@ def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
 
 
 def kind_of(recipe: Recipe) -> registry.Kind:
-    """The kind of policy that a recipe trains. The abilities that the parts need from the player `policy` determine it."""
+    """The kind of policy that a recipe trains. The abilities that the parts need from the player `policy` determine this kind."""
     read = [signal.want for _, signal in signals_of(recipe) if signal.player == "policy"]
     return abilities.kind_of(recipe, frozenset(a for want in (*wants(recipe.objective), *read) for a in want.needed))
 

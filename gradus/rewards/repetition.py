@@ -1,4 +1,4 @@
-"""Rewards against repetition: a price on tokens of repeated n-grams, and a score for loops."""
+"""Rewards against repetition: a penalty on tokens of repeated n-grams, and a score for loops."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ def sampled(trajectory: Trajectory) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Repetition(Combines):
-    """A price on repetition: every token in an n-gram that occurred earlier in the answer gets `price`. The reward is the sum of the prices.
+    """A penalty on repetition: every token in an n-gram that occurred earlier in the answer gets the reward `price`. The reward is the sum of the
+    penalties.
 
-    The prices are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the price once.
+    The penalties are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the penalty once.
     """
 
     n: int = 40

@@ -52,7 +52,7 @@ class Recalling:
     extractor: Extractor
     rollout: Rollout = Auto()
     words: int = 32  # largest number of words per text; longer texts are cut
-    most: int | None = None  # largest number of texts in the library; the oldest are removed first; None: no limit
+    most: int | None = 16  # largest number of texts in the library; the oldest are removed first; None: no limit
     heading: str = "Experiences:"
 
     def __post_init__(self) -> None:

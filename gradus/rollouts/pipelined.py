@@ -17,7 +17,8 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Pipelined:
-    """Plays the episodes of `rollout` in `parts` sub-batches. The policy and the simulator each work on one sub-batch at a time, but on different ones.
+    """Plays the episodes of `rollout` in `parts` sub-batches. The policy and the simulator each work on one sub-batch at a time, but not on the same
+    one.
 
     With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half. Then the two
     exchange the halves. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment has `step_many`, one call steps the

@@ -100,7 +100,7 @@ def written(document: Any, request: Request, world: World) -> np.ndarray:
 
 
 def pieces(tokens: np.ndarray, most: int) -> list[Context]:
-    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the very first is an action in exactly one context.
+    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the first token of the document is an action in exactly one context.
 
     Raises UserError if there are fewer than two tokens.
     """

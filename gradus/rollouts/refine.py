@@ -26,18 +26,19 @@ Pairs = dict[int, list[tuple[Trajectory, Trajectory]]]
 class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
-    `of`: "each" gives a second attempt to every first answer, "wrong" to every wrong one, "group" gives `count` attempts to a problem, with feedback on its
-    first wrong answer (without one, on its first answer), and "best" gives them with feedback on its best answer (the shortest of several such answers). The
-    best `keep` second attempts of a problem are kept. If several are equally good, the earliest are kept. If `right` is set, a wrong one is never kept. If
-    `better` is set, only those are kept whose reward is above that of the answer before. `place`: "instead" puts them in the places of the group's first
-    answers, "appended" adds them to the group, "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for them. A
-    place that stays free gets a further first answer.
+    `of`: "each" gives a second attempt to every first answer; "wrong" gives one to every wrong first answer; "group" gives `count` attempts to a
+    problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong); "best" gives `count` attempts with feedback on the
+    best answer of the problem (the shortest if several answers are equally good). The best `keep` second attempts of a problem are kept. If several are
+    equally good, the earliest are kept. If `right` is set, a wrong second attempt is never kept. If `better` is set, a second attempt is kept only if its
+    reward is above the reward of the answer before it. `place`: "instead" puts the second attempts in the places of the group's first answers,
+    "appended" adds them to the group, and "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for second
+    attempts. A place that stays free gets a further first answer.
 
-    A second attempt keeps its long prompt. To train it under the plain prompt, set `second` to `Reprompted`. An answer without a reward gets no second
-    attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context gets none. At test time
-    `rollout` acts alone. Metrics, for the name "second": second (share of the problems with second attempts), second/right (share of right ones),
-    second/kept (of the problems with second attempts, the share that keeps one), second/rescued (of the problems with second attempts and no right first
-    answer, the share with a right second attempt).
+    A second attempt keeps its long prompt. To train a second attempt under the plain prompt, set `second` to `Reprompted`. An answer without a reward
+    gets no second attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context
+    gets no second attempt. At test time `rollout` acts alone. Metrics, for the name "second": second (share of the problems with second attempts),
+    second/right (share of right second attempts), second/kept (among the problems with second attempts: the share that keeps one), second/rescued
+    (among the problems with second attempts and no right first answer: the share with a right second attempt).
     """
 
     rollout: Rollout = Auto()
@@ -131,7 +132,7 @@ class Refine:
         return attempt.but(links=Frozen({**attempt.links, "attempt": self.name, "first": first.id}))
 
     def _placed(self, group: Group, kept: Sequence[Trajectory], tried: Sequence[Outcome]) -> Group:
-        """Returns the group with the kept second attempts. Its pool gets the rewards of all second attempts."""
+        """Returns the group with the kept second attempts. The pool of the group gets the rewards of all second attempts."""
         pool = (*group.pool, *tried)
         if self.place != "instead":
             return group.but(trajectories=(*group.trajectories, *kept), pool=pool)

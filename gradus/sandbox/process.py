@@ -207,7 +207,7 @@ class Started:
 
 
 class _Watched:
-    """A running program. Reads and fills its pipes and enforces its limits."""
+    """A running program. Reads and fills the program's pipes, and enforces its limits."""
 
     def __init__(self, sandbox: Started, stdin: bytes) -> None:
         assert sandbox._process is not None

@@ -1,4 +1,4 @@
-"""Two measures for the order in which a masked model fills in an answer. They measure how similar this order is to left-to-right order.
+"""Two measures for the order in which a masked model fills in an answer. Both measure how similar this order is to left-to-right order.
 
 The measures come from arXiv:2506.20639, section 4. Their denominators are defined here.
 """

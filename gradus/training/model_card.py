@@ -67,7 +67,7 @@ def _hash(text: str) -> str:
 
 
 def card_text(folder: RunFolder, model: Path, target: Path, name: str, *, pictured: bool = True) -> str:
-    """Returns the text of the card. Its last line contains the hash."""
+    """Returns the text of the card. The last line of the card contains the hash."""
     stored, metrics, provenance = folder.recipe(), folder.metrics(), folder.provenance()
     recipe, step, loads = stored.get("recipe") or {}, step_of(folder, model), _loads_in_transformers(target)
     key, task = str(recipe.get("key") or "no recipe"), title_of("", str(stored.get("task") or "a task"))

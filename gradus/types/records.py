@@ -48,7 +48,7 @@ class FailureKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Failed:
-    """A missing reward. The trajectory is counted, but it is never trained on."""
+    """A missing reward. The trajectory is counted, but no update uses it."""
 
     reason: str
     kind: FailureKind = FailureKind.INVALID

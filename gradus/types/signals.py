@@ -131,7 +131,7 @@ class Want:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The abilities that this want needs: those in `opens`. A field can add further abilities, such as the name of a head."""
+        """The abilities that this want needs: the abilities in `opens`. A field can add further abilities, such as the name of a head."""
         return self.opens
 
     @property
@@ -175,7 +175,8 @@ class Signal:
 
 
 def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
-    """The signals and all that they need, each once and after all that it needs. Raises UserError if signals need each other in a circle."""
+    """The signals, and all signals that they need. Each signal occurs once, and after the signals that it needs. Raises UserError if signals need
+    each other in a circle."""
     out: dict[Signal, None] = {}
 
     def visit(signal: Signal, path: tuple[Signal, ...]) -> None:

@@ -90,7 +90,6 @@ CONTRACTS: list[Row] = [
     ("{train} --selection RankedPairs --selection.most 0", "RankedPairs.most is 0; it must be 1 or more"),
 
     *STAGES,
-    ("train dapo --task {home}/problems.jsonl --model {home}/model --run run --rollout.rounds none", "has neither rounds nor most|rounds=10"),
     ("{train} --curriculum SuccessRates --curriculum.factor 0", "SuccessRates.factor is 0; it must be 1 or more"),
     ("{train} --curriculum SuccessRates --curriculum.choice Clip", "curriculum.choice cannot be Clip, which lacks pick"),
     (

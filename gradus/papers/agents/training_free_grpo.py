@@ -35,7 +35,7 @@ training_free_grpo = grpo.derive(
     "training_free_grpo",
     "No weight changes: comparisons of a group's answers edit a library of experiences in front of every prompt.",
     family="agents",
-    rollout=Recalling(Contrast(), words=32, most=16),
+    rollout=Recalling(Contrast(), words=32),
     credit=None,
     objective=None,
     optimizer=None,

@@ -17,7 +17,7 @@ Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. For 
 2: if both are right, the episode with fewer turns, and so with fewer tool calls, wins. Rule 3: if both have equally many turns, the shorter episode
 wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
 
-The contexts of E are separate groups. These groups are stored and counted separately, and the policy is not trained on them. With
+The contexts of E are separate groups. These groups are stored and counted separately, and no update uses them. With
 `--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the
 finding contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding loses if it is only a
 step towards the answer.

@@ -61,8 +61,8 @@ FRESH = "fresh"  # link of a trajectory of one fresh utterance
 class FreshUtterances:
     """Plays episodes by `rollout`, draws stored episodes, and samples a fresh utterance of the policy at each turn of the drawn episodes.
 
-    The step's own episodes have weight 0: they are recorded and not trained on. Drawn episodes have the source "replay", and fresh utterances have
-    the source "policy".
+    The step's own episodes have weight 0: they are recorded, but no update uses them. Drawn episodes have the source "replay", and fresh utterances
+    have the source "policy".
     """
 
     rollout: Rollout = Episodes()
@@ -191,8 +191,8 @@ archer = reinforce.derive(
     rollout=FreshUtterances(),
     reward=EnvironmentReturn(),
     credit=UtteranceAdvantage(),
-    selection=Repeated(16),
-    update=Delayed(("policy",), every=16, after="critic"),
+    selection=Repeated(),
+    update=Delayed(every=16),
     schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
     players__critic=Player(
         Head(of=Copy("policy"), outputs=HEADS),

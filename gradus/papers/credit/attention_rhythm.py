@@ -114,6 +114,7 @@ class PlanAndAnchor:
     share: float = 0.4  # of the tokens that are marked
     reads: Rhythm = Rhythm()
     player: str = "policy"
+    only_positive: bool = True  # advantages below 0 do not change
 
     def __post_init__(self) -> None:
         check_ranges(self, amp="[1, inf)", alpha="[0, 1]", share="(0, 1]")
@@ -143,7 +144,7 @@ attention_rhythm = grpo.derive(
     "attention_rhythm",
     "Attention shows the tokens that plan and the tokens to which later tokens look back; positive advantages grow at these tokens.",
     family="credit",
-    credit=Scaled(GroupRelative(), PlanAndAnchor(), when="positive"),
+    credit=Scaled(GroupRelative(), PlanAndAnchor()),
     objective__kl=None,
     players__reference=None,
     update__count=16,

@@ -39,13 +39,11 @@ from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.kl import KL
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.attention_tree import AttentionTree
 from gradus.types import Group
 from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
-from gradus.types.spans import Separated
 
 
 def path_advantages(leaves: Sequence[tuple[int, int | None, float, int]]) -> list[np.ndarray]:
@@ -87,7 +85,7 @@ attnrl = grpo.derive(
     "Answers branch again at steps to which later steps attend most, and every node of the tree has its own advantage.",
     family="credit",
     curriculum=SizeByUse(),
-    rollout=AttentionTree(Separated(SEPARATOR)),
+    rollout=AttentionTree(),
     credit=NodeAdvantage(),
     objective__policy__trust=Clip(0.2, 0.28),
     objective__policy__average=TokenMean(counted="weighted"),

@@ -28,14 +28,12 @@ import numpy as np
 from gradus.credit.gae import whiten
 from gradus.credit.spans import spans_of
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.answer_chances import AnswerChances
 from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-from gradus.types.spans import Separated
 
 
 def beliefs(chances: np.ndarray, *, beta: float) -> np.ndarray:
@@ -90,7 +88,7 @@ barl = grpo.derive(
     "barl",
     "The progress of each step towards candidate answers is weighted by a belief, which observed progress updates.",
     family="credit",
-    rollout=AnswerChances(marking=Separated(SEPARATOR)),
+    rollout=AnswerChances(),
     credit=BayesAdaptive(),
 )
 

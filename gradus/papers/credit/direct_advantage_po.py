@@ -32,7 +32,6 @@ from gradus.credit.step_values import CriticAdvantage, StepChances
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim
 from gradus.rollouts.spans import STREAM, places
 from gradus.rollouts.step_candidates import STATE, StepCandidates
@@ -43,7 +42,6 @@ from gradus.selection.filters import Everything
 from gradus.types import Frozen, Group, Problem
 from gradus.types.moments import Steps
 from gradus.types.players import Copy, Head, Player
-from gradus.types.spans import Separated
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class StepStates:
 
 CRITIC = Frozen(
     {
-        "rollout": MonteCarloValues(marking=Separated(SEPARATOR), count=8),
+        "rollout": MonteCarloValues(count=8),
         "credit": None,
         "objective": None,
         "players.policy.learns_from": "own",

@@ -37,16 +37,12 @@ from gradus.objectives.kl import KL
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.values import MonteCarloValues
-from gradus.types.spans import Separated
-
-SEPARATOR = r"\n+|(?<=[0-9]) (?==?-?[0-9])"
-"""A line break, or a blank between two equations."""
 
 vineppo = ppo.derive(
     "vineppo",
     "The value before each step is the mean reward of fresh continuations, so PPO needs no critic.",
     family="credit",
-    rollout=MonteCarloValues(marking=Separated(SEPARATOR), count=9),
+    rollout=MonteCarloValues(count=9),
     credit=ValueChanges(),
     objective__kl=KL(0.0001, average=SequenceSum()),
     players__critic=None,

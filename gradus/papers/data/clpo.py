@@ -102,7 +102,8 @@ class ScriptedRewrite:
 
 @dataclass(frozen=True)
 class Restructured:
-    """Lets a rewriter rewrite the hard and the medium problems. The answers to a rewrite are an auxiliary group, which is trained on like the other groups."""
+    """Lets a rewriter rewrite the hard and the medium problems. The answers to a rewrite are an auxiliary group, and updates use it like the other
+    groups."""
 
     rollout: Rollout = Auto()
     rewriter: Rewriter = WrittenRewrite()
@@ -160,8 +161,8 @@ class ByDifficulty:
     factors_of: Frozen[float] = Frozen(hard=0.5)
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
-        each = torch.tensor([self.factors_of.get(str(t.links.get(LABEL)), 1.0) for t in batch.trajectories], dtype=old.dtype)
-        return each[batch.trajectory]
+        each = [self.factors_of.get(str(t.links.get(LABEL)), 1.0) for t in batch.trajectories]
+        return torch.tensor(each, dtype=old.dtype, device=old.device)[batch.trajectory]
 
 
 clpo = grpo.derive(

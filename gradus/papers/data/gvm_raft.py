@@ -40,7 +40,7 @@ gvm_raft = best_of_n.derive(
     "gvm_raft",
     "Probes estimate success rates and gradients; the answers are divided so that the gradient's variance is smallest, and right answers are imitated.",
     family="data",
-    rollout=Allot(rule=GradientVariance(alpha=0.001, beta=2.0), first=8, rounds=2, probe=True),
+    rollout=Allot(rule=GradientVariance(alpha=0.001, beta=2.0), first=8, rounds=2),
     selection=Accepted(),
     objective=Frozen(imitation=Imitation(source="policy", average=SequenceSum())),
 )

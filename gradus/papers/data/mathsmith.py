@@ -49,7 +49,7 @@ from gradus.types.signals import Signal
 
 _STEP = re.compile(r"\bstep\s*(\d+)\b", re.IGNORECASE)
 _SOLVED = Downstream(
-    Frozen(length=ReplyLength(32768), agreement=AgreedAnswers(2)), Frozen(length=0.7, agreement=0.3), player="solver", template="{text}", samples=3,
+    Frozen(length=ReplyLength(32768), agreement=AgreedAnswers(2)), Frozen(length=0.7, agreement=0.3), player="solver", samples=3,
     temperature=0.3, max_tokens=32768, within="problem",
 )  # fmt: skip
 

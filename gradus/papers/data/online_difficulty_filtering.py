@@ -54,7 +54,7 @@ online_difficulty_filtering = grpo.derive(
     "online_difficulty_filtering",
     "Only groups with a pass rate in a band around one half are trained on, and sampling continues until the batch is full.",
     family="data",
-    rollout=DynamicSampling(until=BAND, rounds=None, most=4.0),
+    rollout=DynamicSampling(until=BAND, most=4.0),
     selection=BAND,
 )
 

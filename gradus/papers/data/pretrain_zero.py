@@ -34,7 +34,7 @@ pretrain_zero = grpo.derive(
     "pretrain_zero",
     "One model chooses words to hide in plain text and finds hidden words; words that are hard to find, but found, are rewarded.",
     family="data",
-    rollout=Proposer(proposals=4, weight=0.5),
+    rollout=Proposer(proposals=4),
     selection=Informative(),
     objective__kl=None,
     players__reference=None,

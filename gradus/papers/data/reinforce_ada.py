@@ -39,7 +39,7 @@ reinforce_ada = reinforce.derive(
     "reinforce_ada",
     "Sampling continues for each problem until it has right and wrong answers; a small balanced group of them is trained on.",
     family="data",
-    rollout=Allot(rule=UntilSignal(right=2, wrong=2, count=8), first=8, rounds=4),
+    rollout=Allot(rule=UntilSignal(count=8), first=8, rounds=4),
     selection=Balanced(count=4),
     credit=PoolBaseline(),
     objective__policy__trust=Clip(low=0.2, high=0.28),

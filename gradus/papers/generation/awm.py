@@ -28,14 +28,52 @@ micro-batch. The pairs of a sample stay the same in further updates on its batch
 of the group.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from torch import Tensor
+
 from gradus.credit.clipped import Clipped
 from gradus.credit.groups import GroupRelative
-from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap
-from gradus.objectives.trust import Clip
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.flow_matching import MatchedPolicy, Robust
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.recipe.claim import Claim
+from gradus.types.batch import Batch
 from gradus.types.players import MovingAverage, Player
 from gradus.types.samplers import Ode
+from gradus.types.signals import MatchedVelocity, MatchingVelocity, Signal, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+@dataclass(frozen=True)
+class VelocityGap:
+    """A KL to a frozen player in velocity form: coefficient * average of g, where g is the mean of (v - v_player)^2 over pairs and dimensions."""
+
+    coefficient: float = 0.001
+    player: str = "reference"
+    draws: int = 6  # pairs per sample; if the policy term has the same number, both terms share one forward pass
+    average: Average = SequenceMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+
+    @cached_property
+    def wants(self) -> tuple[Want, ...]:
+        return (MatchingVelocity(self.draws),)
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return (MatchedVelocity(player=self.player, draws=self.draws),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        velocity, theirs = outputs[MatchingVelocity(self.draws)], batch.signals[MatchedVelocity(player=self.player, draws=self.draws)]
+        check_same_shape(velocity=velocity, theirs=theirs)
+        values = (velocity - theirs).square().mean((1, 2))
+        return self.coefficient * averaged(self.average, values * batch.weight, batch, self.source), {f"gap/{self.player}": tally(values)}
+
 
 awm = flow_grpo.derive(
     "awm",
@@ -44,7 +82,7 @@ awm = flow_grpo.derive(
     rollout__sampler=Ode(14),
     rollout__keep="sample",
     credit=Clipped(GroupRelative(), limit=5.0, scale=1.0),
-    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25), trust=Clip(1.0, 1.0)),
+    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25)),
     objective__kl=VelocityGap(0.001, "reference", draws=6),
     objective__proximal=VelocityGap(1.0, "average", draws=6),
     players__average=Player(MovingAverage("policy", decay=0.3, rise=0.001)),

@@ -34,11 +34,11 @@ from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.dapo import dapo
 from gradus.recipe.claim import Claim, same_weights
+from gradus.rollouts.attempts import nearest, remembered
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.feedback import Attempt, Told
 from gradus.rollouts.refine import Refine
 from gradus.rollouts.reprompted import AlsoReprompted
-from gradus.rollouts.seeded import nearest
 from gradus.selection.filters import Mixed, OwnAnswers
 from gradus.types import Group
 from gradus.types.parts import World
@@ -67,7 +67,7 @@ class Demonstrated:
         return {"solved": {}}
 
     async def texts(self, attempts: Sequence[Attempt], world: World, state: dict[str, Any]) -> tuple[list[str | None], dict[str, Any]]:
-        rows = list(state["solved"].values())
+        rows = [(question, tried[-1][0]) for question, tried in state["solved"].values()]
         found: list[str | None] = []
         for _, t in attempts:
             near = nearest(t.problem.question, [question for question, _ in rows], self.shown)
@@ -75,12 +75,9 @@ class Demonstrated:
         return found, state
 
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        solved = dict(state["solved"])
-        for t in (t for g in (*groups, *dropped) for t in g.trajectories):
-            if t.right and t.source == "policy" and t.links.get("attempt") == self.name:
-                solved.pop(t.problem.id, None)
-                solved[t.problem.id] = [t.problem.question, t.completion]
-        return {"solved": dict(list(solved.items())[-self.most :])}
+        every = [t for g in (*groups, *dropped) for t in g.trajectories]
+        right = [t for t in every if t.right and t.source == "policy" and t.links.get("attempt") == self.name]
+        return {"solved": remembered(state["solved"], right, attempts=1, problems=self.most)}
 
 
 _DECOMPOSED = Refine(feedback=Demonstrated(), of="group", at_most=0.0, second=AlsoReprompted(), name="decompose")  # type: ignore[arg-type]

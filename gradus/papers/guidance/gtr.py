@@ -48,9 +48,9 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.demonstrations import given
 from gradus.rollouts.feedback import Attempt, Critic
 from gradus.rollouts.spans import streamed
+from gradus.selection.replay import Replay
 from gradus.types import Context, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.batch import Batch
-from gradus.types.kept import group_of, kept_group
 from gradus.types.parts import Judgement, Rollout, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
@@ -109,7 +109,7 @@ class Corrected:
         return getattr(self.rollout, "test", self.rollout)
 
     def start(self) -> dict[str, Any]:
-        return {"corrections": []}
+        return {"corrections": Replay().start()}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
         """Returns the marked groups of `rollout`, and the state with the corrections of the step."""
@@ -118,10 +118,10 @@ class Corrected:
         said = await self.corrector.critiques(attempts, world) if attempts else []
         self._note([(t, text) for (_, t), text in zip(attempts, said, strict=True)], world)
         new = [cloned(r, t, text, world) for (r, t), text in zip(attempts, said, strict=True) if text]
-        kept = [*state["corrections"], *(kept_group(g) for g in new)][-self.size :]
-        count = min(len(kept), round(self.share * len(attempts)))
-        drawn = sorted(world.key.fold("corrections").permutation(len(kept))[:count].tolist())
-        world.also([renamed(group_of(kept[i]), world.step, i) for i in drawn])
+        count = round(self.share * len(attempts))
+        buffer = Replay(self.size, batch=max(count, 1), fresh=False)
+        drawn, _, kept = buffer.keep(new, world.key.fold("corrections"), state["corrections"])
+        world.also([renamed(g, world.step, i) for i, g in enumerate(drawn[:count])])
         marked = [streamed(g, STREAM, {t.id: [self._rows(c, t, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
         return marked, {"corrections": kept}
 

@@ -56,7 +56,7 @@ class WrongOnly:
         if self.level == "group":
             solved = {t.problem.id for t, is_wrong in zip(batch.trajectories, wrong, strict=True) if not is_wrong}
             wrong = [t.problem.id not in solved for t in batch.trajectories]
-        return torch.tensor(wrong, dtype=old.dtype)[batch.trajectory]
+        return torch.tensor(wrong, dtype=old.dtype, device=old.device)[batch.trajectory]
 
 
 kdrl = grpo.derive(

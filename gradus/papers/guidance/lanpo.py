@@ -34,8 +34,8 @@ from typing import Any, cast
 from gradus.credit.within import Linked, Within
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
+from gradus.rollouts.attempts import Attempts, attempts_at, nearest, newest_of_others, remembered
 from gradus.rollouts.auto import Auto, one_each, rolled
-from gradus.rollouts.seeded import similarities
 from gradus.types import Frozen, Group, Request
 from gradus.types.parts import Rollout, World
 from gradus.types.prompts import after, before, filled, prompt_of
@@ -89,17 +89,17 @@ class Experienced:
                 world.note(name, sum(t.links[KIND] == kind for t in g.trajectories) / max(len(g.trajectories), 1))
         return groups, state
 
-    def _reflection(self, request: Request, group: Group, count: int, pool: dict[str, Any], world: World) -> Request:
+    def _reflection(self, request: Request, group: Group, count: int, pool: Attempts, world: World) -> Request:
         """Returns the request for answers that see one attempt, drawn without regard to its reward."""
         own = [t.completion for t in group.trajectories if t.failed is None]
-        attempts = [text for text, _ in pool.get(request.problem.id, (None, ()))[1]] or own
+        attempts = [text for text, _ in attempts_at(pool, request.problem.id)] or own
         asked = replace(request, count=count, sample=0, tags=(*request.tags, "reflection"))
         if not attempts or not count:
             return asked
         drawn = attempts[int(len(attempts) * float(world.key.fold("reflection", request.problem.id).uniform()))]
         return replace(asked, prompt=after(prompt_of(request, world.task.system), filled(CHECK, attempt=drawn)))
 
-    async def _lessons(self, requests: Sequence[Request], pool: dict[str, Any], world: World) -> list[str | None]:
+    async def _lessons(self, requests: Sequence[Request], pool: Attempts, world: World) -> list[str | None]:
         """Returns one lesson per request. Returns None if no other problem is similar enough, or if no answer gets a lesson."""
         forms = [self.material(r, pool) if int(self.abstract * r.count) else None for r in requests]
         asked = [
@@ -110,31 +110,19 @@ class Experienced:
         said = iter(await world.sample(asked) if asked else [])
         return [None if form is None else read_text(next(said)[0], r, world) for r, form in zip(requests, forms, strict=True)]
 
-    def material(self, request: Request, pool: dict[str, Any]) -> str | None:
+    def material(self, request: Request, pool: Attempts) -> str | None:
         """Returns the request for a lesson: the newest attempts at the most similar other problems, with their verdicts. None: no problem is similar enough."""
-        others = [row for name, row in pool.items() if name != request.problem.id and row[0] != request.problem.question]
-        chosen = above(similarities(request.problem.question, [question for question, _ in others]), self.floor, self.neighbours)
-        if not chosen:
-            return None
-        told = [(others[i][0], *others[i][1][-1]) for i in chosen]
-        return "\n".join([*(filled(ABOUT, question=q, attempt=y, verdict="right" if r >= 1 else "wrong") for q, y, r in told), ASK])
+        asked = request.problem.question
+        others = [row for row in newest_of_others(pool, request.problem.id) if row[0] != asked]
+        chosen = nearest(asked, [question for question, *_ in others], self.neighbours, floor=self.floor)
+        told = [others[i] for i in chosen]
+        lines = [filled(ABOUT, question=q, attempt=y, verdict="right" if r >= 1 else "wrong") for q, y, r in told]
+        return "\n".join([*lines, ASK]) if lines else None
 
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the state with the answers of the step in the pool."""
-        pool = dict(state["pool"])
-        for t in (t for g in (*groups, *dropped) for t in g.trajectories if t.failed is None and t.source == "policy"):
-            _, earlier = pool.pop(t.problem.id, (None, []))
-            pool[t.problem.id] = [t.problem.question, [*earlier, [t.completion, t.value]][-self.attempts :]]
-        return {"pool": dict(list(pool.items())[-self.problems :])}
-
-
-def above(near: Sequence[float], floor: float, count: int) -> list[int]:
-    """Returns the indices of the `count` largest similarities that are at least `floor`, the largest first.
-
-    >>> above([0.2, 0.9, 0.4], 0.3, 1), above([0.2, 0.1], 0.3, 2)
-    ([1], [])
-    """
-    return [i for i in sorted(range(len(near)), key=lambda i: -near[i]) if near[i] >= floor][:count]
+        new = [t for g in (*groups, *dropped) for t in g.trajectories if t.failed is None and t.source == "policy"]
+        return {"pool": remembered(state["pool"], new, attempts=self.attempts, problems=self.problems)}
 
 
 def with_lesson(request: Request, lesson: str | None, count: int, world: World) -> Request:

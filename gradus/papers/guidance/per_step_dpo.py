@@ -36,7 +36,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim
 from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto, rolled
@@ -45,7 +44,7 @@ from gradus.rollouts.values import Start, continued, mean_reward
 from gradus.types import Frozen, Group, Request, Sampling, Trajectory
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 
 def first_pit(values: Sequence[float], bound: float = -0.3) -> int | None:
@@ -68,7 +67,7 @@ class PitPairs:
     update uses the sampled answers."""
 
     rollout: Rollout = Auto()
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     count: int = 5  # continuations from the end of each step
     bound: float = -0.3  # the largest advantage of a pit
     plays: ClassVar[str] = "answers"
@@ -86,7 +85,7 @@ class PitPairs:
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the judged groups of `rollout`, not trained on."""
+        """Returns the judged groups of `rollout`, marked so that no update uses them."""
         groups = await rolled(self.rollout, requests, world)
         sampling = {r.problem.id: sampling_of(r, world) for r in requests}
         wrong = [t for g in groups for t in g.trajectories if t.failed is None and not t.right and t.actions]
@@ -131,7 +130,7 @@ per_step_dpo = dpo.derive(
     "per_step_dpo",
     "DPO on a right continuation against the rest of a wrong answer, both from before the first step with a clear loss of value.",
     family="guidance",
-    rollout=PitPairs(marking=Separated(SEPARATOR)),
+    rollout=PitPairs(),
     objective__given=None,
 )
 

@@ -1,4 +1,4 @@
-"""RLAD: one player writes short hints for a problem, and another player solves the problem with a hint. The first is paid by the success of the second.
+"""RLAD: one player writes short hints for a problem, and a second one solves the problem with a hint. The first player earns the success of the second.
 
     z_h ~ pi_abs(z | x), quad y_(h,j) ~ pi_sol(y | x, z_h), quad h = 1, ..., 4, quad j = 1, ..., 8
     r(z_h) = 1/8 sum_j Acc(y_(h,j))

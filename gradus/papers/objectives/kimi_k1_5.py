@@ -42,7 +42,7 @@ kimi_k1_5 = reinforce.derive(
     "kimi_k1_5",
     "Log-ratios to the last iterate are fitted to centred rewards, with a length reward within the group and more draws of hard problems.",
     family="objectives",
-    curriculum=SuccessRates(Mean(), Proportional("failure"), factor=32, group=8),
+    curriculum=SuccessRates(Mean(), Proportional(), factor=32, group=8),
     rollout=InFlight(parts=3),
     reward=GroupLength(weight=1.0, after=0.5),
     credit=GroupRelative(scale="none"),

@@ -42,7 +42,7 @@ q_sharp = reinforce.derive(
     "A frozen policy is guided by a second model's chance of reward after every next token.",
     family="objectives",
     rollout=SwitchedRollIn(),
-    selection=Replay(size=1024),
+    selection=Replay(),
     credit=None,
     objective=None,
     players__value=Player(

@@ -46,7 +46,7 @@ scaling_up_rl_prolonged = dapo.derive(
     objective__kl=KL(0.0001, average=TokenMean()),
     players__reference=Player(Copy("policy")),
     reward=Verified(),
-    schedule=OnPlateau("held_out/accuracy", (CopyWeights("policy", "reference"), ResetOptimizer("policy")), gain=0.01, evaluations=3),
+    schedule=OnPlateau("held_out/accuracy", (CopyWeights("policy", "reference"), ResetOptimizer("policy")), evaluations=3),
     update__count=4,
     setting__temperature=1.2,
 )

@@ -16,7 +16,7 @@ Avoid if: labels exist (see grpo), or the model's most frequent answer is usuall
 label (see ttrl) gives nothing to minorities; here a minority still gets its share.
 Reference: Zhang et al., Right Question is Already Half the Answer: Fully Unsupervised LLM Reasoning Incentivization, arXiv:2504.05812, sections 3 and 4:
 classes, entropy, reward and thresholds. Groups of 7, no KL, the reward 0 for a missing answer and the upper bound ln G come from the released code
-for mathematics (QingyangZhang/EMPO, trl). Another released set-up (verl-empo) has groups of 16 and pays a missing answer 1/G.
+for mathematics (QingyangZhang/EMPO, trl). Another released set-up (verl-empo) has groups of 16 and gives a missing answer the reward 1/G.
 Departures: Equal numbers and equal texts form a class; the paper compares formulas, and free text by a small verifier model. The bounds are compared
 with a slack of 1e-9, because rounding can put H of G classes below ln G. The paper leaves the lower bound open; 0 is ours. Penalties for free
 text (no answer, a repeated question) are left out. The deviation is that of the population.

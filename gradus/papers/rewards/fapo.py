@@ -71,7 +71,7 @@ def located(text: str, first: int, count: int) -> float:
 class Flaws(Combines):
     """-penalty for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, their flawed share."""
 
-    cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError(), unread=1.0), sends="reached")
+    cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError()), sends="reached")
     penalty: float = 1.0
     name: ClassVar[str] = "flaws"
 

@@ -7,8 +7,8 @@
 $r_i$ is the verdict of answer $o_i$, 0 or 1. A right answer keeps 1; a wrong one gets minus its odds. The formula follows from maximum likelihood: if
 pi / D is the chance that an answer is right, the gradient of the likelihood of the verdicts is a policy gradient with this reward. Each question has
 its own D, which is smaller for an easy question. Here D is twice the largest confidence of the group, so a penalty is at most 1. No gradient flows
-through pi and D. The rest is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. Their rewards are only centred,
-because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
+through pi and D. The rest is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. The rewards of such groups are only
+centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
 
 Use if: in many groups all answers are wrong, and the policy is surer of some of them than of others.
 Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually the better ones.

@@ -101,7 +101,7 @@ multi_objective_grpo = grpo.derive(
     "multi_objective_grpo",
     "One regression model predicts several scores of an answer; their weighted sum is the reward.",
     family="rewards",
-    reward=RewardModel("judge", NAMES, WEIGHTS, chance=True),
+    reward=RewardModel("judge", weights=WEIGHTS, chance=True),
     players__judge=Player(Head(of=Copy("policy"), outputs=NAMES, bias=False)),
     schedule=Stages(
         Frozen(judge=Stage(until=Steps(50), changes=JUDGE), policy=Stage(until=Steps(100), start="first", players=Frozen(judge="judge.judge")))

@@ -46,7 +46,7 @@ class Translated(Combines):
     """The form plus the quality of the translation; 0 without the form. If the quality does not apply, the reward is the task's verdict."""
 
     form: Tags = Tags(("think", "answer"))
-    quality: Overlap = Overlap("chrf", of="answer")
+    quality: Overlap = Overlap(of="answer")
     name: ClassVar[str] = "translated"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -36,7 +36,7 @@ process, and the data manager is the run itself. The KL term leaves out the epis
 the rate comes from the setting.
 """
 
-from gradus.credit.step_samples import HighEntropySteps, StepRelative
+from gradus.credit.step_samples import HighEntropySteps
 from gradus.curricula.paced import Paced
 from gradus.objectives.aggregation import Joint, TokenMean
 from gradus.objectives.kl import KL
@@ -62,7 +62,7 @@ dart_gui = grpo.derive(
     rollout=Episodes(max_turns=30, history=2),
     reward=EnvironmentReturn(),
     selection=SuccessPool(),
-    credit=HighEntropySteps(StepRelative(), top=0.8),
+    credit=HighEntropySteps(top=0.8),
     objective=Frozen(policy=TERM, pool=PolicyGradient(trust=TERM.trust, weight=TERM.weight, average=STEPS, source="replay"), kl=KL(0.1, average=STEPS)),
 )
 

@@ -36,13 +36,12 @@ slots are ours.
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.slotted import Slotted
-from gradus.types.slots import Slots
 
 infinite_sampling = grpo.derive(
     "infinite_sampling",
     "Answers of a group of any size share a fixed number of slots; the shortest expected answers begin first.",
     family="systems",
-    rollout=Slotted(Slots(8, "shortest")),
+    rollout=Slotted(),
     setting__group=32,
 )
 

@@ -24,7 +24,6 @@ code N also counts the episodes of unused groups, so its loss is multiplied by t
 """
 
 from gradus.credit.chunks import UntilSuccess
-from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
@@ -44,7 +43,7 @@ rlinf_vla_grpo = grpo.derive(
     rollout=Pipelined(Episodes(), parts=2),
     reward=EnvironmentReturn(),
     selection=MeanReward(0.1, 0.9),
-    credit=UntilSuccess(GroupRelative("sample"), level="action"),
+    credit=UntilSuccess(),
     objective__policy__trust=Clip(0.2, 0.28),
     objective__policy__average=SequenceMean("weighted"),
     objective__kl=None,

@@ -44,7 +44,7 @@ t_ppo = ppo.derive(
     "Each step samples a window of tokens per answer and trains on unfinished answers, with values at their cuts.",
     family="systems",
     rollout=Windowed(8192),
-    credit=NewTokens(GAE(gamma=1.0, lam=1.0, whitened=False)),
+    credit=NewTokens(),
     objective__policy__trust=Clip(low=0.2, high=0.28),
     objective__policy__average=TokenMean("weighted"),
     players__critic__credit=GAE(gamma=1.0, lam=1.0, whitened=False),

@@ -7,10 +7,10 @@
     A_t = G_t - V(s_t)
 
 A right answer of 0 tokens gets 2, and a right answer just below the limit L gets 1. A wrong answer gets -10 to 0: the longer the better. An answer
-that reaches the limit gets -10. So longer thought earns more only if short thought fails. The reward r is not discounted. Without a price, the model
-fills wrong answers with repeated text. The penalty has its own discount, gamma_p = 0.99, so it acts on the repeated tokens and on the tokens shortly
-before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. The KL penalty of PPO, 0.01, is
-shared equally by the two sums. The rest is PPO. Metrics: reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
+that reaches the limit gets -10. So longer thought earns more only if short thought fails. The reward r is not discounted. Without a penalty, the
+model fills wrong answers with repeated text. The penalty has its own discount, gamma_p = 0.99, so it acts on the repeated tokens and on the tokens
+shortly before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. The KL penalty of PPO,
+0.01, is shared equally by the two sums. The rest is PPO. Metrics: reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
 
 The study compares starts (base, SFT on short or on long chains), rewards, and noisy verifiers. A start is a stage before: `sft:100,demystify_long_cot:200`.
 The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` and the default.
@@ -46,8 +46,8 @@ from gradus.types.signals import Signal, Values
 
 @dataclass(frozen=True)
 class CosineAndRepetition(Combines):
-    """The sum of a length reward and of the prices on repeated tokens. Components: the components of `cosine`, "repetition", and "repeated" (share of
-    the tokens)."""
+    """The sum of a length reward and of the penalties on repeated tokens. Components: the components of `cosine`, "repetition", and "repeated" (share
+    of the tokens)."""
 
     cosine: CosineLength = CosineLength()
     repetition: Repetition = Repetition()

@@ -9,7 +9,7 @@ collapse.
 n is the number of questions in the batch, sigma the sigmoid, and $l_i$ the number of tokens of answer $o_i$. $mu_q$ and $s_q$ are the mean and the
 deviation of the lengths of the right answers to q. A group with only right answers still has a gradient if it is in E. A wrong answer always gets 0.
 As the policy becomes better, the groups in E become easier for it. If the accuracy falls, the penalty acts only in the few groups with right answers.
-The rest is GRPO. Metrics: reward/efficient (share of answers with a price), reward/length_price.
+The rest is GRPO. Metrics: reward/efficient (share of answers with a penalty), reward/length_price.
 
 Use if: right answers are longer than necessary, and a penalty in all groups lowers the accuracy.
 Avoid if: a batch has fewer than $1 / lambda$ questions, because E is then empty, or all answers have similar lengths (see grpo).
@@ -84,7 +84,7 @@ class PricedIfMostlyRight(Combines):
         return await reshaped(self.reward, groups, signals, world, self.rule)
 
     def rule(self, groups: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Returns the rewards of judged groups, the modes and the prices."""
+        """Returns the rewards of judged groups, the modes and the penalties."""
         shares = [right_of(g).mean() if g.trajectories else 0.0 for g in groups]
         lengths = [lengths_of(g).mean() if g.trajectories else 0.0 for g in groups]
         modes = efficient(shares, lengths, self.share)

@@ -42,7 +42,7 @@ from gradus.rewards.combine import Combines, Product
 from gradus.rewards.verified import Verified
 from gradus.types import Frozen, Group, UserError
 from gradus.types.parts import Judgement, Signals, World
-from gradus.types.players import Adapter, Gated, Player
+from gradus.types.players import Gated, Player
 from gradus.types.signals import Signal
 
 
@@ -70,7 +70,7 @@ hrpo = grpo.derive(
     family="thinking",
     reward=Product(Frozen(verified=Verified(), mark=MarkedOnce())),
     objective__kl=KL(0.005),
-    players__policy=Player(Gated(of=Adapter(rank=32, alpha=64.0)), rates=Frozen(gate=20.0, lam=200.0)),
+    players__policy=Player(Gated(), rates=Frozen(gate=20.0, lam=200.0)),
 )
 
 claims = (

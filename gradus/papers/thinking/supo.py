@@ -17,7 +17,7 @@ Avoid if: all turns fit into the context (see grpo), or the policy cannot write 
 Reference: Lu et al., Scaling LLM Multi-turn RL with End-to-end Summarization-based Context Management, arXiv:2510.06727: the decomposition, advantages
 over rollouts, the mask of overlong rollouts, and a larger S at test time (`--rollout.at_test`). No code was found.
 Departures: L = 4096, S = 7, T = 100 and the number of updates are chosen here. Masked rollouts stay in the mean and in the deviation with their
-rewards; the paper does not say whether they stay. Their tokens do not count in N. The deviation is that of the population.
+rewards; the paper does not say whether they stay. The tokens of masked rollouts do not count in N. The deviation is that of the population.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ supo = grpo.derive(
 )
 
 _PLAIN = "grpo --objective.kl none --players.reference none --objective.policy.trust.high 0.28 --objective.policy.average TokenMean --update.count 2"
-_SMALL = {"rollout.play.history": "none", "rollout.play.max_turns": "16", "rollout.ask": "?", "rollout.title": "", "max_tokens": "8"}
+_SMALL = {"rollout.play.history": "none", "rollout.play.max_turns": "8", "rollout.ask": "?", "rollout.title": "", "max_tokens": "8"}
 
 claims = (
     same_weights(
@@ -84,14 +84,16 @@ claims = (
     ),
     Claim(
         says="The longest prompt of a rollout has at most 0.7 times as many tokens as with a growing context.",
-        source="arXiv:2510.06727, abstract (a lower working context); the task, L = 96 and the factor are ours",
+        source=(
+            "arXiv:2510.06727, abstract (a lower working context); the task, L = 64 and the factor are ours. Stated again after a look: in the task "
+            "corridor no context reached L = 96, and no reward moved a weight"
+        ),
         against="supo --rollout.limit 100000",
         measure="working:mean",
         at_most=0.7,
-        task="corridor",
-        options={"level": "1"},
+        task="frozen_lake",
         fields={"prompts": "4", "group": "4", "study": "none", "warmup": "0", "learning_rate": "1e-4", **_SMALL},
-        own={"rollout.limit": "96"},
+        own={"rollout.limit": "64"},
         budget="steps=6",
     ),
 )
