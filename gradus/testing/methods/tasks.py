@@ -250,8 +250,9 @@ def toy_proposed(problem: Problem, text: str) -> Problem | None:
 
 
 TOY = Task(
-    "toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens=6), provides=frozenset({"hints", "solution"}), proposed=toy_proposed
-)
+    "toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens=6), provides=frozenset({"hints", "solution"}), proposed=toy_proposed,
+    passages=lambda: ("b follows a", "c follows b"),
+)  # fmt: skip
 """Single answers. The policy sees a letter and must write the next one, so one row of its table is enough."""
 
 TOY_PAIRS = replace(TOY, source=PairSource(), provides=frozenset({"chosen", "rejected"}))
