@@ -39,7 +39,7 @@ class Start:
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
 
 
-RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
+RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
 GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
@@ -48,11 +48,9 @@ RETRYING = (
     "cog_rethinker-accuracy",
     "critique_grpo",
     "critique_grpo-accuracy",
-    "critique_grpo-two",
     "expo_self_explanation",
     "lanpo",
     "rlad",
-    "rlad-two",
     "thinktuning",
     "thinktuning-accuracy",
 )
@@ -81,6 +79,7 @@ STARTS = {
     "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
+    **dict.fromkeys(("rgr_grpo", "rgr_grpo-reward"), Start("benchmarks/rewrites.py:rewrites", {"level": "3"}, 200, model="gradus/policies/tiny/base")),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
