@@ -10,7 +10,7 @@ at </code>; the block runs in a sandbox, and its output $o_k$, or the text of it
 policy can correct its program. The answer stands in an answer tag; without one the reward is -1. There is no reward for code or form.
 
 gamma and lambda are 1, so the advantage $hat A_t$ is the reward minus the critic's value; $A_t$ is $hat A_t$ whitened over the batch. Inserted outputs
-are in neither the policy's nor the critic's loss. There is no KL term. After the inserted output only its tokens are read anew; the keys and values
+are in neither the policy's nor the critic's loss. There is no KL term. After the inserted output only its tokens are read; the keys and values
 of the text before it are kept.
 
 Use if: traces with programs exist or can be made, problems need exact computation, and answers can be verified.
