@@ -165,7 +165,7 @@ ABILITIES = ("fork", "close", "snapshot", "restore", "acting", "step_all")
 
 
 def staged_episode(episode: Any, staged: _Staged) -> Any:
-    """Returns an episode with all abilities of `episode`. Its steps go through the simulator's stage."""
+    """Returns an episode with all abilities of `episode`. The steps of the returned episode go through the simulator's stage."""
     abilities = {name: _forwarded(name) for name in ABILITIES if hasattr(episode, name)}
     return type("StagedEpisode", (_StagedEpisode,), abilities)(episode, staged)
 

@@ -1,4 +1,4 @@
-"""MathSmith: a writer invents problems from random concepts. Its reward is high if a frozen solver thinks long and its answers agree.
+"""MathSmith: a writer invents problems from random concepts. The writer's reward is high if the answers of a frozen solver are long and agree.
 
     R = r_format + 0.7 r_len + 0.3 r_cons
     r_format = 0.7 + 0.3 r_step

@@ -1,4 +1,5 @@
-"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. It learns all these answers as its own.
+"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. The policy learns all these answers as
+its own.
 
     y ~ pi_old(y | x), quad "then" y ~ pi_old(y | x, decompose), quad "then" y ~ pi_old(y | x, y_wrong, correct)
     A_i = (r_i - mean(r)) / (std(r))

@@ -11,7 +11,7 @@ policy away from them. Right after the warm-up p is about 1 / (1 + gamma). Z cou
 The reference of KL is the policy at the end of the warm-up. After `forced` GRPO steps in a row, one step of imitation renews G_last.
 
 Use if: worked solutions exist for the task's own problems, and SFT alone overfits while RL alone learns too slowly.
-Avoid if: no solutions exist (see grpo). A fixed mixture in each step: see chord. Solutions within the groups: see luffy.
+Avoid if: no solutions exist (see grpo). For a fixed mixture in each step, see chord. For solutions within the groups, see luffy.
 Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026 (the
 probability, gamma 1, the warm-up of one epoch). The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
 Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after 20 GRPO

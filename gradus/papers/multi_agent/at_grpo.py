@@ -52,7 +52,7 @@ from gradus.types.spaces import in_words
 
 
 def best(rewards: Sequence[float]) -> int:
-    """Returns the index of the largest reward. If several are equal, returns the lowest index.
+    """Returns the index of the largest reward. If several rewards are the largest, returns the lowest of their indices.
 
     >>> best([0.0, 1.0, 1.0])
     1

@@ -70,7 +70,8 @@ class Unrepeated:
 
 @dataclass(frozen=True)
 class WithFiller:
-    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its tokens, and the means over the replies, at least 1."""
+    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its numbers of tokens, and the mean numbers of
+    tokens of the replies (at least 1)."""
 
     rule: Significance = Unrepeated()
     player: str = "start"

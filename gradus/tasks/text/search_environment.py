@@ -199,7 +199,7 @@ def index(seed: int, people: int, ages: bool = False) -> Any:
 
 
 def words(text: str) -> list[str]:
-    """Returns the words of a text for index and search, in lower case, without FILLERS."""
+    """Returns the words of a text in lower case, without FILLERS, for the index and for a search."""
     return [word for word in re.findall(r"\w+", text.lower()) if word not in FILLERS]
 
 
