@@ -59,8 +59,8 @@ HINT = "hint"  # the link of an answer with a hint: the id of the hint
 
 @dataclass(frozen=True)
 class Hinted:
-    """Lets `player` write `hints` hints per problem. The policy answers the problem with each hint, and without one. The hints and the answers with a hint are
-    auxiliary groups."""
+    """Lets `player` write `hints` hints per problem. The policy answers the problem with each hint, and without a hint. The hints and the answers
+    with a hint are auxiliary groups."""
 
     rollout: Rollout = Auto()
     hints: int = 4

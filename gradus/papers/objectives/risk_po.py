@@ -19,7 +19,7 @@ Use if: rewards have two values, the entropy of the policy falls early, and hard
 Avoid if: rewards are graded within a question (see dr_grpo), or batches are small. In small batches the score is a noisy signal for a single answer,
 because four fifths of the score come from answers to other questions. To compare the answers to a single question, see grpo.
 Reference: Ren et al., RiskPO: Risk-based Policy Optimization via Verifiable Reward for LLM Post-Training, arXiv:2510.00911: Mixed Value-at-Risk,
-bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those of
+bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are as in
 the released script for DAPO-Math.
 Departures: In the article the slopes of tail and range have the ratio 1 + w to 1. In the released code, as here, the slopes are w / a and 1 / (b -
 a), which is 4.5 to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Then most answers become

@@ -16,7 +16,7 @@ confident (for the opposite, see unlikeliness_reward).
 Reference: Zhang et al., ConfClip: Confidence-Weighted and Clipped Reward for Reinforcement Learning in LLMs, arXiv:2509.17730: the abstract names the
 product of verdict and confidence, the clip, and the use with several methods. No code of the authors was found.
 Departures: All formulas beyond the abstract are ours: the confidence over the whole answer, signed rewards, both bounds, and the least deviation by
-which a group is divided (0.01; a division by less would enlarge noise). The deviation is that of the population.
+which a group is divided (0.01; a division by less would enlarge noise). The deviation is the population deviation.
 """
 
 from __future__ import annotations

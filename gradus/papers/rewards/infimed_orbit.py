@@ -14,7 +14,7 @@ from easy to hard criteria. The rest is GRPO.
 Use if: answers are judged by many criteria, the criteria differ from case to case, and the policy always meets some of them.
 Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers can be verified (see grpo).
 Reference: Wang et al., InfiMed-ORBIT: Aligning LLMs on Open-Ended Complex Tasks via Rubric-Based Incremental Training, arXiv:2510.15859: retrieval,
-rubrics, both filters, GRPO; the score is that of HealthBench (arXiv:2505.08775). Of the paper, only the abstract and summaries were read. The
+rubrics, both filters, GRPO; the score is as in HealthBench (arXiv:2505.08775). Of the paper, only the abstract and summaries were read. The
 released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one update per batch and the learning rate 1e-6, and calls its settings
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released

@@ -23,7 +23,7 @@ Departures: The verifier is not asked about a completion without a final answer,
 last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. The form that thinks first needs
 only `--reward.then.judge.max_tokens`. If a call fails, the released client repeats it up to three times at a higher temperature, and then gives 0.
 Here an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the same
-coefficient, and its loss is a mean over tokens; here the KL is only a term, and the mean is that of GRPO. The training of the verifier is the recipe
+coefficient, and its loss is a mean over tokens; here the KL is only a term, and the mean is as in GRPO. The training of the verifier is the recipe
 sft on such rows, and is not part of this recipe. The claims use a scripted verifier with known errors: it misses a share 0.2 of the right answers,
 and accepts a share 0.03 of the wrong answers.
 """

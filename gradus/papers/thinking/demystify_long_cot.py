@@ -20,7 +20,7 @@ Avoid if: the limit is far above all lengths, because the cosine is then nearly 
 Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, sections 4.2 to 4.6. The values and the rule of one
 penalty per token come from the released code (eddycmu/demystify-long-cot).
 Departures: In the code the reward -10 already applies to the last 16 tokens before the limit; `--reward.cosine.margin 16` does this. The default is
-0, as in the paper. The code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are those of ppo.
+0, as in the paper. The code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are as in ppo.
 """
 
 from __future__ import annotations

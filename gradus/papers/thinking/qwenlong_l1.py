@@ -19,7 +19,7 @@ Reference: Wan et al., QwenLong-L1: Towards Long-Context Large Reasoning Models 
 Departures: The floor 1 / (2 G), the fifth, the two visits, the reset of the optimiser and the 200 steps of the first phase are chosen here. The released script
 is the second phase without phases and without repeated problems. The judge is the comparison `TwoWay`, a script in place of a small model; another judge is
 `--reward.judge PART`. The penalty on answers near the limit (the last 1000 of 10000 tokens) and top-p 0.95 are left out, and groups that the filter
-drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is that of the population. Lengths are the lengths of the
+drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is the population deviation. Lengths are the lengths of the
 prompts in the policy's tokens.
 """
 

@@ -17,7 +17,7 @@ Avoid if: all turns fit into the context (see grpo), or the policy cannot write 
 Reference: Lu et al., Scaling LLM Multi-turn RL with End-to-end Summarization-based Context Management, arXiv:2510.06727: the decomposition, advantages
 over rollouts, the mask of overlong rollouts, and a larger S at test time (`--rollout.at_test`). No code was found.
 Departures: L = 4096, S = 7, T = 100 and the number of updates are chosen here. Masked rollouts stay in the mean and in the deviation with their
-rewards; the paper does not say whether they stay. The tokens of masked rollouts do not count in N. The deviation is that of the population.
+rewards; the paper does not say whether they stay. The tokens of masked rollouts do not count in N. The deviation is the population deviation.
 """
 
 from __future__ import annotations
