@@ -160,7 +160,7 @@ class JudgedSteps(Combines):
     form: Form = FirstError()
     steps: Separated = Separated()
     share: bool = False
-    unread: float | None = 0.0
+    unread: float | None = 1.0  # an answer is not blamed without a verdict
     name: ClassVar[str] = "judged_steps"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

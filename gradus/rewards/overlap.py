@@ -220,3 +220,16 @@ class Overlap(Combines):
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         found = [[self.value(t.problem, t.completion) for t in g.trajectories] for g in groups]
         return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in found]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """A verifier of short answers: their overlap with the stored answer by one measure; the largest value if several answers are stored."""
+
+    measure: str = "exact"  # as in `Overlap`
+
+    def __post_init__(self) -> None:
+        Overlap(self.measure)
+
+    def __call__(self, problem: Problem, answer: str) -> Outcome:
+        return Overlap(self.measure, of="all").value(problem, answer)

@@ -94,14 +94,17 @@ cog_rethinker = dapo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {
         "prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.rounds": "3", "update.count": "2",
     },
     "budget": "steps=8",
 }  # fmt: skip
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(
@@ -113,7 +116,10 @@ claims = (
     ),
     Claim(
         says="Over 8 steps, the share of groups with right and wrong answers is at least 0.2 above that of DAPO with as many problems.",
-        source=f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}",
+        source=(
+            f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}. With 5 % of "
+            "worked solutions to plain problems in the fine-tuning, DAPO alone had 65 % of such groups, and the difference was 0.14 [-0.01, 0.28]"
+        ),
         against="dapo",
         measure="informative:mean",
         better_by=0.2,

@@ -44,12 +44,15 @@ expo_self_explanation = grpo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
     "budget": "steps=10",
 }
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(
@@ -59,11 +62,14 @@ claims = (
         own={"rollout.keep": "0"},
     ),
     Claim(
-        says="On a task where nearly all answers are wrong, accuracy after 10 steps is at least 3 times that of GRPO.",
-        source=f"arXiv:2507.02834, hard questions on which GRPO does not learn; the factor, the task and the sizes are ours. {_START}",
+        says="On a task where nearly all answers are wrong, accuracy after 10 steps is at least 0.1 above that of GRPO.",
+        source=(
+            "arXiv:2507.02834, hard questions on which GRPO does not learn; the size of the effect, the task and the lengths are ours. The bound is a difference, "
+            f"because the accuracy of GRPO can be 0. {_START}. With 5 % of worked solutions to plain problems in the fine-tuning, GRPO alone reached 0.8, as ExPO"
+        ),
         against="grpo --objective.kl.coefficient 0.001",
         measure="accuracy",
-        at_least=3.0,
+        better_by=0.1,
         problems=60,
         samples=2,
         script="benchmarks.warmed expo_self_explanation",

@@ -166,17 +166,18 @@ claims = (
         own={"rollout.reflect": "0", "rollout.abstract": "0"},
     ),
     Claim(
-        says="On chains of two functions, accuracy on plain prompts after 10 steps of as many answers is at least 0.03 above that of GRPO.",
+        says="On arithmetic with three digits, accuracy on plain prompts after 10 steps of as many answers is at least 0.03 above that of GRPO.",
         source=(
-            "arXiv:2510.16552, comparison with GRPO in zero-shot accuracy; the size of the effect, the task and the sizes are ours. The start model "
-            "is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback. It solves almost no "
-            "chain of four functions, so the chains are short"
+            "arXiv:2510.16552, comparison with GRPO in zero-shot accuracy; the size of the effect, the task and the sizes are ours. Stated again with another "
+            "task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 steps of supervised "
+            "fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback. With 5 % of worked solutions to "
+            "plain problems, GRPO alone reached 0.8, and the difference was -0.05 [-0.18, 0.07]"
         ),
         against="grpo",
         measure="accuracy",
         better_by=0.03,
-        task="string_ops",
-        options={"level": "2"},
+        task="arithmetic",
+        options={"level": "3"},
         fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
         budget="steps=10",
         problems=60,

@@ -161,30 +161,19 @@ claims = (
     Claim(
         says="In the last of 8 steps, success with generated hints exceeds success without hints by at least 0.05.",
         source=(
-            "arXiv:2510.02263, success with and without abstractions; the size of the effect, the task and the sizes are ours. The start model is the "
-            "built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without hints"
+            "arXiv:2510.02263, success with and without abstractions; the size of the effect, the task and the sizes are ours. Not seen (0) with an earlier "
+            "start model on string functions, which solved almost nothing with a hint; so the claim is stated again with another task. The start model is the "
+            "built-in one after 150 steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions if "
+            "text follows the problem, such as a hint"
         ),
         measure="hints/gain:last",
         better_by=0.05,
-        task="string_ops",
-        options={"level": "4"},
+        task="arithmetic",
+        options={"level": "3"},
         fields={
             "prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.hints": "4", "rollout.solutions": "4",
         },
         budget="steps=8",
         script="benchmarks.warmed rlad",
-    ),
-    Claim(
-        says="On chains of two functions, success with generated hints in the last of 8 steps exceeds success without hints by at least 0.05.",
-        source="arXiv:2510.02263, as above; stated again after a look at the start model, which solves almost no chain of four functions",
-        measure="hints/gain:last",
-        better_by=0.05,
-        task="string_ops",
-        options={"level": "2"},
-        fields={
-            "prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.hints": "4", "rollout.solutions": "4",
-        },
-        budget="steps=8",
-        script="benchmarks.warmed rlad-two",
     ),
 )  # fmt: skip

@@ -8,8 +8,8 @@
 A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with whole weights w from -10 to 10; a
 negative weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar
 cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer
-separates answers, and is left out. A prompt whose mean score is too high is dropped. The filters use answers of the current policy, so training moves
-from easy to hard criteria. The rest is GRPO.
+separates answers, and is left out; if no criterion is left, all criteria count, and the mean score drops the prompt. A prompt whose mean score is too
+high is dropped. The filters use answers of the current policy, so training moves from easy to hard criteria. The rest is GRPO.
 
 Use if: answers are judged by many criteria, the criteria differ from case to case, and the policy always meets some of them.
 Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers can be verified (see grpo).

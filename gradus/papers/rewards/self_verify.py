@@ -11,8 +11,8 @@ with "yes" or "no"; each verification problem gets as many verdicts as a questio
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
 Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 
-At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search "Vote(weight=SelfVerdicts())"`). The largest score
-wins.
+At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search Vote --search.weight SelfVerdicts`). The largest
+score wins.
 
 Use if: many samples per question are affordable at test time, and no verifier exists at test time.
 Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or test time allows only one answer per question
@@ -195,7 +195,7 @@ claims = (
         source="arXiv:2506.01369, test-time scaling; task, start, sizes and the size of the effect are ours",
         against="self_verify --search Majority --search.count 8",
         measure="held_out/accuracy:last", better_by=0.03, task="arithmetic",
-        fields=_TERMS, own={"search": "Vote(weight=SelfVerdicts())"},
+        fields=_TERMS, own={"search": "Vote", "search.weight": "SelfVerdicts"},
         budget="steps=10", script="benchmarks.warmed self_verify-vote",
     ),
 )

@@ -36,19 +36,33 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import Case, ScoredPair, ScoreLines
+from gradus.rewards.verdicts import Case, Kind, ScoreLines, Verdict, won
 from gradus.types import Frozen, Group, Key
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
-FORM = ScoredPair(
-    ScoreLines(
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
+
+    scores: ScoreLines = ScoreLines(
         "Query:\n{problem}\n\n{answers}\n\nState the principles by which this query should be answered. Criticise each answer. End with a score from 0 to 10 for "
         "each answer, on lines such as 1: 7\n"
     )
-)
+    kind: ClassVar[Kind] = "pair"
+
+    def prompt(self, case: Case) -> str:
+        return self.scores.prompt(case)
+
+    def read(self, text: str, case: Case) -> Verdict | None:
+        found = self.scores.read(text, case)
+        return None if found is None else (won(*found),)
+
+
+FORM = ScoredPair()
 
 
 def preferred(text: str, first: bool) -> float:

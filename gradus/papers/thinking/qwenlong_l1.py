@@ -39,10 +39,9 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.two_way import TwoWay
 from gradus.rewards.verified import Verified
-from gradus.schedules.phases import Phase, Phases
 from gradus.selection.filters import Mixed
 from gradus.types import Failed, Frozen, Group, Request, UserError
-from gradus.types.moments import ResetOptimizer
+from gradus.types.moments import Event, Moment, ResetOptimizer
 from gradus.types.parts import Judgement, Reward, Signals, Source, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
@@ -128,6 +127,16 @@ class LengthPhases:
 
 
 @dataclass(frozen=True)
+class ResetAtPhases:
+    """The optimiser forgets its moments before the first step of each phase of the curriculum, except the first phase."""
+
+    causes: ClassVar[tuple[Event, ...]] = (ResetOptimizer(),)
+
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        return recipe, self.causes if now.step in np.cumsum(getattr(recipe.curriculum, "steps", ())) else ()
+
+
+@dataclass(frozen=True)
 class Either(Combines):
     """The larger of the rewards of `rule` and `judge`. If one of the two rewards does not apply, the other one counts. The component "verified" is
     the result."""
@@ -168,7 +177,7 @@ qwenlong_l1 = grpo.derive(
     objective__policy__average=TokenMean(),
     objective__kl=None,
     players__reference=None,
-    schedule=Phases((Phase(200), Phase(events=(ResetOptimizer(),)))),
+    schedule=ResetAtPhases(),
     setting__temperature=0.7,
     update__count=4,
 )
@@ -184,8 +193,11 @@ claims = (
     ),
     Claim(
         says="On problems of three functions, the longest of two bands, the accuracy is at least 3 points above that of one phase over both bands.",
-        source="arXiv:2505.17667, ablation of the phases; the ground, bands up to 20 and up to 32 tokens, 6 of 14 steps, and the effect are ours",
-        against="qwenlong_l1 --curriculum.bounds (0,32) --curriculum.steps ()",
+        source=(
+            "arXiv:2505.17667, ablation of the phases; the ground, bands up to 20 and up to 32 tokens, 6 of 14 steps, and the effect are ours. Stated "
+            "again before a measurement: the optimiser is reset at step 6, where the second phase begins, and no longer at step 200"
+        ),
+        against="qwenlong_l1 --curriculum LengthPhases(bounds=(0,32),steps=())",
         own={"curriculum.bounds": "(0, 20, 32)", "curriculum.steps": "(6,)"},
         measure="accuracy@middle",
         better_by=0.03,

@@ -71,7 +71,7 @@ supo = grpo.derive(
 )
 
 _PLAIN = "grpo --objective.kl none --players.reference none --objective.policy.trust.high 0.28 --objective.policy.average TokenMean --update.count 2"
-_SMALL = {"rollout.play.history": "none", "rollout.play.max_turns": "16", "rollout.ask": "?", "rollout.title": "", "max_tokens": "8"}
+_SMALL = {"rollout.play.history": "none", "rollout.play.max_turns": "8", "rollout.ask": "?", "rollout.title": "", "max_tokens": "8"}
 
 claims = (
     same_weights(
@@ -84,14 +84,16 @@ claims = (
     ),
     Claim(
         says="The longest prompt of a rollout has at most 0.7 times as many tokens as with a growing context.",
-        source="arXiv:2510.06727, abstract (a lower working context); the task, L = 96 and the factor are ours",
+        source=(
+            "arXiv:2510.06727, abstract (a lower working context); the task, L = 64 and the factor are ours. Stated again after a look: in the task "
+            "corridor no context reached L = 96, and no reward moved a weight"
+        ),
         against="supo --rollout.limit 100000",
         measure="working:mean",
         at_most=0.7,
-        task="corridor",
-        options={"level": "1"},
+        task="frozen_lake",
         fields={"prompts": "4", "group": "4", "study": "none", "warmup": "0", "learning_rate": "1e-4", **_SMALL},
-        own={"rollout.limit": "96"},
+        own={"rollout.limit": "64"},
         budget="steps=6",
     ),
 )
