@@ -9,8 +9,8 @@ The phases have the bounds $L_0 = 0$, 20000 and 60000 tokens; a phase draws new 
 step consists of problems of earlier phases, drawn without replacement with the probability P; G = 8 is the number of answers. A problem that two visits
 never solved is not drawn again. The optimiser forgets its moments at the start of a phase. An answer is right if a rule finds the reference answer,
 or if a judge calls both answers equivalent, because a rule alone misses other wordings. The loss is GRPO with a mean over tokens, four updates per
-batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT comes before: `sft:100,qwenlong_l1:400`. Metrics:
-input_length, retrospective (share).
+batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT is an additional first stage: `sft:100,qwenlong_l1:400`.
+Metrics: input_length, retrospective (share).
 
 Use if: inputs differ much in length, and a model that solves short inputs fails on long inputs.
 Avoid if: all inputs have about the same length (see gain_rl for an order by difficulty).
