@@ -25,11 +25,9 @@ def within(exam: Exam) -> bool:
 
 def row(exam: Exam) -> str:
     """One line of the table."""
-    greedy = exam.greedy.mean if exam.greedy else float("nan")
+    greedy, length = (value.mean if value else float("nan") for value in (exam.greedy, exam.length))
     numbers = (exam.chance, exam.pass_at[1].mean, exam.pass_at[16].mean, greedy)
-    return (
-        f"| {exam.task} | " + " | ".join(f"{n:.3f}" for n in numbers) + f" | {exam.length.mean:.1f} | {'yes' if within(exam) else 'NO'} |"
-    )
+    return f"| {exam.task} | " + " | ".join(f"{n:.3f}" for n in numbers) + f" | {length:.1f} | {'yes' if within(exam) else 'NO'} |"
 
 
 def main() -> int:

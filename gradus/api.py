@@ -83,7 +83,7 @@ def start(
 
 def _rewards(reward: Any) -> list[Any]:
     """Returns [reward]. For a sum or product of rewards, returns its parts."""
-    return [inner for part in reward.parts.values() for inner in _rewards(part)] if hasattr(reward, "parts") else [reward]
+    return [inner for part in reward.parts.values() for inner in _rewards(part)] if isinstance(getattr(reward, "parts", None), Mapping) else [reward]
 
 
 def launch(
@@ -276,7 +276,7 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     trust: bool = False,
 ) -> Exam:
-    """Measures pass@k, majority vote, greedy accuracy, reward and length on held-out problems, with confidence intervals.
+    """Measures pass@k, majority vote, greedy accuracy, reward and length (of a judge: pairs in order, calibration) on held-out problems, with intervals.
 
     Args: model_or_run: a model's folder, or a run's folder, whose final, else best, else newest model is used (None: the built-in model); task:
     as for `train` (None: the run's task); pass_at: the numbers k of pass@k; samples: the number of answers per problem (0: the largest of `pass_at`);
@@ -361,7 +361,7 @@ def screen(
 async def _examined(run: Run, judge: Any, path: Path | None, **how: Any) -> Exam:
     try:
         rows = None if path is None else RunFolder.open(path).metrics()
-        return replace(await examine(run, reward=judge, **how), prompts=of_evaluation(run), tables=await tables_of(run, rows))
+        return replace(exam := await examine(run, reward=judge, **how), prompts=of_evaluation(run), tables=exam.tables or await tables_of(run, rows))
     finally:
         if hasattr(judge, "close"):
             await judge.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import re
 import runpy
 import shlex
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
@@ -121,7 +123,9 @@ def run_page(page: str, folder: Path, short: bool = True, only: Collection[str] 
                 done = subprocess.run(command.reads, cwd=folder, capture_output=True, text=True, check=False)
                 yield command, done.returncode == block.code, (done.stdout + done.stderr).rstrip("\n")
             elif command.words and (only is None or command.words[0] in only):
-                code, screen = called(shortened(page, command.words) if short else command.words, block.about if block.mark == "typed" else TYPED)
+                words = shortened(page, command.words) if short else command.words
+                call = called_apart if "--memory" in words else called
+                code, screen = call(words, block.about if block.mark == "typed" else TYPED)
                 yield command, code == block.code, screen.replace(str(folder), PLACE)
 
 
@@ -148,6 +152,12 @@ def called(words: list[str], typed: str = TYPED) -> tuple[int, str]:
         except SystemExit as ended:  # of --help
             code = int(ended.code or 0)
     return code, screen.text().replace(FONTS, "")
+
+
+def called_apart(words: list[str], typed: str = TYPED) -> tuple[int, str]:
+    """The same in a process of its own: a limit of memory counts what a process holds, and the process of the tests holds much."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
+        return apart.submit(called, words, typed).result()
 
 
 def run_python(code: str, folder: Path, short: bool) -> None:

@@ -33,7 +33,7 @@ from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.flow_kl import TransitionKL
-from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
+from gradus.objectives.flow_matching import MatchedPolicy, Robust, Weighted
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
 from gradus.objectives.labelled_scores import LabelledScores
@@ -51,6 +51,7 @@ from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
+from gradus.papers.generation.awm import VelocityGap
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.kdrl import WrongOnly
@@ -88,6 +89,7 @@ APART = {
     "gradus.papers.objectives.capo": {"PredictedChange"},
     "gradus.papers.rewards.light_if": {"Covariance"},
     "gradus.papers.rewards.light_if_sft": {"HardImitation"},
+    "gradus.papers.rewards.semantic_reward_grpo": {"Contrastive"},
     "gradus.papers.objectives.a_star_po": {"OptimalAdvantage"},
     "gradus.objectives.chances": {"RewardLikelihood"},
     "gradus.papers.objectives.risk_po": {"BundledRisk"},
@@ -118,8 +120,8 @@ APART = {
     "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references (of TwoPolicies: the test of its paper). The
-contract of each recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
+test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
+recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -209,8 +211,6 @@ TERMS = [
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),
 ]
-WITHOUT_TEACHER = [term for term in TERMS if not isinstance(term, Distillation)]
-"""The terms that need no second model; tests/policies/test_divergence.py has a teacher."""
 VIEWED = [Perception(0.3, 0.2, 0.1, form, constant=constant) for form in ("released", "paper") for constant in (False, True)]
 DRAWN = [OneToken(beta=0.2), *(OneToken(None, average=average, coefficient=0.5) for average in AVERAGES), OneToken(source="policy")]
 PAIRED = [Preference(0.4, score, link, 0.5) for score in SCORES for link in LINKS]  # for batches of pairs
@@ -225,6 +225,8 @@ FLOWING = [
 @dataclass(frozen=True)
 class Surprise:
     """-log pi of every action, as a factor of its advantage."""
+
+    only_positive: bool = False
 
     needs = (LogProbs(),)
 
@@ -259,7 +261,7 @@ CREDITS = [
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(WithinSigma(rule, 0.6) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
-    *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
+    *(Scaled(rule, factor) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Surprise(only_positive=True), Same(2.0))),
     *(MasteredMask(rule, 0.5, 9.0) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(NewTokens(rule, 1) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),

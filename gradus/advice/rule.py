@@ -99,7 +99,7 @@ def numbers(facts: Facts, rate: float) -> dict[str, str]:
 
     `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` is `rate`, the learning rate by rule,
     and `third_rate` is a third of `rate`. Let s be the length below which a tenth of the right answers
-    lie. `beyond` is the limit minus s / 2. So a penalty on the last `beyond` tokens of the limit begins at a length below that of nearly all answers.
+    lie. `beyond` is the limit minus s / 2. So a penalty on the last `beyond` tokens of the limit begins at a length that nearly all answers exceed.
     """
     begin = (facts.short if facts.short is not None else facts.max_tokens) / 2
     return {

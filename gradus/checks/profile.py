@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WARM_UP = 1  # steps that are not measured, because they load code and data
 IDLE = 0.8  # if a process computes for a smaller share of the time, other programs slow it down
 FLOORED = {f"{SAMPLING}/prefill", f"{SAMPLING}/decode", f"{SCORING}/forward", f"{UPDATING}/forward", f"{UPDATING}/backward"}
-"""The parts with a floor. They consist of products with the weights."""
+"""The parts with a floor: these parts consist of products with the weights."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def growth(
 
 @contextmanager
 def watched(run: Run, device: str) -> Iterator[None]:
-    """A context manager. Inside it, the parts of a run's activities are measured, and the rows of its networks are counted.
+    """A context manager. Inside this context manager, the parts of a run's activities are measured, and the rows of its networks are counted.
 
     On a GPU, each change of activity waits until the GPU has finished its work.
     """
@@ -197,7 +197,7 @@ def counting(network: torch.nn.Module) -> Callable[[], None]:
 
 
 def sizes_of(network: torch.nn.Module) -> Sizes:
-    """Returns the sizes of a network. Of a mixture of experts, only the experts that a token uses count."""
+    """Returns the sizes of a network. In a mixture of experts, only the experts that a token uses count."""
     embeddings = {id(module.weight) for module in network.modules() if isinstance(module, torch.nn.Embedding)}
     given = getattr(network, "head_weight", None)
     layer = network.get_output_embeddings() if given is None and hasattr(network, "get_output_embeddings") else None  # type: ignore[operator]

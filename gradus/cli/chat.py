@@ -72,8 +72,8 @@ class Asked:
 def load(
     model_or_run: str | None, *, task: str | None = None, which: str = "best", device: str = "cpu", precision: str = "float32"
 ) -> Any:
-    """Loads the model of a folder, or the `which` model (best or final) of a run. If the run lacks this model, loads the other of the two, else the newest
-    model. If `model_or_run` is None, loads the built-in model for the task.
+    """Loads the model of a folder, or the `which` model (best or final) of a run. If the run lacks this model, loads its other model (final or best),
+    else its newest model. If `model_or_run` is None, loads the built-in model for the task.
     Raises UserError if the folder contains no language model, or if the device or the precision is unknown.
     """
     from gradus.players.build import DTYPES, check_device
@@ -135,8 +135,8 @@ def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]
 
 
 class Streamed:
-    """A model that writes `mark` and then each sample to `out` while the sample grows. The model samples one context at a time. This does not change the
-    tokens.
+    """A model that writes `mark` and then each sample to `out` while the sample grows. The model samples one context at a time. The stream of text
+    does not change the tokens.
     """
 
     def __init__(self, model: Any, out: TextIO, mark: str) -> None:

@@ -29,7 +29,7 @@ class Line:
 
     @property
     def family(self) -> str:
-        """The family of the system; for a recipe that is no system, the family of the recipe."""
+        """The family of the system, or, for a recipe that is not a system, the family of the recipe."""
         return self.system.family if self.system is not None else str((self.recipe or {})["family"])
 
     @property

@@ -41,7 +41,9 @@ def _carried_out(training: Callable[[], Any], folder: str) -> int:
         print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
         return int(run.stop.code)
     result = came_of_it(run.metrics, stuck(run.metrics, run.recipe))
-    print("\n".join([result, *without_reward(run.metrics, folder), f"report: {report_of(folder)}", *next_words(folder, judged=has_judge(run))]))
+    answers = not getattr(run.recipe.study, "of_judge", False)
+    after = next_words(folder, judged=has_judge(run), answers=answers)
+    print("\n".join([result, *without_reward(run.metrics, folder), f"report: {report_of(folder)}", *after]))
     return 0
 
 
@@ -139,11 +141,14 @@ def has_judge(run: Any) -> bool:
     return judge is not None
 
 
-def next_words(folder: str, *, judged: bool) -> list[str]:
-    """The lines that name the run and the next commands. `judged`: whether `gradus eval` can judge the answers of the run."""
+def next_words(folder: str, *, judged: bool, answers: bool = True) -> list[str]:
+    """The lines that name the run and the next commands. `judged`: whether `gradus eval` can judge the answers of the run.
+
+    `answers`: whether the trained model writes answers; a trained judge writes none.
+    """
     from gradus.types import command
 
-    measured = command("eval", folder, *(("--pass-at", "1,4,16") if judged else ("--reward", "FILE.py:FUNCTION")))
+    measured = command("eval", folder, *(() if judged and not answers else ("--pass-at", "1,4,16") if judged else ("--reward", "FILE.py:FUNCTION")))
     exported = command("export", folder, f"{folder.rstrip('/')}-model")
     first, second = (measured, exported) if judged else (exported, measured)
     return [f"run: {folder}", f"next: {first}", f"      {second}"]

@@ -33,7 +33,7 @@ SEAMS: Mapping[str, str] = {
     "rollout": "how answers are sampled",
     "environment": "the world in which the policy acts over many turns; none: the task's",
     "reward": "the score of an answer",
-    "selection": "the groups of answers that are trained on",
+    "selection": "the groups of answers that training uses",
     "credit": "the advantage of every token",
     "objective": "the terms of the loss, by name",
     "optimizer": "the optimiser of every player that does not set one",
@@ -192,7 +192,7 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 def meaning(holder: Any, name: str, value: Any) -> str:
     """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
 
-    If the value is a part, this docstring is that of the value, else that of the class.
+    This docstring belongs to the value if the value is a part, else to the class.
     """
     if isinstance(holder, Recipe) and name in SEAMS:
         return SEAMS[name]

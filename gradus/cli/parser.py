@@ -33,7 +33,7 @@ OTHER_WORDS = {
 """Other words for a command, each with the command."""
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises UserError with a full sentence. Its help is a page with groups and examples."""
+    """An argument parser that raises UserError with a full sentence. The help of the parser is a page with groups and examples."""
 
     def format_help(self) -> str:
         name = self.prog.partition(" ")[2]

@@ -61,7 +61,7 @@ def state_of(folder: Path) -> dict[str, Any]:
 
 
 def alive(state: dict[str, Any]) -> bool | None:
-    """Whether the process of the run exists; None if it runs on another machine."""
+    """Whether the process of the run exists; None if the process is on another machine."""
     if state["machine"] != socket.gethostname():
         return None
     try:

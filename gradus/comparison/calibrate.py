@@ -99,7 +99,8 @@ def keep(ground: Ground, found: Mapping[str, Any]) -> Path:
 
 
 def stored(ground: Ground) -> dict[str, Any] | None:
-    """The stored calibration of a ground; None if no calibration is stored. Its field "stale" is true if the ground has changed since the calibration."""
+    """The stored calibration of a ground; None if no calibration is stored. The field "stale" of the calibration is true if the ground has changed
+    since then."""
     try:
         found = json.loads(place(ground.name).read_text())
     except FileNotFoundError:

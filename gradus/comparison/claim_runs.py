@@ -82,7 +82,7 @@ def _said(mean: float, low: float | None, high: float | None, bound: float, sign
 
 
 def terms(of: Known, said: Callable[[str], None] | None = None) -> Experiment:
-    """The comparison that measures a claim. Its first arm is the recipe; its second arm is the other arm of the claim.
+    """The comparison that measures a claim. The first arm of the comparison is the recipe; the second arm is the other arm of the claim.
 
     `said` is called with a sentence before a start model is made. Raises UserError, with the recipe's key, for a claim whose terms do not fit each other.
     """

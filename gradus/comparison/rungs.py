@@ -2,8 +2,8 @@
 
 Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every
 contestant trains a little, the better half trains twice as long, and so on until two are left. As in racing (Maron and Moore, Hoeffding
-Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant with an interval
-below the leader's. The race ends when one contestant is left.
+Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant whose
+interval is below the interval of the leader. The race ends when one contestant is left.
 
 Gradus separates two sources of error. A rung with one seed has intervals over held-out problems alone, without the randomness of training.
 So a rung with one seed keeps at least a quarter of its contestants, and at least two. Rungs with at most `LATE` contestants have several seeds, and their

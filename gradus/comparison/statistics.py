@@ -10,9 +10,9 @@ The seeds give its degrees of freedom, and its width contains both sources of ch
     interval: mean d +- t(S - 1) * se
 
 Ms and Mp both contain the variance of the rest, so Mp - Mr counts it once. Ms is at least Mr in expectation. By chance, Ms can be smaller, for example if
-a few seeds have equal means. Then Mr takes its place. se as a whole gets the degrees of freedom of the seeds, although its second term has more. So the
-interval is too wide rather than too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by Holm's method (A Simple
-Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
+a few seeds have equal means. Then Mr takes its place. se as a whole gets the degrees of freedom of the seeds, although its second term has more
+degrees of freedom. So the interval can be too wide, but not too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by
+Holm's method (A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def difference(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
 def over_problems(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
     """The difference of two single runs over the same problems.
 
-    Its interval does not contain the randomness of training. Args: a, b float64 [problems].
+    The interval of this difference does not contain the randomness of training. Args: a, b float64 [problems].
     """
     d = np.asarray(a, np.float64) - np.asarray(b, np.float64)
     if len(d) < 2:

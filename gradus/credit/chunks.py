@@ -59,13 +59,13 @@ class UntilSuccess:
     """Gives weight 0 to the actions, or to the chunks, after the first success of an episode.
 
     A success is an action, or a chunk, with a reward of 1 or more. At the level "chunk" the whole chunk with the success keeps its weight. At the level "action",
-    actions that were not executed also get weight 0. All other weights, and the advantages and returns, are those of `rule`.
+    actions that were not executed also get weight 0. All other weights, and the advantages and returns, come from `rule`.
     `SequenceMean(counted="weighted")` divides the loss of an episode by the number of its remaining tokens.
     Reference: the trainer released with RLinf-VLA (arXiv:2510.06710).
     """
 
-    rule: Credit = GroupRelative()
-    level: Level = "chunk"
+    rule: Credit = GroupRelative("sample")
+    level: Level = "action"
     asks_right: ClassVar[str] = "GroupRelative"  # the part to use instead if no episode is marked as right
 
     @property

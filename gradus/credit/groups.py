@@ -1,8 +1,8 @@
 """Advantages that compare trajectories within a group or over the batch. Each trajectory gets one number.
 
-Means and deviations are over all trajectories of a group. Trajectories that are not trained on (`trained` False) count too, because their rewards measure the
-same problem. No update reads the advantages of these trajectories. Only `ProbeBaseline` treats trained and untrained trajectories differently.
-`PoolBaseline` also counts the trajectories that the selection dropped.
+Means and deviations are over all trajectories of a group. Trajectories that no update uses (`trained` False) also count, because their rewards
+measure the same problem. No update reads the advantages of these trajectories. Only `ProbeBaseline` treats trained and untrained trajectories
+differently. `PoolBaseline` also counts the trajectories that the selection dropped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     """A_i = (r_i - mean r) / std r over the group. With scale "none", A_i = r_i - mean r.
 
     Args: rewards [G]. Returns: [G] float64. All advantages are 0 for a group with one trajectory. The advantages are also 0 if the deviation is at most 1e-12
-    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std is that of
-    arXiv:2503.20783 (Dr GRPO). The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
+    times the largest |reward|. No epsilon is added to the deviation. Reference: GRPO, arXiv:2402.03300, section 4.1.2; the form without std comes
+    from arXiv:2503.20783 (Dr GRPO). The text of GRPO does not name the kind of std. The default here is "population"; most trainers use "sample".
     """
     rewards = np.asarray(rewards, dtype=np.float64)
     if len(rewards) < 2 or np.all(rewards == rewards[0]):
@@ -56,8 +56,8 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
 def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group", scale: Scale = "population") -> list[np.ndarray]:
     """A_i = (r_i - b_i) / std, where std is the deviation of r - b over all samples of the batch. With scale "none", A_i = r_i - b_i.
 
-    Args: `rewards`: one array [G] per group. `baseline` names the mean reward b: that of the group ("group"), of the group's other samples ("others"), or of
-    the batch ("batch"). Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
+    Args: `rewards`: one array [G] per group. `baseline` names the mean reward b: the mean of the group ("group"), of the group's other samples
+    ("others"), or of the batch ("batch"). Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
     Reference: REINFORCE++, arXiv:2501.03262 (global normalisation, without and with a group baseline); ScaleRL, arXiv:2510.13786.
     """
     if not rewards:
@@ -74,7 +74,7 @@ def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group
 
 
 def probe_baseline(group: Group) -> np.ndarray:
-    """A_i = r_i - mean reward of the group's probes, which are its trajectories that are not trained on.
+    """A_i = r_i - mean reward of the group's probes; a probe is a trajectory that no update uses.
 
     Probes, and the trajectories of a group without probes, have the advantage 0.
     """
@@ -150,7 +150,7 @@ class BatchRelative:
 
 @dataclass(frozen=True)
 class ProbeBaseline:
-    """The reward minus the mean reward of the group's probes. Probes are trajectories that are not trained on, such as a greedy answer."""
+    """The reward minus the mean reward of the group's probes. Probes are trajectories that no update uses, such as a greedy answer."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"probes": "--rollout WithGreedyBaseline"})
@@ -161,7 +161,7 @@ class ProbeBaseline:
 
 @dataclass(frozen=True)
 class PoolBaseline:
-    """The reward minus the mean reward of all answers that were sampled for the problem, including the answers that are not trained on.
+    """The reward minus the mean reward of all answers that were sampled for the problem, including answers that no update uses.
 
     Reference: Xiong et al., Reinforce-Ada, arXiv:2510.04996v1, section 2.3.
     """

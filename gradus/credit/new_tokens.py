@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradus.credit.groups import GroupRelative
+from gradus.credit.gae import GAE
 from gradus.types import Group, Trajectory
 from gradus.types.parts import Credit, Credited, Signals
 from gradus.types.pieces import continues, new_actions
@@ -27,12 +27,12 @@ def mask_of_new(trajectory: Trajectory, before_cut: int) -> np.ndarray:
 class NewTokens:
     """Gives weight 0 to tokens that an earlier step sampled, so no loss term reads them. The other tokens get the credit of `rule`.
 
-    For rollouts whose answers grow over several steps and are trained on in each step, such as `Windowed`. Other trajectories keep all their tokens. The
-    denominator of an average counts the tokens with weight 0 too, unless it counts only weighted actions (`average.counted`).
+    This rule is for rollouts whose answers grow over several steps and are used in each step, such as `Windowed`. Other trajectories keep all their
+    tokens. The denominator of an average also counts the tokens with weight 0, unless it counts only weighted actions (`average.counted`).
     Reference: Fan et al., Truncated Proximal Policy Optimization, arXiv:2506.15050 (token filter).
     """
 
-    rule: Credit = GroupRelative()
+    rule: Credit = GAE(lam=1.0, whitened=False)
     before_cut: int = 0  # tokens before a cut that also get weight 0, because the value after the cut is an estimate
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from gradus.types.signals import Signal
 
 
 class Factor(Protocol):
-    """Computes a factor for every action. `needs` names the signals that the factor reads."""
+    """Computes a factor for every action. `needs` names the signals that the factor reads.
+
+    If a factor has the attribute `only_positive` with the value True, advantages below 0 do not change.
+    """
 
     @property
     def needs(self) -> tuple[Signal, ...]: ...
@@ -43,7 +46,6 @@ class Scaled:
 
     rule: Credit = GroupRelative()
     factor: Factor = Same()
-    when: Literal["positive", "all"] = "all"  # "positive": advantages below 0 do not change
 
     @property
     def needs(self) -> tuple[Signal, ...]:
@@ -60,5 +62,5 @@ class Scaled:
         if factors.shape != credited.advantages.shape:
             due = f"an array [{len(credited.advantages)}], one factor per action"
             raise UserError(f"{named(self.factor, 'factors')} returned an array of shape {list(factors.shape)}; it must return {due}")
-        kept = (credited.advantages < 0) if self.when == "positive" else np.zeros(factors.shape, bool)
+        kept = (credited.advantages < 0) if getattr(self.factor, "only_positive", False) else np.zeros(factors.shape, bool)
         return replace(credited, advantages=np.where(kept, credited.advantages, factors * credited.advantages))

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradus.credit.groups import GroupRelative, Scale, group_relative, spread
+from gradus.credit.groups import Scale, group_relative, spread
 from gradus.credit.turns import turns_of
 from gradus.types import Frozen, Group
 from gradus.types.parts import Credit, Credited, Signals
@@ -61,14 +61,13 @@ def high_steps(entropies: np.ndarray, top: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class HighEntropySteps:
-    """Gives weight 0 to each step with a mean token entropy below the (1 - top) quantile of its group. All other credit is that of `rule`.
-
-    The entropies are those of the policy at the start of the update. Steps that are not trained on still count in the statistics of `rule`. An average with
-    counted="weighted" divides by the remaining tokens. Groups without steps stay as they are.
+    """Gives weight 0 to each step with a mean token entropy below the (1 - top) quantile of its group. All other credit comes from `rule`. The
+    entropies are computed with the policy at the start of the update. Steps with weight 0 still count in the statistics of `rule`. An
+    average with counted="weighted" divides by the remaining tokens. Groups without steps stay as they are.
     """
 
-    rule: Credit = GroupRelative()
-    top: float = 0.8  # share of the steps that are trained on, if all entropies differ
+    rule: Credit = StepRelative()
+    top: float = 0.8  # share of the steps that training uses, if all entropies differ
     asks: ClassVar[Frozen[str]] = Frozen({"turns": "--rollout Episodes"})
     plays: ClassVar[str] = "episodes"
 

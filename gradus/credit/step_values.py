@@ -117,7 +117,8 @@ class StepChances:
     """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight.
 
     The value before a step is the label of the text up to the end of the step before it. With `last`, the answer's own reward is the return of the last action,
-    so the whole answer has a label, too. These are the labels of a process reward model. All advantages are 1, because only returns are learned.
+    so the whole answer has a label, too. So this rule gives the labels of a process reward model. All advantages are 1, because only returns are
+    learned.
     """
 
     last: bool = False
@@ -131,7 +132,7 @@ class StepChances:
 
 @dataclass(frozen=True)
 class CriticAdvantage:
-    """V(s + a) - V(s) at all tokens of a step, R - V(s) at those of a last step. V is the sigmoid of a head of `critic`."""
+    """V(s + a) - V(s) at all tokens of a step, and R - V(s) at all tokens of a last step. V is the sigmoid of a head of `critic`."""
 
     critic: str = "critic"
     names_players: ClassVar[tuple[str, ...]] = ("critic",)

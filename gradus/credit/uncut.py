@@ -22,8 +22,8 @@ class Uncut:
 
     All other answers get the credit of `rule`.
 
-    The rewards of the answers that were cut off still count in the comparison with the group. The denominator of an average counts these answers too, unless it
-    counts only weighted actions (`average.counted`).
+    The rewards of the answers that were cut off still count in the comparison with the group. The denominator of an average also counts these
+    answers, unless it counts only weighted actions (`average.counted`).
     Reference: Yu et al., DAPO, arXiv:2503.14476, section 3.4 (overlong filtering).
     """
 

@@ -79,8 +79,8 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 class Within:
     """A = blend * (advantage of `rule` within the trajectory's stratum) + (1 - blend) * (advantage of `rule` within the whole group). `key` names the stratum.
 
-    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The returns
-    and weights are those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.
+    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The
+    returns and weights come from the comparison within the strata. If a group is one stratum, the advantages are exactly the advantages by `rule`.
     """
 
     key: Stratum = Linked()

@@ -25,7 +25,8 @@ class Allotment(Protocol):
 
 
 def mixed_chance(rate: float, count: int) -> float:
-    """Returns the probability that `count` answers with this success rate include both right and wrong ones: 1 - p^n - (1 - p)^n with p = `rate`, n = `count`.
+    """Returns the probability that `count` answers with this success rate include both right and wrong answers: 1 - p^n - (1 - p)^n with p = `rate`,
+    n = `count`.
 
     >>> mixed_chance(0.5, 2)
     0.5

@@ -42,8 +42,8 @@ def drawn_until(
 class BalancedBatch:
     """Requests the problems of `ShuffledEpochs` at `level`, without duplicates and without problems whose answer is too frequent in the step.
 
-    A request for n problems has each answer at most ceil(most * n) times. After 50 n problems that are left out, the next problems are taken in spite of this
-    limit, duplicates too.
+    A request for n problems has each answer at most ceil(most * n) times. After 50 n problems that are left out, the next problems are taken without
+    these conditions, even duplicates.
 
     Reference: Lacombe, Quesnel & Sileo, Reasoning Core, arXiv:2509.18083.
     """

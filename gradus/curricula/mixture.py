@@ -28,8 +28,8 @@ def best_of(trials: tuple[tuple[tuple[float, ...], float], ...], ridge: float) -
 class ByMixture:
     """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the next problem of this arm.
 
-    The mixture is `weights`. Without weights, the mixture is that for which `Surrogate` predicts the highest score from `trials`. Without weights and trials,
-    the mixture is uniform.
+    The mixture is `weights`. Without weights, `Surrogate` chooses the mixture: the one with the highest score that it predicts from `trials`. Without
+    weights and trials, the mixture is uniform.
     """
 
     weights: tuple[float, ...] = ()  # one weight per arm; only the proportions of the weights count

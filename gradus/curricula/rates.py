@@ -125,7 +125,7 @@ class Proportional:
     The weight is p (1 - p) ("variance") or 1 - p ("failure"). If all weights are 0, no problem is drawn by weight.
     """
 
-    weight: Literal["variance", "failure"] = "variance"
+    weight: Literal["variance", "failure"] = "failure"
     share: float = 1.0  # of `count` problems, floor(share * count) are drawn by weight
 
     def __post_init__(self) -> None:

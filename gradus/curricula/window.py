@@ -1,4 +1,5 @@
-"""A window that slides over sorted problems. Each epoch draws problems near the window's centre. The centre moves on when the policy has learned these problems."""
+"""A window that slides over sorted problems. Each epoch draws problems near the window's centre. The centre moves to harder problems when the policy
+has learned these problems."""
 
 from __future__ import annotations
 

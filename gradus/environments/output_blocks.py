@@ -28,7 +28,7 @@ class Scores:
 
     @property
     def right(self) -> bool:
-        """Whether the predicted output and errors are those of the program."""
+        """Whether the predicted output and errors equal the output and errors of the program."""
         return self.stdout == 1.0 and self.stderr == 0.5
 
 

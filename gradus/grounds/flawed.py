@@ -5,8 +5,8 @@ the outcome teaches nothing about the steps, and a method that learns only from 
 from the value before it. So the reward SoundSteps is the verdict times the share of true steps. For the accuracy all steps must be right.
 
 The option letters=1 is necessary. If the whole result is checked, the outcome also teaches the steps, because the steps lead to the result. Then both arms
-reach an accuracy of 0.7 (in one seed, at a learning rate of 4e-4). A learning rate of 3e-4 and 20 steps are enough for the first arm and harmless for the
-second. `reward/verified:last` is the mean outcome of the training samples at the last step.
+reach an accuracy of 0.7 (in one seed, at a learning rate of 4e-4). A learning rate of 3e-4 and 20 steps are enough for the first arm, and do no harm
+in the second arm. `reward/verified:last` is the mean outcome of the training samples at the last step.
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -1,15 +1,15 @@
 """table: a bandit with known payoffs. Each machine has several best arms, and the optimal policy under a KL penalty keeps them all.
 
 There are eight machines with eight arms each. Four arms of a machine pay 1, and the other four pay 0 to 0.2; an answer is one letter. All expected
-rewards are known. The optimum under a penalty of beta KL is known, too: pi0 exp(r / beta) / Z. This optimum keeps the proportions that the best arms
-of a machine have at the start. Without a penalty every distribution over the best arms is optimal. Then the noise of sampling decides, and the policy
-loses one arm after another.
+rewards are known. The optimum under a penalty of beta KL is also known: pi0 exp(r / beta) / Z. In this optimum the best arms of a machine have the
+same proportions as at the start. Without a penalty every distribution over the best arms is optimal. Then the noise of sampling decides, and the
+policy loses one arm after another.
 
 The start model is the built-in model after eight steps on random best arms. Eight steps are enough to learn the form of an answer, but not enough to
-distinguish machines. So the entropy of the start model is that of eight equally likely arms (2.5 nats per answer, of which 2.1 are for the arm). `distinct`
-counts the different best arms among eight answers for one machine. If all eight arms are equally likely, this number is 2.6. If only the four best arms are
-drawn, all equally likely, it is 3.6. For a policy that always gives one best arm, it is 1. For this collapse to one arm, 30 steps at a learning rate of 3e-4
-are enough.
+distinguish machines. So the start model has the entropy of eight equally likely arms: 2.5 nats per answer, of which 2.1 nats belong to the arm.
+`distinct` counts the different best arms among eight answers for one machine. If all eight arms are equally likely, this number is 2.6. If only the
+four best arms are drawn, all equally likely, it is 3.6. For a policy that always gives one best arm, it is 1. For this collapse to one arm, 30 steps
+at a learning rate of 3e-4 are enough.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

@@ -4,9 +4,9 @@ The built-in model solves one third of the sums, and half of the problems of cou
 column once or twice (`repeats`). The model itself would not write this form. Imitation of the solutions teaches the new skill and overwrites the old skill. A
 policy gradient changes only the probabilities of answers that the model already gives, and keeps more of the old skill.
 
-The measure is the accuracy on countdown (`accuracy@old`). The table also shows the accuracy on arithmetic; both arms of the pair gain 0.3 or
-more there. In the pair each method has a learning rate at which it learns: 1e-3 for SFT, and 3e-4 for GRPO. A further arm is SFT at 3e-4, which learns
-less and forgets less. There are sixty steps of 64 answers, because after 24 steps SFT is still learning the new skill.
+The measure is the accuracy on countdown (`accuracy@old`). The table also shows the accuracy on arithmetic; both arms of the pair gain 0.3 or more in
+this accuracy. In the pair each method has a learning rate at which it learns: 1e-3 for SFT, and 3e-4 for GRPO. A further arm is SFT at 3e-4, which
+learns less and forgets less. There are sixty steps of 64 answers, because after 24 steps SFT is still learning the new skill.
 """
 
 from gradus.comparison.ground import Ground, Pair

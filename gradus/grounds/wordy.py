@@ -1,13 +1,13 @@
-"""wordy: the start model writes most steps twice or more, and only a price on length makes its answers shorter.
+"""wordy: the start model writes most steps twice or more, and only a penalty on length makes its answers shorter.
 
 The built-in model imitates, for 60 steps, worked solutions of arithmetic that write each column one to four times (`repeats`). The answers of the
 start model then have 44 tokens on average and at most 60; a bare solution has about 20 tokens. Right answers can have any length, so a reward for right
-answers alone does not change the length. A price on length lowers the reward of long answers, and so makes answers shorter. The question is whether the accuracy
-stays the same.
+answers alone does not change the length. A penalty on length lowers the reward of long answers, and so makes answers shorter. The question is whether
+the accuracy stays the same.
 
-The measure is the length; shorter is better. The table also shows the accuracy, which must stay the same. DAPO's price begins at
-`max_tokens` minus `cache`: at 16 tokens here, so nearly all answers are longer. There are sixty steps of 64 answers with one update each, at
-the learning rate of the built-in models.
+The measure is the length; shorter is better. The table also shows the accuracy, which must stay the same. DAPO's penalty begins at `max_tokens` minus
+`cache`: at 16 tokens here, so nearly all answers are longer. There are sixty steps of 64 answers with one update each, at the learning rate of the
+built-in models.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

@@ -27,7 +27,7 @@ class Frame:
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Returns about `count` round numbers from `low` to `high`. Their distance is 1, 2 or 5 times a power of ten.
+    """Returns about `count` round numbers from `low` to `high`. The distance of two ticks is 1, 2 or 5 times a power of ten.
 
     >>> ticks(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -44,7 +44,7 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
 def padded(low: float, high: float) -> tuple[float, float]:
     """Returns the range of values with a margin above and below. The range begins at 0 if the lowest value is near 0.
 
-    If all values are equal, there is a margin too.
+    There is also a margin if all values are equal.
     """
     margin = 0.05 * (high - low) if high > low else 0.5 * abs(high) or 0.5
     return (0.0 if 0 <= low <= 0.2 * high else low - margin), high + margin

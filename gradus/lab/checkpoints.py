@@ -274,7 +274,7 @@ def copied(path: Path, name: str) -> dict[str, str]:
 def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
     """Deletes old checkpoints and the remains of interrupted saves.
 
-    Keeps the newest checkpoint, the newest `keep` planned checkpoints, and those of the `protected` steps.
+    Keeps the newest checkpoint, the newest `keep` planned checkpoints, and the checkpoints of the `protected` steps.
     """
     every = steps(folder)
     kept = {*list(every)[-1:], *[step for step, path in every.items() if planned(path)][-keep:], *protected}
@@ -286,7 +286,7 @@ def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
 
 
 def discard(path: Path) -> None:
-    """Deletes a checkpoint. Renames it first, so that the remains of an interrupted deletion do not count as a checkpoint."""
+    """Deletes a checkpoint. Renames the checkpoint first, so that the remains of an interrupted deletion do not count as a checkpoint."""
     hidden = path.with_name(PARTIAL + "deleted-" + path.name)
     remove(hidden)
     os.rename(path, hidden)

@@ -1,4 +1,4 @@
-"""A chart as an SVG file that needs no other file. Its colours follow the reader's light or dark theme."""
+"""A chart as an SVG file that needs no other file. The colours of the file follow the reader's light or dark theme."""
 
 from __future__ import annotations
 

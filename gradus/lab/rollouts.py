@@ -86,7 +86,7 @@ def stored(folder: Path) -> list[int]:
 def cut_back(folder: Path, step: int) -> None:
     """Deletes the rollouts of `step` and of all later steps.
 
-    The files are then the same as those of a run that stopped before `step`.
+    Then the files are the same as in a run that stopped before `step`.
 
     If a call is interrupted, it can be made again.
     """

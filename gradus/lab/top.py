@@ -96,7 +96,7 @@ def bottleneck(workers: Mapping[str, Mapping[str, float]]) -> str:
 def silence(state: State, now: float, *, alive: bool | None) -> str:
     """Returns a warning if a run that should be active has written no state for `SILENT` seconds, else ''.
 
-    `alive`: whether its process exists; None if it runs on another machine.
+    `alive`: whether the process of the run exists; None if the run is on another machine.
     """
     quiet = now - state["at"]
     if state["state"] != "running" or (quiet <= SILENT and alive is not False):

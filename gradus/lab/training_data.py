@@ -48,8 +48,9 @@ class Asked:
 def collect(steps: Steps, system: str | None = None, player: str = "policy", *, cut: bool = False) -> tuple[list[Asked], list[Judged]]:
     """Returns every prompt of the run with its distinct answers, and the answers that were excluded because a limit cut them off.
 
-    Equal prompts are merged. Prompts are in the order of their first appearance. Answers without a reward and empty answers are also excluded. Answers
-    of several turns or contexts are excluded too, because the player then saw more than the prompt and the answer. Raises UserError if no answer remains.
+    Equal prompts are merged. Prompts are in the order of their first appearance. Answers without a reward and empty answers are also excluded.
+    Answers of several turns or contexts are also excluded, because the player then saw more than the prompt and the answer. Raises UserError if no
+    answer remains.
 
     Args: system: the task's system message; cut: whether to include the answers that a limit cut off.
     """

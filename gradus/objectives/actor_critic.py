@@ -47,7 +47,7 @@ class TDError:
 
 
 def reparametrised_losses(actions: Tensor, logprobs: Tensor, slopes: Tensor, alpha: Tensor) -> Tensor:
-    """Computes alpha log pi(a) - a . dQ/da. Its gradient equals that of alpha log pi(a) - Q(s, a) if the action a depends on the weights.
+    """Computes alpha log pi(a) - a . dQ/da. The gradient equals the gradient of alpha log pi(a) - Q(s, a) for an action a that depends on the weights.
 
     Args: with gradient `actions` [A, d] and `logprobs` [A]; without gradient `slopes` [A, d], which is dQ/da, and `alpha` [A]. Returns: [A].
     """

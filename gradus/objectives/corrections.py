@@ -30,8 +30,8 @@ def masked_importance(old: Tensor, behaviour: Tensor, *, floor: float, cap: floa
 class MaskedImportance:
     """r = pi_old / pi_behaviour if r is in [floor, cap], else 0. So an action has no effect if the two probabilities differ too much."""
 
-    cap: float = 2.0
-    floor: float | None = None  # None: 1 / cap
+    cap: float = 5.0
+    floor: float | None = 0.5  # None: 1 / cap
     against: ClassVar[str] = "old"
 
     def __post_init__(self) -> None:

@@ -103,8 +103,7 @@ class DenoisedKL:
 def check_against(term: DenoisedPolicy | DenoisedKL) -> None:
     """Raises UserError if the ratio compares with the log-probabilities from sampling.
 
-    Those log-probabilities belong to the order of unmasking, not to the masks
-    of the estimate.
+    The log-probabilities at sampling belong to the order of unmasking, not to the masks of the estimate.
     """
     if getattr(term.ratio, "against", "old") != "old":
         raise UserError(

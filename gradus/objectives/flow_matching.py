@@ -18,7 +18,7 @@ from gradus.objectives.aggregation import Average, SequenceMean, averaged
 from gradus.objectives.returned import check_losses, check_rows
 from gradus.objectives.trust import Clip, Trust
 from gradus.types.batch import Batch
-from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity, Signal, Want
+from gradus.types.signals import MatchingError, MatchingTime, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, merge, tally
 
 
@@ -65,7 +65,7 @@ class MatchedPolicy:
 
     draws: int = 6  # pairs (t, e) per sample; the times t are stratified
     likeness: Likeness = Robust()
-    trust: Trust = Clip()
+    trust: Trust = Clip(1.0, 1.0)
     average: Average = SequenceMean()
     coefficient: float = 1.0
     source: str = "policy"
@@ -90,29 +90,3 @@ class MatchedPolicy:
         loss = averaged(self.average, losses, batch, self.source)
         seen = {"ratio": tally(log_ratio.detach().exp()), "matching_error": tally(error)}
         return self.coefficient * loss, {**merge(*(metrics for _, metrics in judged)), **seen}
-
-
-@dataclass(frozen=True)
-class VelocityGap:
-    """A KL to a frozen player in velocity form: coefficient * average of g, where g is the mean of (v - v_player)^2 over pairs and dimensions."""
-
-    coefficient: float = 0.001
-    player: str = "reference"
-    draws: int = 6  # pairs per sample; if the policy term has the same number, both terms share one forward pass
-    average: Average = SequenceMean()
-    source: str = "policy"
-    separable: ClassVar[bool] = True
-
-    @cached_property
-    def wants(self) -> tuple[Want, ...]:
-        return (MatchingVelocity(self.draws),)
-
-    @cached_property
-    def needs(self) -> tuple[Signal, ...]:
-        return (MatchedVelocity(player=self.player, draws=self.draws),)
-
-    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        velocity, theirs = outputs[MatchingVelocity(self.draws)], batch.signals[MatchedVelocity(player=self.player, draws=self.draws)]
-        check_same_shape(velocity=velocity, theirs=theirs)
-        values = (velocity - theirs).square().mean((1, 2))
-        return self.coefficient * averaged(self.average, values * batch.weight, batch, self.source), {f"gap/{self.player}": tally(values)}

@@ -70,7 +70,7 @@ class LabelledScores:
         return self.coefficient * total, metrics
 
     def _label(self, batch: Batch, owner: int, name: str) -> float:
-        """Returns the label of an answer, or NaN if there is none. Raises UserError for a label that is no probability if `fit` needs one."""
+        """Returns the label of an answer, or NaN if there is no label. Raises UserError for a label that is no probability if `fit` needs one."""
         trajectory = batch.trajectories[owner]
         found = trajectory.components.get(name, trajectory.reward)
         label = float(found) if isinstance(found, int | float) else float("nan")

@@ -54,10 +54,10 @@ class SequenceRatio:
 class SequenceTokenRatio:
     """log s_it = sg[log s_i] + log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient.
 
-    The value is that of the sequence's ratio; the gradient is that of the token's ratio.
+    This ratio has the value of the sequence's ratio, and the gradient of the token's ratio.
 
-    This ratio is for advantages that differ within a trajectory. If all advantages of a trajectory are equal, the gradient under SequenceMean equals that of
-    SequenceRatio. GSPO-token, arXiv:2507.18071, eq. 14.
+    This ratio is for advantages that differ within a trajectory. If all advantages of a trajectory are equal, the gradient under SequenceMean equals
+    the gradient of SequenceRatio. GSPO-token, arXiv:2507.18071, eq. 14.
     """
 
     against: Against = "old"
@@ -97,8 +97,8 @@ class JointRatio:
     """log w = sum over the tokens of one action of log r_t: the ratio of the action's joint probability, the same number for all its tokens.
 
     `of` "turn": all tokens of a turn (for a chunk of actions: of the chunk). "step": the tokens of each action of a chunk, which have the same number in the
-    stream `step`. If all turns have equally many tokens, a mean over tokens of the loss is a mean over turns. The gradient of this mean with respect to the
-    log-probability of each token is the gradient that a loss with one row per turn has.
+    stream `step`. If all turns have equally many tokens, a mean over tokens of the loss is a mean over turns. This mean and a loss with one row per
+    turn have the same gradient with respect to the log-probability of each token.
     """
 
     of: Literal["turn", "step"] = "turn"
@@ -126,7 +126,7 @@ class Probability:
 
 @dataclass(frozen=True)
 class OnPolicy:
-    """log r_t = log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient: the ratio is always 1, and its gradient is that of log pi.
+    """log r_t = log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient: the ratio is always 1, and its gradient is the gradient of log pi.
 
     Use this ratio to treat old tokens as tokens of the current policy: tokens from several versions of the weights, or later updates on one batch.
     Du et al., UloRL, arXiv:2507.19766 (pseudo on-policy importance sampling).

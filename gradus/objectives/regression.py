@@ -59,7 +59,8 @@ class Units(Protocol):
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Every trajectory is a unit. Its log-ratio is the sum of its actions' log-ratios, and its target is the mean of its actions' targets."""
+    """Every trajectory is a unit. The log-ratio of a trajectory is the sum of its actions' log-ratios, and its target is the mean of its actions'
+    targets."""
 
     separable: ClassVar[bool] = False  # the square depends on all actions of a trajectory together
     unit: ClassVar[str] = "trajectory"

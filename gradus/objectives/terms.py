@@ -64,7 +64,7 @@ class Weight(Protocol):
 class TruncatedImportance:
     """min(pi_old / pi_behaviour, cap).
 
-    Corrects for samples that come from another engine, or from older weights than those at the start of the update.
+    Corrects for samples that come from another engine, or from weights that are older than the start of the update.
     """
 
     cap: float = 2.0

@@ -98,8 +98,8 @@ def able(base: Any, relation: Any, name: str) -> Any:
     method = "with_value_head" if isinstance(relation, Head) else "with_adapter"
     if method not in dir(base):
         raise UserError(
-            f"players.{name}.model is {type(relation).__name__}, which its base model does not support (the base model offers only "
-            f"{', '.join(sorted(base.can))}); take another base model, such as a language model, or another recipe"
+            f"players.{name}.model is {type(relation).__name__}, which its base model does not support; take another base model, "
+            "such as a language model, or another recipe"
         )
     return base
 

@@ -39,8 +39,8 @@ def fused(
 
     tau_k = theta_k - theta_0 is changed in three ways, in this order:
 
-    1. It is scaled so that its norm over all tensors is the mean norm of all tau.
-    2. Each entry becomes 0 with probability `drop`; the other entries are divided by 1 - drop. `key`, the name k and the name of the tensor determine the draws.
+    1. tau_k is scaled so that its norm over all tensors is the mean norm of all tau. 2. Each entry becomes 0 with probability `drop`; the other
+    entries are divided by 1 - drop. `key`, the name k and the name of the tensor determine the draws.
     3. An entry becomes 0 if its sign differs from the sign of the sum of all tau at this place.
 
     With one network k, drop 0 and weight 1 the result is theta_k.

@@ -48,8 +48,8 @@ def restrict(player: str, network: nn.Module, spec: Player) -> None:
 
 
 def factors(player: str, learning: Iterable[str], rates: Mapping[str, float]) -> list[float]:
-    """Returns the factor on the learning rate for every learning parameter, in order. If several prefixes match, the one that reaches furthest into the name is
-    used.
+    """Returns the factor on the learning rate for every learning parameter, in order. If several prefixes match, the prefix that covers the most
+    parts of the name is used.
 
     Raises UserError for a prefix that matches no learning parameter.
     """

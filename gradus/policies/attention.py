@@ -31,7 +31,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
 def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None = None) -> Tensor:
     """Computes the attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d].
 
-    `mask` [S, T] or [B, 1, S, T] is added to the scores. If `mask` is None, a causal rule hides later keys, and any other rule hides nothing.
+    `mask` [S, T] or [B, 1, S, T] is added to the scores. If `mask` is None, a causal rule hides later keys, and any other rule hides no keys.
     """
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     if rule.cap is not None:

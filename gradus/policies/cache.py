@@ -181,9 +181,8 @@ def stable_step(
         return attend(q[:count], kv[0, :count, :, :length], kv[1, :count, :, :length], mask[:count, :, :length], rule)[:least]
 
     def agrees(length: int, step: int) -> bool:
-        """Tests whether sequences that end within the last step before `length` get the same bits in three kinds of reads.
-
-        The first read is up to `length`, the second one step further. The third read is up to the end, together with more rows.
+        """Tests whether sequences that end within the last step before `length` get the same bits in three kinds of reads. The first read is up to
+        `length`, the second read is one step longer. The third read is up to the end, together with more rows.
         """
         visible = places < length - back.remainder(step)
         mask = torch.zeros(rows, kv_heads, capacity, dtype=dtype, device=device).masked_fill_(~visible, float("-inf"))

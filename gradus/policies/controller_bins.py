@@ -43,8 +43,8 @@ def middles(tokens: np.ndarray, config: ControllerConfig) -> np.ndarray:
 def drawn_bins(outputs: Tensor, config: ControllerConfig, temperature: float, key: Key) -> tuple[np.ndarray, np.ndarray]:
     """Draws a bin for every number of an action. `outputs`: the network's row for the action, [C d * bins].
 
-    Returns the tokens, int32 [C d], and their log-probabilities at `temperature`, float32 [C d]. At temperature 0 the likeliest bins are taken, and the
-    log-probabilities are those of temperature 1.
+    Returns the tokens, int32 [C d], and their log-probabilities at `temperature`, float32 [C d]. At temperature 0 the likeliest bins are taken, and
+    the log-probabilities are computed at temperature 1.
     """
     logits = outputs.double().reshape(config.tokens, config.fresh.bins)
     logprobs = (logits / (temperature or 1.0)).log_softmax(-1).cpu().numpy()

@@ -1,4 +1,4 @@
-"""The decoder, which both rollout and update use. Its parameters have the names of `transformers`, so files load and save unchanged.
+"""The decoder, which both rollout and update use. The parameters have the names of `transformers`, so files load and save unchanged.
 
 A layer has two halves around its attention: `attn_inputs` computes rotated queries, keys and values; `finish` computes the rest from the attention's output.
 Only the attention itself is left to the caller (packed with shared prefixes, or over cached keys), so all callers share the maths of the two halves.
@@ -174,7 +174,7 @@ class Stack(nn.Module):
 class Decoder(nn.Module):
     """A decoder of one of the families in `families.FAMILIES`.
 
-    Its weights have PyTorch's initial values; on the meta device the weights are undefined.
+    The weights have PyTorch's initial values; on the meta device the weights are undefined.
     """
 
     def __init__(self, config: DecoderConfig) -> None:

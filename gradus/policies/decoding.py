@@ -359,7 +359,7 @@ def _later(q: Tensor, kv: Tensor, rule: Rule) -> Tensor:
 
 
 def _turns(rotation: Rotation, head_dim: int) -> Tensor:
-    """Returns two factors per dimension of a head: of the dimension, and of its partner in the rotation. [context, 2, 1, head_dim]
+    """Returns two factors per dimension of a head: for the dimension itself and for its partner in the rotation. [context, 2, 1, head_dim]
 
     Dimensions without rotation have the factors 1 and 0.
     """

@@ -96,7 +96,7 @@ def open_batch(
     graphs: bool = False,
     longest: int | None = None,
 ) -> Batch:
-    """Opens a batch whose results are those of `generate`. Sequences join and leave the batch between steps; at most `rows` run at a time.
+    """Opens a batch with the same results as `generate`. Sequences join and leave the batch between steps; at most `rows` run at a time.
 
     The batch uses the weights from the time of this call. `longest`: the length of the longest sequence that will join; None: `max_context`.
     """

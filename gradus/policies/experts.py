@@ -1,7 +1,7 @@
 """A mixture of experts: a router sends every token to a few of many small MLPs.
 
-Gradients reach the router through the shares of the chosen experts. The balancing loss of pre-training is not added, because a policy's only objective is
-that of the recipe. Rollout and update may choose different experts if two shares differ only by rounding.
+Gradients reach the router through the shares of the chosen experts. The balancing loss of pre-training is not added, because a policy's only
+objective is the objective of the recipe. Rollout and update may choose different experts if two shares differ only by rounding.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
 def assign(indices: Tensor, count: int) -> tuple[Tensor, Tensor, list[int]]:
     """Assigns rows to experts, from the chosen experts [N, chosen] of every row.
 
-    Returns three results. The first lists the rows of each expert, int64 [N * chosen], beginning with those of expert 0. The second has, for every
+    Returns three results. The first lists the rows of each expert, int64 [N * chosen], beginning with the rows of expert 0. The second has, for every
     choice of every row, the place of the choice in this list. The third is the number of rows per expert.
     """
     flat = indices.flatten()

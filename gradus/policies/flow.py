@@ -165,7 +165,7 @@ class FlowModel:
 
 
 def kept(ask: Any, streams: dict[str, np.ndarray], logprobs: np.ndarray | None) -> Context:
-    """Returns the context of a sample. Its tokens are placeholders: one action per row of the streams."""
+    """Returns the context of a sample. The tokens of the context are placeholders: one action per row of the streams."""
     count = len(streams["sample"])
     return Context(
         tokens=np.zeros(count, np.int32),

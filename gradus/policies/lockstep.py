@@ -32,7 +32,8 @@ ROWS = 64  # sequences that advance together
 
 
 class Rows(Protocol):
-    """A network that reads several sequences, which advance together. Its row for a sequence has a number for each token that may come next."""
+    """A network that reads several sequences, which advance together. The network's row for a sequence has a number for each token that may come
+    next."""
 
     def begin(self, jobs: Sequence[Job], rooms: Sequence[int]) -> Tensor:
         """Returns the rows [n, V] after the prefixes."""

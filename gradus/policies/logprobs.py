@@ -52,8 +52,8 @@ def token_rows(
 ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
     """Computes the rows of `token_logprobs` and, for every other model, its divergence over the whole vocabulary, nats [A].
 
-    The other models get no gradient. Their logits are computed chunk by chunk too. A chunk then has two thirds of the rows for one other model, because
-    a third array of its size is in memory.
+    The other models get no gradient. The logits of the other models are also computed chunk by chunk. A chunk then has two thirds of the rows for one
+    other model, because a third array of its size is in memory.
     """
     chunk = max(1, cells // len(weight)) if cells else chunk_rows(len(weight))
     chunk = max(1, chunk * 2 // (2 + len(others)))

@@ -97,7 +97,7 @@ def norms(weight: Tensor) -> Tensor:
 def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> Decoder:
     """Returns a decoder with a new adapter on the linear layers that `lora.targets` names.
 
-    Its other weights are the frozen weights of `decoder`, in the same memory.
+    The other weights of the result are the frozen weights of `decoder`, in the same memory.
 
     With `bits`, the weights of the adapted layers are quantised copies. Embedding, head and norms are not quantised. Experts and routers of a mixture are
     not adapted.

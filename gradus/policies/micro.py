@@ -24,7 +24,8 @@ def balanced_bins(sizes: Sequence[int], capacity: int, least: int = 1) -> list[l
     An item goes into the bin with room that has the fewest items; among such bins, into the bin with the smallest sum, and then into the earliest bin. An item
     opens a new bin if no bin has room, or if there are fewer than `least` bins. So the bins are balanced. An item above the capacity has its own bin.
 
-    Source: the rule of AReaL's public trainer (areal/utils/seqpack.py, `ffd`; Fu et al., arXiv:2505.24298). That trainer rejects an item above the capacity.
+    Source: the rule of AReaL's public trainer (areal/utils/seqpack.py, `ffd`; Fu et al., arXiv:2505.24298). AReaL's trainer rejects an item above the
+    capacity.
 
     >>> balanced_bins([10, 4, 3, 2], 14, least=2)
     [[0, 3], [1, 2]]
@@ -53,7 +54,8 @@ def _sharing(contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
 
 
 def _pieces(contexts: Sequence[Context], family: Family, max_tokens: int) -> list[tuple[list[int], int]]:
-    """Returns (members, tokens) of the pieces of a family: one piece if the family fits into a micro-batch, else several that each have the prefix."""
+    """Returns (members, tokens) of the pieces of a family: one piece if the family fits into a micro-batch, else several pieces, each with the
+    prefix."""
     own = [len(contexts[i].sequence) - family.shared for i in family.members]
     bins = balanced_bins(own, max_tokens - family.shared)
     return [([family.members[k] for k in sorted(chosen)], family.shared + sum(own[k] for k in chosen)) for chosen in bins]

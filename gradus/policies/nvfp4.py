@@ -2,9 +2,9 @@
 
     value = code * block scale * tensor scale
 
-A code is one of 0, 0.5, 1, 1.5, 2, 3, 4, 6, with a sign (E2M1: 2 bits of exponent, 1 of mantissa). Each block has a scale in 8 bits (E4M3), and the
-matrix has one scale in float32. So a number takes 4.5 bits. With the tensor scale, the largest number of the matrix gets the code 6 in a block with
-the scale 448, which is the largest number of E4M3.
+A code is one of 0, 0.5, 1, 1.5, 2, 3, 4, 6, with a sign (E2M1: 2 bits of exponent and 1 bit of mantissa). Each block has a scale in 8 bits (E4M3),
+and the matrix has one scale in float32. So a number takes 4.5 bits. With the tensor scale, the largest number of the matrix gets the code 6 in a
+block with the scale 448, which is the largest number of E4M3.
 
 Reference: NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149, section 2 and appendix B; used by QeRL, arXiv:2510.11696, section 2.
 """
@@ -37,7 +37,7 @@ def nearest_codes(values: Tensor) -> Tensor:
 
 
 def numbers_of(codes: Tensor) -> Tensor:
-    """Returns the numbers that the codes stand for, float32 of the same shape."""
+    """Returns the numbers that the codes represent, float32 of the same shape."""
     grid = torch.tensor((*GRID, *(-number for number in GRID)), device=codes.device)
     return grid[codes.long()]
 
@@ -60,7 +60,7 @@ def encode(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def decode(codes: Tensor, scales: Tensor, tensor_scale: Tensor, columns: int) -> Tensor:
-    """Returns the matrix that the codes and scales of `encode` stand for, float32 [rows, columns]."""
+    """Returns the matrix that the codes and scales of `encode` represent, float32 [rows, columns]."""
     pairs = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(2)
     whole = scales.view(torch.float8_e4m3fn).float() * tensor_scale
     return (numbers_of(pairs) * whole.unsqueeze(2)).flatten(1)[:, :columns]

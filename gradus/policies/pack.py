@@ -185,7 +185,7 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: int = 0, begun: tupl
     With 1, only the input of each layer is kept, and the backward pass computes all other values again. Above 1, the backward pass computes
     these values again in `recompute` chunks of rows (`streamed`).
 
-    Raises: ValueError if the rows were packed for another window than that of the decoder.
+    Raises: ValueError if the rows were packed for another window than the decoder's window.
     """
     rotations, order = _rotations(decoder, packed), _order(packed, recompute)
     *inner, last = decoder.layers

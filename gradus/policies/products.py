@@ -2,11 +2,11 @@
 
 On a CPU with AVX-512, PyTorch computes float32 products by MKL and bfloat16 products by oneDNN. Measured on an AMD EPYC, oneDNN is 2 to 2.4 times as
 fast as MKL in float32, and reaches the peak of the processor. So products whose weight has at least LEAST numbers are computed by oneDNN there, through
-the operation of PyTorch that its compiler uses. Measured too: a row of two rows or more gets the same bits for every number of rows, every position and
-every number of threads. `blocks` tests this on each machine.
+the operation of PyTorch that its compiler uses. A second measurement: in a product of two rows or more, a row gets the same bits for every number of
+rows, every position and every number of threads. `blocks` tests this on each machine.
 
-Everywhere else, and for smaller weights, PyTorch's own product is used. The choice depends on machine, type and weight, never on the rows: so a row's
-bits do not depend on the other rows.
+On all other machines, and for smaller weights, PyTorch's own product is used. The choice depends on machine, type and weight, never on the rows: so a
+row's bits do not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Linear(nn.Linear):
 
 
 class Matrix:
-    """A weight [in, out] that multiplies many blocks of rows, written x @ matrix. It is brought into the library's own order once."""
+    """A weight [in, out] that multiplies many blocks of rows, written x @ matrix. The weight is brought into the library's own order once."""
 
     def __init__(self, weight: Tensor) -> None:
         self.shape, self.dtype, self.device = weight.shape, weight.dtype, weight.device

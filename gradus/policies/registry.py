@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradus.types import UserError, unknown
+from gradus.types.errors import nearest
 from gradus.types.players import Fresh
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Kind:
     model_types: frozenset[str] = frozenset()  # values of `model_type` in config.json; empty: all other values
     built_in: Callable[[str, frozenset[str]], Path] | None = None  # gives the built-in model for a task and the kinds of its observations; None: no such model
     alone: frozenset[str] = frozenset()  # abilities that only policies of this kind may have
+    also: frozenset[str] = frozenset()  # abilities that this kind has, and some other kinds
     sized: bool = False  # whether the rule that computes the learning rate from the number of parameters applies
 
 
@@ -104,7 +106,11 @@ def _refuse(how: Loading, who: str) -> None:
         raise UserError(f"setting.{how.wanted[0]} works only for language models in the built-in decoder; leave this field out for {who}")
 
 
-LANGUAGE_MODEL = Kind("lm", "a language model", "arithmetic", _language_model, built_in=_tiny_model, sized=True)
+READINGS = frozenset({"logprobs", "entropy", "hidden", "states", "logits", "attention", "text"})
+"""The abilities of every language model that a want or a rollout can need."""
+PLAIN = frozenset({"fork", "pack", "lora", "pause", "slots", "rules", "served"})
+"""Further abilities, which belong to some policies of a kind."""
+LANGUAGE_MODEL = Kind("lm", "a language model", "arithmetic", _language_model, built_in=_tiny_model, also=READINGS, sized=True)
 FLOW = Kind(
     "flow",
     "a flow generator",
@@ -158,9 +164,14 @@ def of_recipe(model: Any, abilities: frozenset[str]) -> Kind:
     return next((kind for kind in KINDS.values() if kind.alone & abilities), LANGUAGE_MODEL)
 
 
-def offering(ability: str) -> Kind | None:
-    """Returns the only kind whose policies may have the ability. If several kinds may have the ability, returns None."""
-    return next((kind for kind in KINDS.values() if ability in kind.alone), None)
+def offered_by(ability: str, can: frozenset[str] = frozenset()) -> str:
+    """Returns the remedy if a policy with the abilities `can` lacks an ability: the kind of policy that offers it, and a task for this kind."""
+    kind = next((kind for kind in KINDS.values() if ability in kind.alone | kind.also), None)
+    if kind is not None:
+        return f"{kind.about} offers it: use a task for such a policy, for example {kind.task}, or another recipe"
+    if ability in PLAIN:
+        return "use another model or recipe"
+    return f"no policy offers it{nearest(ability, can)}; correct `opens` of the want, or add the ability to `can` of your own policy"
 
 
 def named(name: str) -> Kind:

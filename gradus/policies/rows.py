@@ -1,4 +1,5 @@
-"""Operations on rows with deterministic backward passes. They do not use advanced indexing, whose backward pass is not deterministic."""
+"""Operations on rows with deterministic backward passes. These functions do not use advanced indexing, because its backward pass is not
+deterministic."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _exchanged(x: Tensor, rows: Sequence[int], heads: Sequence[int], team: Team,
 
 
 class OpenedShare(OpenedDecoder):
-    """The part of a pass that one process computes. The values are those of the actions `index` only."""
+    """The part of a pass that one process computes. The part has values only for the actions `index`."""
 
     def __init__(self, trunk: Decoder, contexts: Sequence[Context], *given: Any, team: Team, **options: Any) -> None:
         super().__init__(trunk, contexts, *given, **options)

@@ -12,7 +12,7 @@ from gradus.types.slots import Slots, order_of
 def in_slots(jobs: Sequence[Job], slots: Sequence[Slots | None], draw: Callable[..., list[Sampled]]) -> list[Sampled]:
     """Returns the samples of all jobs, in the order of the jobs. Jobs whose slots differ only in the expected length share slots.
 
-    Args: slots: of each job; None: no limit and no order; draw: `engine.generate` with the jobs and the options `rows` and `order`.
+    Args: slots: the slots of each job; None: no limit and no order; draw: `engine.generate` with the jobs and the options `rows` and `order`.
     """
     kinds = [None if s is None else replace(s, expected=0.0) for s in slots]
     found: dict[int, Sampled] = {}

@@ -40,7 +40,7 @@ class Steer(nn.Module):
 def steered(decoder: Decoder, layers: Sequence[int], gate: bool) -> Decoder:
     """Returns a decoder with a vector on each of `layers` (empty: all layers).
 
-    Its other weights are the frozen weights of `decoder`, in the same memory.
+    The other weights of the result are the frozen weights of `decoder`, in the same memory.
 
     Raises UserError if the model lacks a layer, or if the decoder already has vectors or an adapter.
     """

@@ -82,8 +82,9 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
     """Draws tokens int64 [rows] from logits [rows, vocab] with uniforms float64 [rows] in [0, 1). Also returns their log-probabilities.
 
     The drawn token is the first token, in the order of the vocabulary, whose cumulative probability in float64 exceeds uniform * total. So the draw uses the
-    inverse of the distribution function. The log-probability, float32 [rows], is that of softmax(logits / temperature) before top-k, top-p and min-p. A greedy
-    row gives the most likely token and its log-probability at temperature 1. If several tokens are equally likely, the first of them is taken.
+    inverse of the distribution function. The log-probability, float32 [rows], comes from softmax(logits / temperature) before top-k, top-p and min-p.
+    A greedy row gives the most likely token and its log-probability at temperature 1. If several tokens are equally likely, the first of them is
+    taken.
 
     Logits and uniforms may be on another device than the settings; the results are on the device of the logits.
     """

@@ -1,6 +1,6 @@
 """The vision tower, a transformer over the patches of a picture, and the projector to the decoder's width.
 
-The module covers the towers of SigLIP, CLIP and Idefics3, whose layers have the same form. Its parameters have the names of `transformers`.
+The module covers the towers of SigLIP, CLIP and Idefics3, whose layers have the same form. The parameters have the names of `transformers`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def check_acting(recipe: Recipe, task: Task, players: Mapping[str, Any]) -> None
         )
     for where, part in rollouts(recipe):
         for ability in sorted(getattr(part, "opens", frozenset()) - policy.can):
-            raise UserError(f"{where} is {type(part).__name__}, which needs a policy that offers {ability}; {_offered_by(ability)}")
+            raise UserError(f"{where} is {type(part).__name__}, which needs a policy that offers {ability}; {registry.offered_by(ability, policy.can)}")
     given = {fact for _, part in rollouts(recipe) for fact in getattr(part, "gives", ())}
     for fact, remedy in getattr(policy, "asks", {}).items():
         if fact not in given:
@@ -64,8 +64,3 @@ def kind_of(recipe: Recipe, wanted: frozenset[str]) -> registry.Kind:
     """The kind of policy that a recipe trains. `wanted`: the abilities that its objective and signals need."""
     opens = {ability for _, part in rollouts(recipe) for ability in getattr(part, "opens", ())}
     return registry.of_recipe(recipe.players.get("policy", Player()).model, wanted | opens)
-
-
-def _offered_by(ability: str) -> str:
-    kind = registry.offering(ability)
-    return "use another rollout or model" if kind is None else f"{kind.about} offers it: use a task for such a policy, for example {kind.task}, or another recipe"

@@ -67,7 +67,7 @@ def _check_players(recipe: Recipe) -> None:
     for where, part in _parts(recipe, ""):
         for field in getattr(part, "names_players", ()):
             value = getattr(part, field)
-            for name in (value,) if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value:
+            for name in () if value is None else (value,) if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value:
                 if name not in players:
                     raise unknown("player", name, players, f"{where}.{field} of {_called(part)} names it; add it to players")
 

@@ -13,7 +13,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from gradus.policies.registry import Kind
+from gradus.policies import registry
+from gradus.policies.reading import remedy
 from gradus.recipe import abilities
 from gradus.recipe.abilities import check_acting
 from gradus.recipe.asks import check_asks, check_plays
@@ -27,7 +28,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
 from gradus.types.returned import named, of_user, remembers, shown
-from gradus.types.signals import Signal, Want, needed_first, remedy
+from gradus.types.signals import Signal, Want, needed_first
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
 WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|search|update)(\..*)?|players\.[^.]+\.(credit|selection)(\..*)?")
@@ -327,7 +328,7 @@ def _check_call(function: Any, who: str, *due: str) -> None:
 
 
 def check_problems(task: Task) -> None:
-    """Draws the first problem for training and for evaluation. Raises UserError if there is no problem, or if it has no prompt."""
+    """Draws the first problem for training and for evaluation. Raises UserError if there is no problem, or if the problem has no prompt."""
     for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
         problem = _first(source, task, use)
         if "text" in task.showing and not (problem.text or problem.messages):
@@ -384,8 +385,8 @@ def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
                 yield f"players.{name}.{seam}", signal
 
 
-def kind_of(recipe: Recipe) -> Kind:
-    """The kind of policy that a recipe trains. The abilities that the parts need from the player `policy` determine it."""
+def kind_of(recipe: Recipe) -> registry.Kind:
+    """The kind of policy that a recipe trains. The abilities that the parts need from the player `policy` determine this kind."""
     read = [signal.want for _, signal in signals_of(recipe) if signal.player == "policy"]
     return abilities.kind_of(recipe, frozenset(a for want in (*wants(recipe.objective), *read) for a in want.needed))
 
@@ -395,6 +396,5 @@ def wants(objective: Any) -> tuple[Want, ...]:
 
 
 def _offers(players: Mapping[str, Any], name: str, abilities: frozenset[str], who: str) -> None:
-    can = players[name].policy.can
-    if lacking := sorted(abilities - can):
-        raise UserError(f'{who} player "{name}", whose policy has no {lacking[0]}; {remedy(lacking[0], can, name)}')
+    if lacking := sorted(abilities - (can := players[name].policy.can)):
+        raise UserError(f'{who} player "{name}", whose policy has no {lacking[0]}; {remedy(lacking[0], can, name, registry.offered_by(lacking[0], can))}')

@@ -231,7 +231,8 @@ def put(root: Any, path: str, value: Any, where: str = "") -> Any:
 def specs_of(recipe: Recipe) -> dict[str, Player]:
     """Every player with the parts that build and update it: name -> `Player`.
 
-    The first player is `policy`, with the recipe's objective. Without its own credit rule or optimizer, `policy` uses those of the recipe.
+    The first player is `policy`, with the recipe's objective. If `policy` lacks its own credit rule or optimizer, it uses the recipe's credit rule or
+    optimizer.
     """
     own = recipe.players.get("policy", Player())
     policy = replace(own, objective=recipe.objective, credit=own.credit or recipe.credit, optimizer=own.optimizer or recipe.optimizer)

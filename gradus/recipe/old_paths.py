@@ -5,6 +5,9 @@ A stored recipe has the class path of each part. A stored state has the class na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 MODULES = {
     "gradus.credit.bounded": "gradus.credit.clipped",
     "gradus.credit.penalty": "gradus.credit.kl_penalty",
@@ -19,7 +22,7 @@ MODULES = {
     "gradus.recipe": "gradus.recipe.core",
     "gradus.rewards.scored": "gradus.rewards.reward_model",
     "gradus.rollouts.acting": "gradus.rollouts.auto",
-    "gradus.rollouts.chunks": "gradus.rollouts.chunked",
+    "gradus.rollouts.chunks": "gradus.papers.thinking.delethink",
     "gradus.rollouts.extractors": "gradus.rollouts.experience_extractors",
     "gradus.rollouts.generated": "gradus.rollouts.flow_sampling",
     "gradus.rollouts.given": "gradus.rollouts.demonstrations",
@@ -44,6 +47,8 @@ PARTS = {
     "gradus.credit.penalty:Penalised": "gradus.credit.kl_penalty:KLPenalty",
     "gradus.credit.to_go:ToGo": "gradus.credit.reward_to_go:RewardToGo",
     "gradus.curricula.sweep:Sweep": "gradus.curricula.shuffled_epochs:ShuffledEpochs",
+    "gradus.objectives.flow_matching:VelocityGap": "gradus.papers.generation.awm:VelocityGap",
+    "gradus.objectives.matching:VelocityGap": "gradus.papers.generation.awm:VelocityGap",
     "gradus.objectives.terms:Policy": "gradus.objectives.terms:PolicyGradient",
     "gradus.papers.credit.aapo:WeightedLikelihood": "gradus.objectives.trust:WeightedLikelihood",
     "gradus.papers.credit.direct_advantage_po:CriticAdvantage": "gradus.credit.step_values:CriticAdvantage",
@@ -79,9 +84,11 @@ PARTS = {
     "gradus.papers.objectives.offline_rl_ld_dpo:RightWrongPair": "gradus.selection.pairs:RightWrongPair",
     "gradus.papers.objectives.q_sharp:RewardLikelihood": "gradus.objectives.chances:RewardLikelihood",
     "gradus.papers.objectives.q_sharp:SwitchedRollIn": "gradus.rollouts.switched:SwitchedRollIn",
+    "gradus.rewards.verdicts:ScoredPair": "gradus.papers.rewards.writing_zero:ScoredPair",
     "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
     "gradus.rollouts.acting:Acting": "gradus.rollouts.auto:Auto",
-    "gradus.rollouts.chunks:Chunks": "gradus.rollouts.chunked:Chunked",
+    "gradus.rollouts.chunked:Chunked": "gradus.papers.thinking.delethink:Chunked",
+    "gradus.rollouts.chunks:Chunks": "gradus.papers.thinking.delethink:Chunked",
     "gradus.rollouts.generated:Generated": "gradus.rollouts.flow_sampling:FlowSampling",
     "gradus.rollouts.given:Given": "gradus.rollouts.demonstrations:Demonstrations",
     "gradus.rollouts.given:GivenPairs": "gradus.rollouts.demonstrations:DemonstratedPairs",
@@ -101,6 +108,17 @@ GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
 """Class path of the present version -> fields of older versions that no code reads any more."""
 
 _NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.items()}
+
+
+def fields_today(path: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The stored fields of the part with the present class path `path`, without the fields that nothing reads any more, and with moved fields in their place."""
+    known = {name: value for name, value in data.items() if name not in GONE.get(path, ())}
+    if path != "gradus.credit.scaled:Scaled" or "when" not in known:
+        return known
+    when, factor = known.pop("when"), known["factor"]  # the factor itself says whether only positive advantages change
+    if when == "positive" or factor["part"] == "gradus.papers.credit.attention_rhythm:PlanAndAnchor":
+        factor = {**factor, "only_positive": when == "positive"}
+    return {**known, "factor": factor}
 
 
 def path_today(path: str) -> str:

@@ -1,7 +1,7 @@
 """Checks the class of each part of a recipe before a run.
 
-A part must be an instance of a frozen dataclass with a unique name. Its methods must accept the arguments of their calls, and its declarations must
-have the right type.
+A part must be an instance of a frozen dataclass with a unique name. The methods of a part must accept the arguments of their calls, and its
+declarations must have the right type.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ NUMBERS = (bool, int, float, str)
 
 
 def check_schedule(recipe: Recipe) -> list[Recipe]:
-    """Returns the declared recipes of a schedule that differ in more than numbers. They need the same checks as the recipe itself.
+    """Returns the declared recipes of a schedule that differ in more than numbers. These recipes need the same checks as the recipe itself.
 
     Raises UserError for the first change or event that the schedule declares but that is impossible.
     """

@@ -73,7 +73,8 @@ def rows_of(nodes: Sequence[Node], depth: int = 1) -> list[tuple[str, str]]:
 
 
 def brief(value: Any) -> str:
-    """A value in one line. A part becomes the name of its class. Its numbers, and other fields that differ from their defaults, follow in brackets."""
+    """A value in one line. A part becomes the name of its class. The numbers of a part, and its other fields that differ from their defaults, follow
+    in brackets."""
     return _brief(node("", value, short=True))
 
 

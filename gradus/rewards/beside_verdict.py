@@ -16,7 +16,7 @@ Terms = tuple[float, Mapping[str, float]]
 async def beside_verdict(
     groups: Sequence[Group], world: World, of: Callable[[Trajectory, float], Terms | None], verified: Verified = Verified()
 ) -> list[list[Judgement]]:
-    """Judges every answer by `of(answer, verdict)`. The components are the verdict (`verified`) and those of `of`.
+    """Judges every answer by `of(answer, verdict)`. The components are the verdict (`verified`) and the components of `of`.
 
     If `of` returns None, or if the verdict failed or does not apply, the verdict is the reward.
     """

@@ -1,4 +1,4 @@
-"""Two judges in a row: the second one judges only the answers that the first one sends on."""
+"""Two judges in a row: the second judge gets only the answers that the first judge sends on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Sends = Literal["below", "reached"]
 class Cascade(Combines):
     """The value of `then` for the answers that `first` sends on, and the value of `first` for all others. `then` sees only the answers that are sent on.
 
-    `sends` "below": the answers whose value by `first` is below `bound`. "reached": those whose value is at least `bound`. So an expensive judge is not asked
-    about answers whose reward is clear. If `first` failed or does not apply, the answer is not sent on. Components: the value of `first` under its name, and
-    the components of `then`, which do not apply to the other answers. Metric: `cascade/sent`, the share of answers that are sent on.
+    `sends` "below": the answers whose value by `first` is below `bound`. "reached": the answers whose value is at least `bound`. So an expensive
+    judge is not asked about answers whose reward is clear. If `first` failed or does not apply, the answer is not sent on. Components: the value of
+    `first` under its name, and the components of `then`, which do not apply to the other answers. Metric: `cascade/sent`, the share of answers that
+    are sent on.
     """
 
     then: Reward
@@ -62,7 +63,7 @@ class Cascade(Combines):
         return [[self._both(j, next(second) if s else None) for j, s in zip(*rows, strict=True)] for rows in zip(first, sent, strict=True)]
 
     def sent(self, value: Outcome) -> bool:
-        """Whether an answer with this value by `first` is sent on."""
+        """Returns whether an answer with this value by `first` is sent on."""
         if isinstance(value, Failed | NotApplicable):
             return False
         return (value < self.bound) == (self.sends == "below")

@@ -1,4 +1,5 @@
-"""The policy's confidence in its own answers, from the log-probabilities at sampling. No forward pass is needed, and no gradient flows through it."""
+"""The policy's confidence in its own answers, from the log-probabilities at sampling. No forward pass is needed, and no gradient flows through the
+confidence."""
 
 from __future__ import annotations
 

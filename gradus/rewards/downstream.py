@@ -6,7 +6,7 @@ Such a text is an instruction, a problem or a hint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from gradus.rewards.combine import Combines
@@ -90,8 +90,8 @@ class Downstream(Combines):
 
     measures: Frozen[Measure] = Frozen(right=RightShare())
     weights: Frozen[float] = Frozen()  # weights of the measures; the default weight is 1
-    player: str = "follower"
-    template: str = "{text}\n{question}"
+    player: str = field(kw_only=True)  # the player that reads the text
+    template: str | None = None  # text with {text} and {question}; None: both, or the text alone if the problem has no test questions
     samples: int = 1  # replies per question
     temperature: float = 0.0
     max_tokens: int = 32  # of a reply
@@ -108,7 +108,7 @@ class Downstream(Combines):
         for name in self.weights:
             if name not in self.measures:
                 raise unknown("measure", name, self.measures, "Downstream.weights names it")
-        if "{text}" not in self.template:
+        if self.template is not None and "{text}" not in self.template:
             raise UserError("Downstream.template lacks {text}; add it, because the player reads only the template")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
@@ -138,7 +138,8 @@ class Downstream(Combines):
 
     def prompt(self, problem: Problem, text: str, question: str) -> str | tuple[Message, ...]:
         """Returns the player's prompt, which is raw text if the problem's prompt is raw text, else one message."""
-        said = filled(self.template, text=text, question=question)
+        usual = "{text}\n{question}" if QUESTIONS in problem.meta else "{text}"
+        said = filled(self.template or usual, text=text, question=question)
         return said if problem.text is not None else ({"role": "user", "content": said},)
 
     def judgement(self, text: str, found: Sequence[tuple[Any, Any]], world: World) -> Judgement:

@@ -127,7 +127,7 @@ class LocalFunction(Combines):
 async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> T:
     """Calls `ask` in a thread and returns its result. Cancellation ends the processes of the pool.
 
-    If the processes went on, the thread would wait for them, and the program would wait for the thread.
+    If the processes continued, the thread would wait for the processes, and the program would wait for the thread.
     """
 
     def slowest() -> str:

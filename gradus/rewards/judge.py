@@ -18,7 +18,7 @@ class Criterion:
     """A line of a rubric."""
 
     text: str
-    points: int = 1  # points for an answer that fully meets the criterion
+    points: int = 5  # points for an answer that fully meets the criterion
 
     def __post_init__(self) -> None:
         check_ranges(self, points="[1, inf)")

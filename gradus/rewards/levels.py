@@ -1,4 +1,4 @@
-"""A reward that is paid only if another reward reaches a bound, such as a verdict that counts only if the answer has the required format."""
+"""A reward that counts only if another reward reaches a bound: for example, a verdict counts only if the answer has the required format."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gradus.types.signals import Signal
 class GatedReward(Combines):
     """The value of `then` if `first` is at least `least`, else 0. If `first` does not apply, `then` alone gives the value.
 
-    The components are the value of `first` under its name, and the components of `then`. The components are present even if `first` is below `least`, so the
-    accuracy is that of the verifier. Rewards at single actions come from `then`. The reward failed if `first` failed, or if `then` failed and its value would
-    be the reward.
+    The components are the value of `first` under its name, and the components of `then`. The components are present even if `first` is below `least`,
+    so the accuracy is the accuracy by the verifier. Rewards at single actions come from `then`. The reward failed if `first` failed, or if `then`
+    failed and its value would be the reward.
     """
 
     first: Reward

@@ -86,7 +86,7 @@ def bleu(said: Sequence[Hashable], due: Sequence[Hashable], order: int = 4, *, s
 def chrf(said: str, due: str, order: int = 6, beta: float = 2.0) -> float:
     """Returns the F-score of the mean precision and the mean recall of character n-grams, n = 1 to `order`, without blanks.
 
-    Only orders that both texts reach count. Popovic, chrF, WMT 2015, with recall weighted beta^2 times as much as precision.
+    An order counts only if both texts have n-grams of this order. Popovic, chrF, WMT 2015; recall has beta^2 times the weight of precision.
     """
     a, b = "".join(said.split()), "".join(due.split())
     pairs = [(grams(a, n), grams(b, n)) for n in range(1, min(order, len(a), len(b)) + 1)]
@@ -129,7 +129,7 @@ def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def edit_distances(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[int]:
-    """Returns the edit distance of `a` from every prefix of `b`, from the empty prefix on, [len(b) + 1].
+    """Returns the edit distance of `a` from every prefix of `b`, beginning with the empty prefix, [len(b) + 1].
 
     >>> edit_distances("axc", "abcd")
     [3, 2, 2, 1, 2]
@@ -189,12 +189,13 @@ def part(completion: str, of: str) -> str | None:
 
 @dataclass(frozen=True)
 class Overlap(Combines):
-    """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without one.
+    """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without
+    a stored answer.
 
     A missing part has the value 0. Texts are compared up to 2,000 characters. An overlap of 1 marks the answer as right, if the reward has no verdict.
     """
 
-    measure: str = "f1"  # exact, f1, bleu, chrf, rouge_l, edit, match or jaccard
+    measure: str = "chrf"  # exact, f1, bleu, chrf, rouge_l, edit, match or jaccard
     of: str = "final"  # "all", "final", or the name of the tags around the answer, such as "answer"
     least: float = 0.0  # an overlap below this bound counts as 0
     name: ClassVar[str] = "overlap"
@@ -219,3 +220,16 @@ class Overlap(Combines):
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         found = [[self.value(t.problem, t.completion) for t in g.trajectories] for g in groups]
         return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in found]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """A verifier of short answers: their overlap with the stored answer by one measure; the largest value if several answers are stored."""
+
+    measure: str = "exact"  # as in `Overlap`
+
+    def __post_init__(self) -> None:
+        Overlap(self.measure)
+
+    def __call__(self, problem: Problem, answer: str) -> Outcome:
+        return Overlap(self.measure, of="all").value(problem, answer)

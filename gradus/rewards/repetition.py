@@ -1,4 +1,4 @@
-"""Rewards against repetition: a price on tokens of repeated n-grams, and a score for loops."""
+"""Rewards against repetition: a penalty on tokens of repeated n-grams, and a score for loops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def repeated(tokens: Sequence[int] | np.ndarray, n: int) -> np.ndarray:
 def loop(tokens: Sequence[int] | np.ndarray, *, shortest: int = 4, longest: int = 20, times: int = 3) -> int | None:
     """Returns the number of tokens before the first loop; None if there is no loop.
 
-    A loop is a block of `shortest` to `longest` tokens that stands at least `times` times in a row.
+    A loop is a block of `shortest` to `longest` tokens that occurs at least `times` times in a row.
 
     >>> loop([9, 1, 2, 1, 2, 1, 2], shortest=2, longest=3)
     1
@@ -61,9 +61,10 @@ def sampled(trajectory: Trajectory) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Repetition(Combines):
-    """A price on repetition: every token in an n-gram that occurred earlier in the answer gets `price`. The reward is the sum of the prices.
+    """A penalty on repetition: every token in an n-gram that occurred earlier in the answer gets the reward `price`. The reward is the sum of the
+    penalties.
 
-    The prices are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the price once.
+    The penalties are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the penalty once.
     """
 
     n: int = 40
@@ -92,7 +93,7 @@ class Looped(Combines):
 
     shortest: int = 4  # tokens of a block
     longest: int = 20
-    times: int = 3  # how often a block stands in a row
+    times: int = 3  # how often a block must occur in a row
     name: ClassVar[str] = "looped"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

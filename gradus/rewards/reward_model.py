@@ -18,31 +18,36 @@ from gradus.types.signals import Read, Signal, Value, Values
 class RewardModel(Combines):
     """A reward: the value that `player` gives before the last action of a trajectory.
 
-    At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
-    share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
-    `--study.reward Verified` measures the accuracy.
+    At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier,
+    `accuracy` is the share of rewards of at least 1; this number has no meaning here. A recipe with this reward cannot have parts that need right
+    answers. If the task has a verifier, `--study.reward Verified` measures the accuracy.
 
     If the player has several heads, the reward is the weighted sum of their scores, and each score is a component. A head without a weight has the weight 1.
     With `chance`, a score is the sigmoid of the head's value, so it is from 0 to 1.
     """
 
     player: str = "judge"
-    heads: tuple[str, ...] = ("value",)
+    heads: tuple[str, ...] | None = None  # None: the heads that have a weight, or the head "value" without weights
     weights: Frozen[float] = Frozen()
     chance: bool = False
     name: ClassVar[str] = "scored"
     unmarked: ClassVar[bool] = True  # no score means "right"
 
     def __post_init__(self) -> None:
-        if not self.heads:
+        if not self.scored:
             raise UserError("RewardModel: heads is empty; give at least one name of a head")
         for name in self.weights:
-            if name not in self.heads:
-                raise unknown("head", name, self.heads, "Weights belong to the heads of the reward model")
+            if name not in self.scored:
+                raise unknown("head", name, self.scored, "Weights belong to the heads of the reward model")
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The names of the heads."""
+        return (tuple(self.weights) or ("value",)) if self.heads is None else self.heads
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return tuple(_values_of(self.player, head) for head in self.heads)
+        return tuple(_values_of(self.player, head) for head in self.scored)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Returns one judgement per trajectory. A trajectory without an action has failed.
@@ -61,8 +66,8 @@ class RewardModel(Combines):
             failed = Failed("the answer has no token to score")
             return Judgement(failed, Frozen({self.name: failed}))
         last = [float(chance_of(v[-1]) if self.chance else v[-1]) for v in values]
-        total = sum(self.weights.get(head, 1.0) * score for head, score in zip(self.heads, last, strict=True))
-        several = dict(zip(self.heads, last, strict=True)) if self.heads != ("value",) else {}
+        total = sum(self.weights.get(head, 1.0) * score for head, score in zip(self.scored, last, strict=True))
+        several = dict(zip(self.scored, last, strict=True)) if self.scored != ("value",) else {}
         return Judgement(total, Frozen({self.name: total, **several}))
 
     def _check_tokens(self, trajectory: Trajectory, world: World) -> None:

@@ -29,7 +29,7 @@ class Rubric(Combines):
 
     With a reviser, the criteria change after every `every`-th batch.
 
-    The reviser gets `samples` answers of that batch with their rewards; the rubrics that it returns are merged. Answers that were judged
+    The reviser gets `samples` answers of that batch with their rewards; the rubrics from the reviser are merged. Answers that were judged
     before a change keep their rewards. The criteria are stored with the run as state. Evaluations read the criteria and never change them.
     Metric `rubric/items`: the number of criteria after the batch.
     """

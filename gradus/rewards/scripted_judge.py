@@ -1,4 +1,4 @@
-"""A scripted judge with known errors and a known hole, for tests and proving grounds. It replaces a judge that is a model."""
+"""A scripted judge with known errors and a known hole, for tests and proving grounds. The scripted judge replaces a judge that is a model."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ LIKELY = 20  # tokens for which a soft verdict gets probabilities at each place
 class ServerJudge:
     """A judge: the server at `url` writes `samples` texts for a case, and the verdict is the mean of the verdicts in these texts.
 
-    Each request is stored by its hash, with the reply. A request that has a stored reply is not sent. A fault of the server or the network is followed by
-    further attempts; after the last one the case fails, and no update uses it. If the server refuses every request (wrong key, address or model), the run stops.
-    The key is read from the environment variable `key_env`, and is neither stored nor logged. With `soft`, the verdict is computed from the
-    probabilities of the two words of `YesNo` (see `soft_verdict`), which the server must give (`logprobs`). Tokens of prompts and replies count as
-    `tokens/judge`, also those of stored replies. Metrics: `judge/failed`, `judge/tokens` (tokens of a case).
+    Each request is stored by its hash, with the reply. A request that has a stored reply is not sent. A fault of the server or the network is
+    followed by further attempts. After the last attempt the case fails, and no update uses its answer. If the server refuses every request (wrong
+    key, address or model), the run stops. The key is read from the environment variable `key_env`, and is neither stored nor logged. With `soft`, the
+    verdict is computed from the probabilities of the two words of `YesNo` (see `soft_verdict`), which the server must give (`logprobs`). Tokens of
+    prompts and replies count as `tokens/judge`, also those of stored replies. Metrics: `judge/failed`, `judge/tokens` (tokens of a case).
     """
 
     url: str

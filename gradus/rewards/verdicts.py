@@ -23,7 +23,7 @@ Kind = Literal["point", "pair", "list", "steps"]
 class Case:
     """The answers that a judge compares or judges together: one for points and steps, two for a pair. `steps`: the steps of the only answer.
 
-    `completion`: the whole completion if the judge reads only a part of it; a scripted judge takes the truth from it.
+    `completion`: the whole completion if the judge reads only a part of it; a scripted judge finds the truth in the whole completion.
     """
 
     id: str
@@ -167,21 +167,6 @@ class ScoreLines:
         found = {int(number): float(score) for number, score in lines if 0 <= float(score) <= self.high}
         numbers = range(1, len(case.answers) + 1)
         return tuple(found[i] / self.high for i in numbers) if all(i in found for i in numbers) else None
-
-
-@dataclass(frozen=True)
-class ScoredPair:
-    """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
-
-    scores: ScoreLines = ScoreLines()
-    kind: ClassVar[Kind] = "pair"
-
-    def prompt(self, case: Case) -> str:
-        return self.scores.prompt(case)
-
-    def read(self, text: str, case: Case) -> Verdict | None:
-        found = self.scores.read(text, case)
-        return None if found is None else (won(*found),)
 
 
 @dataclass(frozen=True)

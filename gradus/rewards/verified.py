@@ -33,8 +33,8 @@ class Verified(Combines):
 
     A verdict has failed if its function raises or exceeds the time limit, or if the verdict is not a finite number. A verifier from a user's file (--task
     FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. If the recipe's system has processes for verifiers, the verifiers of
-    the package run in these processes. All other verifiers run in this process and are interrupted there: those of the package without such a system, verifiers
-    given in Python, and a file's verifier if its problems have values that JSON cannot represent.
+    the package run in these processes. All other verifiers run in this process, and a timer interrupts them. Such verifiers are: verifiers of the
+    package without such a system, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
     """
 
     timeout: float = 60.0  # seconds per answer
@@ -163,7 +163,7 @@ def _from_pool(pool: Pool, asked: Sequence[Trajectory], sent: Sequence[Any], lim
 
 
 def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[Verify | None, list[Trajectory]]]:
-    """Groups trajectories by verifier. In a mixture, the verifier of a trajectory is that of its problem's task.
+    """Groups trajectories by verifier. In a mixture, the verifier of a trajectory is the verifier of its problem's task.
 
     The key None has the trajectories of tasks that have a judge or no verifier.
     """

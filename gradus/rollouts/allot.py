@@ -27,7 +27,7 @@ class Rule(Protocol):
 
 
 def still_open(right: int, wrong: int, *, least_right: int, least_wrong: int) -> bool:
-    """Whether there are fewer than `least_right` right answers or fewer than `least_wrong` wrong answers.
+    """Returns whether there are fewer than `least_right` right answers or fewer than `least_wrong` wrong answers.
 
     >>> [still_open(2, wrong, least_right=2, least_wrong=2) for wrong in (1, 2)]
     [True, False]
@@ -42,8 +42,8 @@ class UntilSignal:
     A failed answer is neither right nor wrong.
     """
 
-    right: int = 1
-    wrong: int = 1
+    right: int = 2
+    wrong: int = 2
     count: int = 8  # further answers per problem and round
     asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
@@ -128,16 +128,16 @@ class Allot:
     """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends after `rounds` rounds, or if
     `rule` asks for no more.
 
-    All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but they are
-    not trained on. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest
+    All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but no update
+    uses them. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest
     number of answers to one problem).
     """
 
     rule: Rule = UntilSignal()
     rollout: Rollout = Auto()
-    first: int | None = 8  # answers to each problem in the first round; None: as many as the curriculum asks for
+    first: int | None = None  # answers to each problem in the first round; None: as many as the curriculum asks for
     rounds: int = 4  # largest number of rounds, including the first
-    probe: bool = False  # True: the answers of the first round are not trained on
+    probe: bool | None = None  # True: no update uses the answers of the first round; None: as the rule's attribute `probes` says, else False
 
     def __post_init__(self) -> None:
         check_ranges(self, first="[1, inf)", rounds="[1, inf)")
@@ -148,7 +148,8 @@ class Allot:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group per request, with its answers of all rounds in the order of sampling."""
-        opened = [replace(r, count=self.first or r.count, trained=r.trained and not self.probe) for r in requests]
+        probe = getattr(self.rule, "probes", False) if self.probe is None else self.probe
+        opened = [replace(r, count=self.first or r.count, trained=r.trained and not probe) for r in requests]
         groups = one_each(await rolled(self.rollout, opened, world), requests, self)
         used = [r.count for r in opened]
         for _ in range(1, self.rounds):
@@ -173,7 +174,7 @@ def joined(group: Group, more: Group) -> Group:
 
 
 def check_counts(rule: Rule, counts: Any, requests: Sequence[Request]) -> None:
-    """Raises UserError unless a rule returned one number per request, and each is a whole number of at least 0."""
+    """Raises UserError unless a rule returned one number per request, and each number is a whole number of at least 0."""
     due = f"{len(requests)} whole numbers of further answers, one per request, each 0 or more"
     numbers = list(counts) if isinstance(counts, Sequence) or hasattr(counts, "tolist") else None
     if numbers is None or len(numbers) != len(requests):

@@ -15,7 +15,7 @@ from gradus.types.answers import answered, final_answer
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb
-from gradus.types.spans import Marking, Separated, ends
+from gradus.types.spans import STEPS, Marking, ends
 
 CHANCES = "chance"  # float64 [A, 2, 1 + hypotheses]: before and after the step of the action, for the truth and each hypothesis; NaN without one
 
@@ -31,7 +31,7 @@ class AnswerChances:
     """
 
     rollout: Rollout = Auto()
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     hypotheses: int = 5  # largest number of wrong answers of a group
     lead: str = "="  # text before an answer
     player: str = "policy"

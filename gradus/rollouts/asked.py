@@ -11,7 +11,7 @@ from gradus.types.parts import World
 
 
 def sampling_of(request: Request, world: World) -> Sampling:
-    """Returns the sampling of a request: its own, else that of the world."""
+    """Returns the sampling of a request: its own sampling if it has one, else the sampling of the world."""
     return request.sampling or world.sampling
 
 

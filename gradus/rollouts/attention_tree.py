@@ -18,7 +18,7 @@ from gradus.types import Context, Frozen, Group, Key, Request, Trajectory, UserE
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Opened, Want
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 
 def step_matrix(attention: Tensor, steps: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap
     """Returns at most `count` steps in ascending order, without the first step of the answer.
 
     Takes the earliest steps with two properties: the score is at least the quantile, and at least `gap` tokens lie between the step and the last taken
-    step. If these are too few, takes the earliest other steps too.
+    step. If there are too few such steps, also takes the earliest other steps.
 
     Args: `scores` [S], the FCI of each step; `starts` [S + 1], the number of tokens before each step, then the number of all tokens.
     """
@@ -99,7 +99,7 @@ def drawn(items: Sequence[int], count: int, key: Key) -> list[int]:
 class AttentionTree:
     """Samples answers and lets some answers branch at the steps with the largest FCI (`Influence`). Each path of the tree is a trajectory."""
 
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     branches: int = 2  # number of branches of each answer that branches
     quantile: float = 0.8
     gap: int = 512  # tokens

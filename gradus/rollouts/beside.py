@@ -17,7 +17,7 @@ from gradus.types.ranges import check_ranges
 class Beside:
     """Runs `rollout`, and then `other` on further problems. The share `share` of all requested samples comes from `other`.
 
-    With 256 samples of `rollout` and a share of 0.2, `other` gives 64. The groups of `other` are trained on, but they are auxiliary groups
+    With 256 samples of `rollout` and a share of 0.2, `other` gives 64. Updates use the groups of `other`, but these groups are auxiliary
     (`Group.aside`): they have their own metrics. At test time `rollout` acts alone.
     """
 

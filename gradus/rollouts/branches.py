@@ -54,8 +54,8 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Branches:
-    """Plays M = `request.count` episodes of each problem. Some episodes start from the problem. The other episodes are copies of unfinished episodes: the
-    more the entropy of an episode rises, the more often it is copied.
+    """Plays M = `request.count` episodes of each problem. Some episodes start from the problem. The other episodes are copies of unfinished episodes:
+    an episode is copied more often if its entropy rises more.
 
     A segment is one answer of the player. The entropy H of a segment is the sum or mean (`total`) of the entropies of its first `tokens` tokens, each divided
     by log(size of the vocabulary). After each answer of the environment to the player, the episode samples a segment. The episode then becomes `copies`

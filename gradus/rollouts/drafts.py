@@ -1,4 +1,5 @@
-"""Drafts: the last answer to the same problem is checked under the current policy. Its accepted beginning is kept, and only the rest is sampled."""
+"""Drafts: the last answer to the same problem is checked under the current policy. The accepted beginning of a draft is kept, and only the rest is
+sampled."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ class EarlierAnswers:
         return await world.judge(groups), {"names": [name for name, _ in last], "answers": [kept for _, kept in last]}
 
     async def _checked(self, slots: Sequence[Request], stored: Mapping[str, Any], world: World) -> list[Drafted]:
-        """Reads all drafts under the current policy, and cuts each before its first rejected token. A slot without a stored answer has no draft."""
+        """Reads all drafts under the current policy, and cuts each draft before its first rejected token. A slot without a stored answer has no
+        draft."""
         due = [i for i, slot in enumerate(slots) if slot_name(slot) in stored]
         found = [Drafted(slot, None) for slot in slots]
         drafts = [draft_of(stored[slot_name(slots[i])], slots[i], world) for i in due]
@@ -142,7 +144,7 @@ def slot_name(slot: Request) -> str:
 
 
 def draft_of(kept: Mapping[str, Any], slot: Request, world: World) -> Context:
-    """Reads a stored answer as an answer to the prompt of the slot. An answer above the present limit is cut there."""
+    """Reads a stored answer as an answer to the prompt of the slot. An answer that is longer than the present limit is cut at this limit."""
     draft = answer_of(kept, prompt_before(slot, world))
     return draft.first(min(draft.actions, sampling_of(slot, world).limit))
 
@@ -169,7 +171,7 @@ async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
 
 
 async def read_rows(answers: Sequence[Context], slots: Sequence[Request], want: Want, world: World) -> list[np.ndarray]:
-    """Reads a want for the answers of all slots, each under the current weights of its player."""
+    """Reads a want for the answers of all slots; each answer is read under the current weights of its player."""
     found: list[np.ndarray] = [np.zeros(0)] * len(answers)
     for player in dict.fromkeys(slot.player for slot in slots):
         mine = [i for i, slot in enumerate(slots) if slot.player == player]

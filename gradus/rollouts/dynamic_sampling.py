@@ -9,10 +9,13 @@ from typing import Any
 
 from gradus.rollouts.auto import Auto, rolled
 from gradus.selection.filters import Mixed, without_failures
-from gradus.types import Group, Request, UserError, without_aside
+from gradus.types import Group, Request, without_aside
 from gradus.types.parts import Rollout, Selection, World
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import check_kept
+
+ROUNDS = 10
+"""The largest number of rounds if a recipe sets no limit."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,11 @@ class DynamicSampling:
 
     rollout: Rollout = Auto()
     until: Selection = Mixed()  # a selection; only the groups that it keeps are counted
-    rounds: int | None = 10  # largest number of rounds of sampling, including the first; None: only `most` ends the sampling
+    rounds: int | None = None  # largest number of rounds of sampling, including the first; None: no limit with `most`, else 10
     most: float | None = None  # largest number of sampled problems per requested problem, including the first round; None: no such limit
 
     def __post_init__(self) -> None:
         check_ranges(self, rounds="[1, inf)", most="[1, inf)")
-        if self.rounds is None and self.most is None:
-            raise UserError("DynamicSampling has neither rounds nor most, so a step may never end; set one of them, for example rounds=10")
 
     @property
     def test(self) -> Any:
@@ -44,7 +45,8 @@ class DynamicSampling:
         """
         groups, sampled = await rolled(self.rollout, requests, world), len(requests)
         limit = float("inf") if self.most is None else int(self.most * len(requests))
-        for index in count(1) if self.rounds is None else range(1, self.rounds):
+        rounds = ROUNDS if self.rounds is None and self.most is None else self.rounds
+        for index in count(1) if rounds is None else range(1, rounds):
             whole = without_failures(without_aside(groups))
             kept = self.until.keep(whole, world.key)
             check_kept(self.until, kept, whole, world.key)

@@ -147,7 +147,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _is_content(value: Any) -> bool:
-    """Whether a value is text, or parts that are text or media."""
+    """Returns whether a value is text, or consists of parts that are text or media."""
     if isinstance(value, tuple | list):
         return all(isinstance(p, Mapping) and (isinstance(p.get("text"), str) or isinstance(p.get("media"), Media)) for p in value)
     return isinstance(value, str)

@@ -1,4 +1,5 @@
-"""Forced exits: one answer is cut at several places in its thought, a text that ends the thought is inserted, and final answers are sampled at once."""
+"""Forced exits: an answer is cut at several places in its thought. At each cut a text that ends the thought is inserted, and final answers are
+sampled."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class RandomCuts:
 
 @dataclass(frozen=True)
 class Budgets:
-    """The same numbers of tokens for every answer. A thought that is shorter than a budget is not cut there, but counts as a whole."""
+    """The same numbers of tokens for every answer. If a thought is shorter than a budget, it is not cut at this budget, but counts as a whole."""
 
     at: tuple[int, ...] = (2000, 4000, 6000, 8000)
 
@@ -135,7 +136,7 @@ class ForcedExits:
         )
 
     def thought(self, context: Context, request: Request, world: World) -> tuple[int, int]:
-        """Returns the number of tokens of the thought, and that of the tokens up to the end of the mark. They are equal if the text has no mark."""
+        """Returns two numbers: the tokens of the thought, and the tokens up to the end of the mark. Both are equal if the text has no mark."""
         tokens = context.tokens[context.chosen]
         until = ends(tokens, lambda row: world.text(row, request.player))
         written = world.text(tokens, request.player)

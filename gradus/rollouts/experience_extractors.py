@@ -80,7 +80,7 @@ class Written:
         return parsed(text, len(library))
 
     async def _ask(self, world: World, prompts: Sequence[tuple[Problem, tuple[str, ...], str]]) -> list[str]:
-        """Returns the player's answers, which are sampled together and never trained on."""
+        """Returns the player's answers, which are sampled together; no update uses them."""
         sampling = replace(world.sampling, max_tokens=self.max_tokens, stops=())
         requests = [
             Request(problem, 1, self.player, ({"role": "user", "content": text},), None, sampling, ("library", *tags), trained=False)

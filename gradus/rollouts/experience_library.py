@@ -30,7 +30,7 @@ class Modify:
 
 
 Edit = Add | Delete | Modify
-"""A change of the library. Its indices are those before any edit. Texts without an edit are kept."""
+"""A change of the library. The indices are counted before any edit. Texts without an edit are kept."""
 
 Replay = Callable[[Sequence[str]], Awaitable[float]]
 """Returns the mean reward of new answers to the batch's problems with a given library. Every library gets the same random draws."""
@@ -52,7 +52,7 @@ class Recalling:
     extractor: Extractor
     rollout: Rollout = Auto()
     words: int = 32  # largest number of words per text; longer texts are cut
-    most: int | None = None  # largest number of texts in the library; the oldest are removed first; None: no limit
+    most: int | None = 16  # largest number of texts in the library; the oldest are removed first; None: no limit
     heading: str = "Experiences:"
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ Attempt = tuple[Request, Trajectory]
 
 class Feedback(Protocol):
     async def texts(self, attempts: Sequence[Attempt], world: World) -> list[str | None]:
-        """Returns one text per attempt, which follows the prompt of the second attempt. None: this attempt gets no second attempt."""
+        """Returns one text per attempt, which follows the prompt of the second attempt. If the text is None, this attempt gets no second attempt."""
         ...
 
 
@@ -25,8 +25,8 @@ class Feedback(Protocol):
 class Told:
     """Fills a form with {attempt} (the answer), {verdict} (right or wrong), {answer} (the problem's reference answer) and {unmet}.
 
-    {unmet} has the names of the reward's components, and of further numbers that the reward stored, that are 0. So a rubric names its unmet criteria. Raises
-    UserError if the form contains {answer} and a problem has no answer.
+    {unmet} has the names of all components of the reward that are 0, and of all other numbers of the reward that are 0. So a rubric names its unmet
+    criteria. Raises UserError if the form contains {answer} and a problem has no answer.
     """
 
     form: str = "attempt: {attempt}\nThis is {verdict}. The answer is {answer}.\nSolve the problem again."
@@ -59,7 +59,8 @@ class Critic(Protocol):
 
 @dataclass(frozen=True)
 class WrittenCritique:
-    """A critic: the player reads a form with {problem}, {attempt}, {verdict} and {answer}, and writes the critique. Its words are never trained on."""
+    """A critic: the player reads a form with {problem}, {attempt}, {verdict} and {answer}, and writes the critique. No update uses the words of the
+    critic."""
 
     player: str = "critic"
     form: str = "Question: {problem}\nStudent: {attempt}\nRight answer: {answer}\nName the first error of the student."

@@ -37,7 +37,8 @@ def proportional(weights: np.ndarray, total: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GradientVariance:
-    """Distributes as many further answers as are requested over the problems, by success rates and gradient norms that are estimated from the answers so far.
+    """Distributes the requested number of further answers over the problems, by success rates and gradient norms that are estimated from the answers
+    so far.
 
     A problem without a right answer gets no further answers. Failed answers count neither as right nor as wrong.
     Reference: Yao et al., GVM-RAFT, arXiv:2505.02391, algorithms 1 and 2.
@@ -45,6 +46,7 @@ class GradientVariance:
 
     alpha: float = 0.001
     beta: float = 2.0
+    probes: ClassVar[bool] = True  # the answers of the first round only inform this rule
     asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:

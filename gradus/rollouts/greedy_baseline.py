@@ -16,7 +16,7 @@ from gradus.types.parts import Rollout, World
 class WithGreedyBaseline:
     """Adds one trajectory to the end of every group of `rollout`.
 
-    The greedy trajectory is sampled at temperature 0, is judged like the other trajectories, and is never trained on.
+    The greedy trajectory is sampled at temperature 0, and is judged like the other trajectories; no update uses it.
     """
 
     rollout: Rollout = Auto()
@@ -34,7 +34,7 @@ class WithGreedyBaseline:
 
 
 def greedy(request: Request, world: World) -> Request:
-    """Returns a request for one sample at temperature 0, which is not trained on."""
+    """Returns a request for one sample at temperature 0; no update uses this sample."""
     sampling = replace(sampling_of(request, world), temperature=0.0)
     return replace(request, count=1, sampling=sampling, tags=(*request.tags, "greedy"), trained=False)
 

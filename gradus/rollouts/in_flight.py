@@ -97,7 +97,7 @@ def continued(flight: Flight, index: int, world: World, part: Callable[[int], in
 
 
 def note_waiting(lengths: Sequence[int], world: World) -> None:
-    """Records the decoding steps of parts with these lengths that are sampled side by side, and the idle token-steps per sampled token."""
+    """The parts with these lengths are sampled side by side: records the decoding steps, and the idle token-steps per sampled token."""
     if sum(lengths):
         world.note("decode_steps", max(lengths))
         world.note("idle", len(lengths) * max(lengths) / sum(lengths) - 1)

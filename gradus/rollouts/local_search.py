@@ -25,7 +25,7 @@ from gradus.types.ranges import check_ranges
 class LocalSearch:
     """Samples `request.count` answers, cuts the best answer in the middle and completes the first half `tries` times.
 
-    A new answer joins the group if its reward is higher than that of the best answer.
+    A new answer joins the group if its reward is higher than the reward of the best answer.
 
     Metrics: found_better, the number of added answers per group.
     """

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.rollouts.auto import Auto, rolled
+from gradus.rollouts.auto import rolled
+from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.types import Context, Frozen, Group, Request, prompt_context
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.signals import LogProb
@@ -25,7 +26,7 @@ class MismatchedPrompts:
     cut off.
     """
 
-    rollout: Rollout = Auto()
+    rollout: Rollout = DemonstratedPairs()
     player: str = "policy"
     reference: str = "reference"
     gives: ClassVar[frozenset[str]] = frozenset({"mismatched"})

@@ -1,4 +1,4 @@
-"""Rounds of thinking that are linked by notes: each round reads the question and the note of the round before, and nothing else of it."""
+"""Rounds of thinking that are linked by notes: each round reads only the question and the note of the round before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from gradus.types.ranges import check_ranges
 class Notes:
     """The texts of the rounds. A note is the text between the last opening tag `tag` and the next closing tag.
 
-    Without an opening tag it starts with the text, and without a closing tag it ends with the text. So reasoning stays out if the answer is cut off.
+    Without an opening tag it starts with the text, and without a closing tag it ends with the text. So the note contains no reasoning, even if the
+    answer is cut off.
     """
 
     tag: str = "answer"

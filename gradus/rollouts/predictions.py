@@ -20,7 +20,7 @@ class SelfPrediction:
 
 
 class Form(Protocol):
-    """Reads and writes predictions. `write` puts the prediction in the place of the one in `text`, and keeps the words before it."""
+    """Reads and writes predictions. `write` replaces the prediction in `text` by this prediction, and keeps the words before it."""
 
     def read(self, text: str) -> SelfPrediction | None: ...
 

@@ -36,8 +36,9 @@ class Proposer:
 
     The texts to one requested problem are a group. `value` computes the reward of a text from the share of right answers to the proposed problem. The reward is
     0 if the task reads no problem out of the text. The reward is stored as the component "proposal". The answers to one proposed problem are an auxiliary
-    group, judged by the recipe's reward, with as many answers as the request has samples. The texts of a role that is not in `trains` are never trained on. At
-    test time `rollout` answers the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid problems).
+    group, judged by the recipe's reward, with as many answers as the request has samples. No update uses the texts of a role that is not in `trains`.
+    At test time `rollout` answers the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid
+    problems).
     """
 
     rollout: Rollout = Auto()  # answers the proposed problems
@@ -45,7 +46,7 @@ class Proposer:
     player: str = "policy"  # the player that writes
     solver: str = "policy"  # the player that answers
     value: ProposalValue = HardButSolved()
-    weight: float = 1.0  # weight of the loss of the texts
+    weight: float = 0.5  # weight of the loss of the texts
     trains: tuple[Role, ...] = ("proposer", "solver")
     names_players: ClassVar[tuple[str, ...]] = ("player", "solver")
 

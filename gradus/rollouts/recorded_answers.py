@@ -18,10 +18,12 @@ ANSWERS, REWARDS = "answers", "rewards"
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """Gives one trajectory for each of the problem's recorded `answers`. Its reward is the number at the same place in `rewards`. Nothing is sampled or judged.
+    """Gives one trajectory for each of the problem's recorded `answers`. The reward of a trajectory is the number at the same place in `rewards`.
+    Nothing is sampled or judged.
 
-    The recorded answers can come from any source: another model, an older policy, people. Trajectories have the source "expert" and no log-probabilities. Their
-    rewards are stored as the component "recorded". The number of samples in a request has no effect. At test time the policy acts.
+    The recorded answers can come from any source: another model, an older policy, people. Trajectories have the source "expert" and no
+    log-probabilities. The rewards of the answers are stored as the component "recorded". The number of samples in a request has no effect. At test
+    time the policy acts.
     """
 
     columns: ClassVar[frozenset[str]] = frozenset({ANSWERS, REWARDS})

@@ -20,8 +20,9 @@ from gradus.types.signals import LogProb
 class Reprompted:
     """Gives the answers to a request with its own prompt the plain prompt of the problem. Answers to other requests do not change.
 
-    With another source than "policy", the answers have no log-probabilities at sampling, because another prompt gave other ones. With the source "policy", the
-    log-probabilities are those of the player after the plain prompt, so a ratio compares the update with these. Works for answers of one turn.
+    With another source than "policy", the answers have no log-probabilities at sampling, because they were sampled under another prompt. With the
+    source "policy", the log-probabilities are computed by the player after the plain prompt, so a ratio compares the update with these
+    log-probabilities. Works for answers of one turn.
     """
 
     rollout: Rollout = Auto()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from gradus.rollouts.allot import joined
+from gradus.rollouts.attempts import nearest, newest_of_others, remembered
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.mismatched_prompts import opening
 from gradus.rollouts.reprompted import reprompted
@@ -17,31 +15,6 @@ from gradus.types import Frozen, Group, Request, UserError
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
-
-
-def similarities(question: str, questions: Sequence[str]) -> list[float]:
-    """Returns the cosine of the TF-IDF vectors of words between a text and each other text. Equal texts have 1, texts without a common word 0.
-
-    >>> [round(x, 2) for x in similarities("7 plus 5", ["7 plus 5", "3 minus 1"])]
-    [1.0, 0.0]
-    """
-    words = [Counter(re.findall(r"\w+|[^\w\s]", text.lower())) for text in (question, *questions)]
-    seen = Counter(word for row in words for word in row)
-    rare = {word: math.log((1 + len(words)) / (1 + n)) + 1 for word, n in seen.items()}
-    vectors = [{word: n * rare[word] for word, n in row.items()} for row in words]
-    lengths = [math.sqrt(sum(v * v for v in row.values())) or 1.0 for row in vectors]
-    own, size = vectors[0], lengths[0]
-    return [sum(own.get(word, 0.0) * v for word, v in row.items()) / (length * size) for row, length in zip(vectors[1:], lengths[1:], strict=True)]
-
-
-def nearest(question: str, questions: Sequence[str], count: int) -> list[int]:
-    """Returns the indices of the `count` nearest texts by `similarities`, the nearest first. If texts are equally near, the earlier text comes first.
-
-    >>> nearest("7 plus 5", ["3 minus 1", "7 plus 8", "7 times 5"], 2)
-    [1, 2]
-    """
-    near = similarities(question, questions)
-    return sorted(range(len(near)), key=lambda i: -near[i])[:count]
 
 
 @dataclass(frozen=True)
@@ -96,12 +69,11 @@ class Seeded:
     def _seeded(self, request: Request, world: World, state: dict[str, Any]) -> Request | None:
         """Returns the request for the seeded part of the further answers; None if this part is empty."""
         count = int(self.share * request.count)
-        others = {name: row for name, row in state["solved"].items() if name != request.problem.id}
+        others = newest_of_others(state["solved"], request.problem.id)
         if not request.sample or not count or not others or request.problem.id not in state["wrong"]:
             return None
-        rows = list(others.values())
-        chosen = nearest(request.problem.question, [question for question, _ in rows], self.examples)
-        text = "\n".join(f"{rows[i][0]}\n{rows[i][1]}" for i in reversed(chosen))
+        chosen = nearest(request.problem.question, [question for question, *_ in others], self.examples)
+        text = "\n".join(f"{others[i][0]}\n{others[i][1]}" for i in reversed(chosen))
         prompt = before(prompt_of(request, world.task.system), text)
         if 2 * len(world.opening(prompt, request.player).sequence) > world.context_length(request.player):
             return None
@@ -109,17 +81,11 @@ class Seeded:
 
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the state with the right answers of the step. The problems of the step are no longer marked as wrong."""
-        solved: Mapping[str, Any] = state["solved"]
-        for t in (t for g in (*groups, *dropped) for t in g.trajectories):
-            if t.right and t.source == "policy":
-                solved = {
-                    **{name: row for name, row in solved.items() if name != t.problem.id},
-                    t.problem.id: [t.problem.question, t.completion],
-                }
-        return {"solved": dict(list(solved.items())[-self.most :]), "wrong": []}
+        right = [t for g in (*groups, *dropped) for t in g.trajectories if t.right and t.source == "policy"]
+        return {"solved": remembered(state["solved"], right, attempts=1, problems=self.most), "wrong": []}
 
 
 async def unseeded(group: Group, plain: Group, world: World) -> Group:
-    """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are those after this prompt."""
+    """Returns the group with the prompt of the group `plain`. The log-probabilities of the answers are computed after this prompt."""
     moved = await reprompted(group, opening(plain.trajectories[0].contexts[0]), world)
     return moved.but(trajectories=tuple(t.but(links=Frozen({**t.links, "seeded": True})) for t in moved.trajectories))

@@ -16,7 +16,7 @@ from gradus.types.pictures import arrays_of, described, seen_from
 def kept_request(request: Request, held: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
     """Returns a request, without its prompt, as plain state. Puts the arrays of the request's media into `held`, by digest.
 
-    Raises UserError if the request has a drawing rule (`how`), because a rule is a part, which cannot be stored as state.
+    Raises UserError if the request has a drawing rule (`how`), because a rule is a part, and a part cannot be stored as state.
     """
     if request.how is not None:
         raise UserError(

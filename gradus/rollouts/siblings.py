@@ -1,5 +1,5 @@
-"""A second group of answers to every problem, from another player or under another prompt. The second group is compared with the first group and is never
-trained on."""
+"""A second group of answers to every problem, from another player or under another prompt. The second group is compared with the first group, and no
+update uses the second group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Rewording(Protocol):
 
 @dataclass(frozen=True)
 class ShuffledEvents:
-    """The prompt with the problem's `events` in a random order that differs from theirs. A prompt without events, or with only one, does not change."""
+    """The prompt with the problem's `events` in a random order that differs from the given order. A prompt without events, or with only one, does not
+    change."""
 
     column: str = "events"  # the column with the texts, in order
     joint: str = ". "  # the text between two events in the prompt
@@ -46,8 +47,8 @@ class SiblingGroups:
 
     With `rewording`, the second group answers another prompt of the problem. `count` sets the size of the second group.
 
-    If answer i of `player` has no reward, the link is None. The second groups are judged like the first groups, never trained on, and stored as auxiliary
-    groups. So the reward and accuracy of a step cover only the groups of `rollout`. Metric: `sibling_reward`.
+    If answer i of `player` has no reward, the link is None. The second groups are judged like the first groups, and stored as auxiliary groups; no
+    update uses them. So the reward and accuracy of a step cover only the groups of `rollout`. Metric: `sibling_reward`.
     """
 
     rollout: Rollout = Auto()

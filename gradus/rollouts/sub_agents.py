@@ -14,15 +14,15 @@ from gradus.types.spaces import Observation
 
 @dataclass(frozen=True)
 class SubAgents:
-    """The settings of an episode's errands (`Turn.errand`): their players, their turns, and whether the contexts of these errands are trained on.
+    """The settings of an episode's errands (`Turn.errand`): their players, their turns, and whether updates use the contexts of these errands.
 
     For each problem, the trajectories of one role, over all episodes, form one auxiliary group. The auxiliary group is judged and stored with the step, but it does
     not count in the step's reward, accuracy and evaluation. The links of such a trajectory are the `parent` trajectory, the `role`, and the `turn` in
-    which the parent sent the sub-agent. The tokens of contexts that are not trained on are counted as "probe".
+    which the parent sent the sub-agent. If updates do not use the contexts, their tokens are counted as "probe".
     """
 
     players: Frozen[str] = Frozen()  # role -> player; a role without an entry is played by the player that sent it
-    trained: bool = False  # whether the sub-agents' contexts are trained on
+    trained: bool = False  # whether training uses the sub-agents' contexts
     max_turns: int = 10  # largest number of turns of a sub-agent; after them the errand's `otherwise` is the finding
     names_players: ClassVar[tuple[str, ...]] = ("players",)
 

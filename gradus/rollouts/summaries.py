@@ -36,9 +36,8 @@ class Summarised:
     If the next prompt would be longer, the last action and its observation are dropped from the context, and the player reads `ask` and writes a summary. Then
     the context consists of the first prompt, `title` and the summary. A summary is an action of the player. An episode has at most `most` summaries; if it needs
     another one, it ends as truncated, without an answer. Each working context is a context of the trajectory, from its reset to its summary. If no prompt is
-    longer than `limit`, the trajectories are those of `Episodes`. The link `summaries` counts them; the link `unfinished` tells whether the turns, the summaries or
-    the model's context ran out. Metrics: summaries, working (tokens of the longest prompt of
-    an action).
+    longer than `limit`, the trajectories are those of `Episodes`. The link `summaries` is the number of summaries. The link `unfinished` tells
+    whether the turns, the summaries or the model's context ran out. Metrics: summaries, working (tokens of the longest prompt of an action).
     """
 
     limit: int = 4096  # tokens
@@ -87,7 +86,7 @@ class Summarised:
         return made.but(links=Frozen({**made.links, "summaries": summaries, "unfinished": not over}))
 
     async def _play(self, episode: Episode, seat: Seat) -> tuple[Played, int, int]:
-        """Plays an episode. Returns it with all its working contexts, the number of its summaries, and the tokens of its longest prompt."""
+        """Plays an episode. Returns the episode with all its working contexts, the number of its summaries, and the tokens of its longest prompt."""
         first = words_of(episode.first, seat)
         working, longest, played = Working(first), 0, Played((episode.first,))
         done: list[Context] = []

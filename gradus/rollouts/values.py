@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. The continuations are never trained on."""
+"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. No update uses the continuations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradus.rollouts.spans import STREAM, check_text, places, rows_of, streamed
 from gradus.types import Context, Group, Request, Trajectory, UserError
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 VALUES = "value"  # float64 [A], the value before the step of each action; NaN for an action without a step
 
@@ -43,7 +43,7 @@ class MonteCarloValues:
     """
 
     rollout: Rollout = Auto()
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     count: int = 9
     most: int | None = None  # largest number of steps of an answer whose value is estimated; None: all steps
     gives: ClassVar[frozenset[str]] = frozenset({"spans", "step values"})
@@ -107,7 +107,7 @@ class MonteCarloValues:
 
 
 async def continued(start: Start, count: int, sampling: Any, world: World) -> list[Trajectory]:
-    """Returns `count` judged continuations of the state, which are not trained on. The token limit of `sampling` counts the tokens of the answer before the
+    """Returns `count` judged continuations of the state; no update uses them. The token limit of `sampling` counts the tokens of the answer before the
     state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the beginning of the answer.
     """
     t, context, at = start.trajectory, start.context, start.at

@@ -1,4 +1,4 @@
-"""Answers that are trained on while they grow. In each step every slot adds at most one window of tokens to its answer."""
+"""Updates use answers while the answers grow. In each step every slot adds at most one window of tokens to its answer."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """The present activity of each worker of a run, and the seconds that the worker has spent on each activity.
 
-A worker is a part of the run that does one thing at a time: the trainer, or a sampler of a system (`Streaming`, `Ahead`). At any moment a worker has exactly one
-activity: the one that began last and has not ended, or else `OTHER`. A worker without work waits for requests. So the seconds of all activities of a worker
-add up to its whole time.
+A worker is a part of the run that does one thing at a time: the trainer, or a sampler of a system (`Streaming`, `Ahead`). At any moment a worker has
+exactly one activity: the activity that began last and has not ended, or else `OTHER`. A worker without work waits for requests. So the seconds of all
+activities of a worker add up to its whole time.
 
 `with activity.on("trainer")` names the worker for the code inside. `with doing(SAMPLING)` marks an activity of that worker. Outside of a worker,
 `doing` has no effect, so any code can call it. A context variable holds the worker. Tasks of an event loop inherit it. For a thread, see `carried`.
 
-The seconds are those of the clock, not of the processor. A GPU still works after a call has returned, so the work of one activity may count for the next one.
-With `settled`, each activity counts its own work.
+The seconds are measured by the clock, not by the processor's time. A GPU still works after a call has returned, so the work of one activity may count
+for the next activity. With `settled`, each activity counts its own work.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ TRAINER = "trainer"
 
 @dataclass(eq=False)
 class Worker:
-    """The activities of a worker. `open`: those that have begun and not ended, in the order in which they began. `since`: the time of the last change."""
+    """The activities of a worker. `open`: the activities that have begun and not ended, in the order in which they began. `since`: the time of the
+    last change."""
 
     since: float
     began: float  # time at which the present activity began
@@ -69,7 +70,8 @@ class Work:
 
 
 class Activity:
-    """The workers of a run, the tokens of each activity, and the ages of the groups that were trained on. Threads can use it at the same time.
+    """The workers of a run, the tokens of each activity, and the ages of the groups that updates used. Several threads can use this object at the
+    same time.
 
     `parts`: whether the parts of an activity, such as the reading of prompts, have their own names (see `part`). `settled`: called before each change of
     activity; a measurement on a GPU waits here until the GPU has finished.
@@ -156,13 +158,14 @@ class Activity:
 
 
 def _less(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the growth of each number, without those that stayed equal."""
+    """Returns the growth of each number, without numbers that stayed equal."""
     return {name: value - before.get(name, 0) for name, value in now.items() if value != before.get(name, 0)}
 
 
 @dataclass(frozen=True)
 class Here:
-    """The worker whose code runs. `role`: the innermost activity that it has begun; '' before the first. `part`: the innermost part of this activity."""
+    """The worker whose code runs. `role`: the innermost activity that the worker has begun; '' before the first activity. `part`: the innermost part
+    of this activity."""
 
     activity: Activity
     worker: str
@@ -181,7 +184,8 @@ def worker_here() -> str | None:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """A context manager around an activity of the present worker. Has no effect outside of a worker, and inside one of the activities `WHOLE`."""
+    """A context manager around an activity of the present worker. The context has no effect outside of a worker, and inside one of the activities
+    `WHOLE`."""
     here = _HERE.get()
     if here is None or here.role in WHOLE:
         yield

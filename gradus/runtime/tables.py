@@ -11,6 +11,7 @@ from gradus.runtime.terminal import columns, paint, wrapped
 GAP = "  "
 INDENT = "    "  # indent of a text below its row
 PROSE = 40  # number of characters; a last column with a longer cell is prose, and prose gets at least this width next to the other columns
+LONG = 0.25  # largest share of rows in which a name may be too long for its column
 
 Row = Sequence[str]
 Style = str | Callable[[str], str]  # the name of a style for all cells, or a function that gives the name for each cell
@@ -23,8 +24,10 @@ _NUMBER = re.compile(rf"{_WORD}( {_WORD})*$|-$|$|not measured$|no interval$")
 def table(rows: Sequence[Row], head: Row, styles: Mapping[int, Style] | None = None, *, room: int | None = None) -> str:
     """Returns aligned columns below their titles. Numbers are aligned on the right.
 
-    If the table is too wide, there are three steps. First, a last column of prose is wrapped. If there is too little room next to the other columns, its text
-    moves below the row. Second, the other columns of words are wrapped. Third, the table is cut into several tables. Each of these tables has the first column.
+    If the table is too wide, there are three steps. First, a last column of prose is wrapped. If there is too little room next to the other columns, columns of
+    names become narrower. After a name that is too long for its column, the row continues on a new line. If this is the case in many rows, the prose moves
+    below the row instead. Second, the other columns of words are wrapped. Third, the table is cut into several tables. Each of these tables has the first
+    column.
 
     Args: rows: the cells; head: the titles; styles: the styles by the number of the column (by default the first column has the style "name"); room:
     the width; None: the width of the terminal.
@@ -37,6 +40,9 @@ def table(rows: Sequence[Row], head: Row, styles: Mapping[int, Style] | None = N
     prose = last > 0 and max((len(row[last]) for row in rows), default=0) > PROSE
     if prose and (left := room - _total(widths[:-1]) - len(GAP)) >= min(PROSE, widths[-1]):
         return _block(rows, head, [*widths[:-1], left], inked)
+    if prose and (names := _narrowed(rows, head, room - PROSE - len(GAP))):
+        whole = [part for row in rows for part in _broken(row, names)]
+        return _block(whole, head, [*names, room - _total(names) - len(GAP)], inked)
     others = range(last if prose else last + 1)
     fitted = _fitted([[row[i] for row in [head, *rows]] for i in others], [widths[i] for i in others], room)
     if _total(fitted) <= room:
@@ -87,6 +93,31 @@ def _fitted(cells: Sequence[Sequence[str]], widths: Sequence[int], room: int) ->
     while _total(found) > room and (able := [i for i, w in enumerate(found) if w > least[i]]):
         found[max(able, key=lambda i: found[i] - least[i] / 2)] -= 1
     return found
+
+
+def _narrowed(rows: Sequence[Row], head: Row, room: int) -> list[int]:
+    """Returns widths of all columns but the last that fit `room`: columns of names become narrower, those first in which fewer cells become too long.
+
+    Returns an empty list if more than a share of `LONG` of the rows would have a cell that is too long.
+    """
+    columns = [[row[i] for row in rows] for i in range(len(head) - 1)]
+    names = [i for i, cells in enumerate(columns) if not _is_number(cells) and not any(" " in cell for cell in cells)]
+    found = [max(map(len, [title, *cells])) for title, cells in zip(head, columns)]
+    while _total(found) > room:
+        able = {i: max(len(c) for c in [head[i], *columns[i]] if len(c) < found[i]) for i in names if found[i] > len(head[i])}
+        if not able:
+            return []
+        chosen = min(able, key=lambda i: sum(len(c) > able[i] for c in columns[i]))
+        found[chosen] = able[chosen]
+    found[0] += min(room - _total(found), max(map(len, [head[0], *columns[0]])) - found[0])
+    long = sum(any(len(cells[n]) > w for cells, w in zip(columns, found)) for n in range(len(rows)))
+    return found if long <= LONG * len(rows) else []
+
+
+def _broken(row: Row, widths: Sequence[int]) -> list[Row]:
+    """Returns the row as one line, or as several lines if a cell is too long for its column. The cells after such a cell are on the next line."""
+    ends = [i + 1 for i, w in enumerate(widths) if len(row[i]) > w]
+    return [[cell if a <= i < b else "" for i, cell in enumerate(row)] for a, b in itertools.pairwise([0, *ends, len(row)])]
 
 
 def _cut(widths: Sequence[int], room: int) -> list[list[int]]:

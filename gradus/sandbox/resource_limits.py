@@ -51,7 +51,7 @@ def _threads_of(user: int) -> int:
 
 
 def environment(home: str) -> dict[str, str]:
-    """Returns the environment variables of a program. No variable of this process is among them."""
+    """Returns the environment variables of a program. These variables do not include any variable of this process."""
     plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox", "LOGNAME": "sandbox"}
     # PYTHONHASHSEED fixes the order of sets. The thread counts stop libraries from starting threads of their own. MALLOC_ARENA_MAX is there
     # because the C library reserves 64 MB of addresses per thread: the memory limit would permit no more than two threads.

@@ -60,7 +60,7 @@ class Tree:
     def sockets(self) -> int:
         """Returns the bytes that the sandbox's sockets contain if all are full.
 
-        Returns 0 if the sandbox shares the machine's network, because the number of sockets is then that of the whole machine.
+        Returns 0 if the sandbox shares the machine's network, because the number would then include the sockets of the whole machine.
         """
         if self.files is None:
             return 0

@@ -187,7 +187,8 @@ class AnswersThatAgree:
 
 
 def agreed(texts: Sequence[str], agree: int) -> list[str]:
-    """Returns the texts with the most frequent last step, if at least `agree` texts have this step. If steps are equally frequent, the first one counts."""
+    """Returns the texts with the most frequent last step, if at least `agree` texts have this step. If several last steps are equally frequent, the
+    first one counts."""
     ends = [(text.replace("=", " ").split() or [""])[-1] for text in texts]
     (end, count), *_ = Counter(ends).most_common(1) or [("", 0)]
     return [text for text, last in zip(texts, ends, strict=True) if last == end] if count >= agree else []

@@ -19,7 +19,7 @@ class OnPlateau:
 
     metric: str = "held_out/accuracy"  # a metric of the evaluations
     events: tuple[Event, ...] = (ResetOptimizer(),)
-    gain: float = 0.0  # an improvement must be larger than this, in units of the metric
+    gain: float = 0.01  # an improvement must be larger than this, in units of the metric
     evaluations: int = 3  # number of evaluations without improvement before the events occur
     most: int | None = None  # the largest number of times that the events may occur; None: no limit
     rises: bool = True  # False: a smaller value is better

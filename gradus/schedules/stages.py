@@ -77,8 +77,9 @@ class Merge:
 class Fuse:
     """A stage without training: theta = theta_0 + scale / K * sum_k tau_k over the K experts, where tau_k is made from theta_k - theta_0.
 
-    theta_k are the weights of the policy at the end of the stage `experts[k]`. Each difference theta_k - theta_0 gets a common norm. Some of its entries become
-    0: a random share, and those with the wrong sign (see `gradus.players.merge.fused`). A fusion counts as one step of the run.
+    theta_k are the weights of the policy at the end of the stage `experts[k]`. Each difference theta_k - theta_0 gets a common norm. Some entries of
+    each difference become 0: a random share, and all entries with the wrong sign (see `gradus.players.merge.fused`). A fusion counts as one step of
+    the run.
 
     Raises UserError if there is no expert, or if an expert occurs twice.
     Reference: LongCat-Flash-Thinking Technical Report, arXiv:2509.18883 (fusion of domain experts).

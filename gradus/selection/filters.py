@@ -23,7 +23,7 @@ def without_failures(groups: Sequence[Group]) -> list[Group]:
 
 
 def learned(group: Group) -> tuple[Trajectory, ...]:
-    """Returns the trajectories of a group that may be trained on (`trained` True)."""
+    """Returns the trajectories of a group that an update may use (`trained` True)."""
     return tuple(t for t in group.trajectories if t.trained)
 
 
@@ -194,7 +194,7 @@ class Balanced:
 class Accepted:
     """Keeps the right trajectories of each group. The trajectories are weighted so that all groups have the same total weight, and the mean weight is 1.
 
-    Drops groups without a right trajectory that may be trained on.
+    Drops groups without a right trajectory that an update may use.
     """
 
     asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right

@@ -120,8 +120,8 @@ class RankedPairs:
     """Makes, in each group, all pairs of trajectories of which one is preferred. The preferred trajectory is the first of its pair.
 
     The criteria of `by` are tried in order, and the first criterion that prefers a trajectory decides. A trajectory may be in several pairs. Each pair contains
-    copies of its two trajectories. The name of a copy contains the trajectory and the pair. The link `preferred` of a copy tells whether the copy is the
-    preferred one. So objectives can compare answers with equal rewards. Groups without a pair are dropped.
+    copies of its two trajectories. The name of a copy contains the trajectory and the pair. The link `preferred` of a copy tells whether the copy is
+    the preferred trajectory. So objectives can compare answers with equal rewards. Groups without a pair are dropped.
     """
 
     by: tuple[Criterion, ...] = (Right(),)

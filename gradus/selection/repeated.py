@@ -18,7 +18,7 @@ class Repeated:
     use the update `Delayed`.
     """
 
-    count: int = 1  # rounds per step
+    count: int = 16  # rounds per step
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")

@@ -23,7 +23,7 @@ class Replay:
     priority of the kept units, or 1 if this priority is 0 or no unit is kept.
     """
 
-    size: int = 512  # largest number of units that are kept; the oldest units are removed first
+    size: int = 1024  # largest number of units that are kept; the oldest units are removed first
     batch: int | None = None  # units drawn per step; None: the number of new units of the step
     law: Law = Uniform()
     unit: Literal["group", "trajectory"] = "group"
@@ -52,7 +52,7 @@ class Replay:
         return drawn, [g for g in left if g.trajectories], after
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: Any, state: dict[str, Any]) -> dict[str, Any]:
-        """Updates the priorities of the units that were trained on."""
+        """Renews the priorities of the units that the update used."""
         sizes = {t.id: float(np.abs(t.advantages).mean()) for g in groups for t in g.trajectories if t.advantages is not None and t.actions}
         priorities = np.array(state["priorities"])
         for i, unit in enumerate(state["units"]):

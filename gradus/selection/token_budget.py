@@ -12,7 +12,7 @@ from gradus.types.ranges import check_ranges
 
 
 def filled(lengths: Sequence[int], budget: int) -> tuple[int, int]:
-    """Returns the number of answers, taken from the first on, whose lengths add up to at most `budget`, and the number of tokens that are left.
+    """Returns two numbers: how many of the first answers have lengths that add up to at most `budget`, and how many tokens are left.
 
     >>> filled([5, 3, 4, 6], 12)
     (3, 0)
@@ -26,7 +26,7 @@ def filled(lengths: Sequence[int], budget: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class TokenBudget:
-    """Takes the answers of the step in random order until they have `tokens` tokens. All other answers are not trained on.
+    """Takes the answers of the step in random order until they have `tokens` tokens. No update uses the other answers.
 
     The first answer that does not fit is at the border. With "cut", its first tokens fill the rest of the budget. With "wait", this answer is taken first in the
     next step. Answers without training still count in the comparison with their group. Only tokens that the policy chose count.
@@ -83,7 +83,7 @@ def _only(group: Group, lengths: dict[int, int]) -> Group:
 
 
 def first_actions(trajectory: Trajectory, count: int) -> Trajectory:
-    """Returns the trajectory up to its action number `count`. Its reward and its text do not change."""
+    """Returns the trajectory up to its action number `count`. The reward and the text of the trajectory do not change."""
     if count >= trajectory.actions:
         return trajectory
     contexts = []

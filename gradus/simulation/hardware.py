@@ -1,4 +1,4 @@
-"""Rates from the size of a model and the data sheet of a GPU (roofline). They are estimates: a measured rate is always better."""
+"""Rates from the size of a model and the data sheet of a GPU (roofline). These rates are estimates: a measured rate is always better."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def costs_of(recipe: Recipe) -> Costs:
 def training_gpus(shape: Shape, gpu: GPU, costs: Costs = Costs(), efficiency: Efficiency = Efficiency()) -> int:
     """Returns the smallest number of GPUs with enough memory for the training.
 
-    A model that learns needs 18 bytes per parameter (weights, gradients, float32 copies and two moments), a frozen model 2. Activations add a fifth.
+    A model that learns needs 18 bytes per parameter (weights, gradients, float32 copies and two moments); a frozen model needs 2 bytes per parameter.
+    Activations add a fifth.
     """
     needed = 1.2 * shape.parameters * (18 * costs.learning + 2 * costs.frozen)
     return max(1, math.ceil(needed / (efficiency.used * gpu.memory)))

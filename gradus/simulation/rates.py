@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 class Rates:
     """The durations from which a run is predicted, in seconds.
 
-    A replica is one copy of the model that samples. Its sequences decode together, one token each in a step.
+    A replica is one copy of the model that samples. The sequences of a replica decode together, one token each in a step.
     """
 
     decode: Callable[[int], float]  # seconds of a decoding step, by the number of sequences of the replica
@@ -43,8 +43,8 @@ class Affine:
 class Measured:
     """Seconds of a decoding step from measured tokens per second of a replica, by its number of sequences.
 
-    Between two measured numbers, the seconds of a step are interpolated linearly. Below the smallest number, the seconds are those of this number.
-    Above the largest number the tokens per second do not grow, so the seconds are proportional to the number of sequences.
+    Between two measured numbers, the seconds of a step are interpolated linearly. Below the smallest number, the seconds stay the same as at this
+    number. Above the largest number the tokens per second do not grow, so the seconds are proportional to the number of sequences.
     """
 
     tokens: Mapping[int, float]

@@ -34,7 +34,7 @@ class Trace:
 
 @dataclass(eq=False)
 class Model:
-    """A simulated run. `items`: the groups of step 0, then those of step 1, and so on; each step has `prompts` groups.
+    """A simulated run. `items`: the groups of step 0, then the groups of step 1, and so on; each step has `prompts` groups.
 
     `endless`: whether the run continues after its last step, so that later requests are admitted, too.
     """
@@ -100,7 +100,8 @@ def in_order(model: Model, ahead: int) -> Wait:
 
 
 def rollout(model: Model, step: int, version: int, before: Any) -> Wait:
-    """Samples the groups of a step on all replicas, and waits for the slowest reward. `before`: the rollout before it; None: there is none."""
+    """Samples the groups of a step on all replicas, and waits for the slowest reward. `before`: the rollout before this rollout; None: there is no
+    such rollout."""
     if before is not None:
         yield before
     items = [model.of(n) for n in range(step * model.prompts, (step + 1) * model.prompts)]

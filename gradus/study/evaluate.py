@@ -27,11 +27,11 @@ class Exam:
     problems: int
     samples: int  # number of samples per problem
     temperature: float
-    pass_at: dict[int, Interval]
+    pass_at: dict[int, Interval]  # empty if the trained model is a judge, which writes no answers
     majority: Interval | None  # accuracy of the majority vote of all samples; None if the policy writes no text
     greedy: Interval | None  # accuracy of one greedy answer; None if the policy writes no text
     reward: Interval | None  # None if no trajectory has a reward
-    length: Interval  # number of actions of an answer
+    length: Interval | None  # number of actions of an answer; None if the trained model writes no answers
     failed: int  # number of trajectories without a reward
     chance: float  # accuracy of random guesses
     judged_by: str = ""  # the reward in words
@@ -50,6 +50,8 @@ async def examine(
 ) -> Exam:
     """Lets the run's policy solve the first held-out problems of its task, with the run's sampling settings.
 
+    If the run trained a judge (its study has `of_judge`), the result has the study's tables, and no pass@k: the answers are those that the judge scores.
+
     Args: ks: every k of pass@k; samples: number of answers per problem, at least max(ks) (0: max(ks)); reward: judges the answers;
     progress: called with the number of problems done and the total.
     Raises: UserError for a k or a number of problems below 1, and for too few samples.
@@ -58,6 +60,8 @@ async def examine(
         raise UserError(f"--problems is {problems}; it must be 1 or more: the number of held-out problems")
     if samples < 0:
         raise UserError(f"--samples is {samples}; give the number of answers per problem, or 0 for the largest number in --pass-at")
+    if getattr(run.recipe.study, "of_judge", False):
+        return await _of_judge(run, reward, ks, samples, problems)
     samples = samples or max(ks)
     if min(ks) < 1:
         raise UserError(f"--pass-at names pass@{min(ks)}; give only values of 1 or more")
@@ -83,6 +87,19 @@ async def examine(
     return replace(marked(task.name, groups, greedy, ks, world.sampling.temperature, task.chance), judged_by=in_words(reward))
 
 
+async def _of_judge(run: Any, reward: Any, ks: Sequence[int], samples: int, problems: int) -> Exam:
+    """Returns the exam of a run that trained a judge. Raises UserError for a pass@k."""
+    if tuple(ks) != (1,):
+        raise UserError(f"the run trained a judge, which writes no answers, so there is no pass@{max(ks)}; leave --pass-at out, or evaluate the sampler's model")
+    study = replace(run.recipe.study, problems=problems, samples=samples or run.recipe.study.samples)
+    recipe, task = run.recipe, run.task
+    world = run.world(recipe, "evaluate", reward)
+    shown = min(problems, len(held_out_requests(task.held_out, problems, study.samples, task.level)))
+    tables = tuple(await study.tables(run, recipe, world))
+    judged = in_words(reward)
+    return Exam(task.name, shown, study.samples, world.sampling.temperature, {}, None, None, None, None, 0, task.chance, judged, tables=tables)
+
+
 async def solved(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
     """Answers the requests with the recipe's rollout and state. Returns one group of judged answers per request, without auxiliary groups."""
     return without_aside(await run.memory.answer(run.recipe, requests, world))
@@ -106,8 +123,8 @@ async def tables_of(run: Any, rows: Sequence[Mapping[str, Any]] | None) -> tuple
 def verdict_of(run: Any, *, own: bool) -> Any:
     """Returns the reward that judges a run's exam.
 
-    `own`: whether the exam is on the run's own task. If `own` is True, the reward is that of the evaluations during training. For any other task, the task's
-    verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
+    `own`: whether the exam is on the run's own task. If `own` is True, the evaluations during training have the same reward. For any other task, the
+    task's verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
     """
     if own:
         return getattr(run.recipe.study, "reward", None) or run.recipe.reward

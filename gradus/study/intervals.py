@@ -1,7 +1,8 @@
 """Intervals of means over few problems. Each problem gives one value, which is the mean over the problem's answers.
 
 A percentile bootstrap of n equal values has width 0, even for n = 1. So other intervals are used:
-- right or wrong, one answer per problem: Clopper and Pearson's exact interval. Its coverage is at least the required level for every n.
+- right or wrong, one answer per problem: Clopper and Pearson's exact interval. The coverage of this interval is at least the required level for every
+  n.
 - shares in [0, 1], several answers per problem: two problems with share 0 and two with share 1 are added (Agresti and Coull's "plus four"
   for proportions). The added problems keep the width above 0, and their weight goes to 0 as n grows.
 - numbers without bounds (rewards, lengths): Student's t interval. A single problem has no interval.

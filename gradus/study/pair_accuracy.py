@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class PairAccuracy:
     reward: Reward | None = None  # the reward that judges evaluations; None: the recipe's reward
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number; None: no such stop
+    of_judge: ClassVar[bool] = True  # the trained model judges answers and writes none, so an evaluation has the study's tables and no pass@k
 
     def __post_init__(self) -> None:
         check_ranges(self, problems="[1, inf)", samples="[2, inf)", patience="[0, inf)", target="[0, inf)")

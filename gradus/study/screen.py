@@ -18,7 +18,8 @@ _AT_ONCE = 1024  # number of samples that are requested at a time
 class Screened:
     """Keeps the problems whose pass rate, the share of right answers among `samples`, lies in [`low`, `high`].
 
-    An answer without a reward counts as wrong. The first problems of the source are measured. The source is that of the stage, or that of the command's task.
+    An answer without a reward counts as wrong. The first problems of the source are measured. The source belongs to the stage, or to the command's
+    task.
     """
 
     low: float = 0.1

@@ -12,15 +12,15 @@ from gradus.types import Ended, Group, Trajectory, without_aside
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
     """Returns the numbers of one step. A number that does not exist is None.
 
-    `rollouts`: number of all trajectories of the step, including those that are not trained on.
+    `rollouts`: number of all trajectories of the step, including trajectories that no update uses.
 
     `reward`: mean of the combined reward. `reward/<component>`: mean over the trajectories with this component. `accuracy`: share of right trajectories among
     those with a reward. `length`: mean number of actions. `entropy`: exact if the objective computes the entropy, else the mean of -log p of the sampled
     actions, which is an unbiased estimate. `kl`: the KL to the reference, if the recipe has a reference. `failed`: number of trajectories without a reward.
 
-    Except rollouts and the token counts, all numbers leave out trajectories that are not trained on. If the policy sampled any trajectory itself, reward and
-    its components, accuracy, length and truncated also leave out trajectories from other sources. Auxiliary groups (`Group.aside`) count in rollouts and in
-    their own numbers (aside/reward, ...), but in no other number. If no trajectory of an auxiliary group is trained on (example: a sub-agent), all
+    Except rollouts and the token counts, all numbers leave out trajectories that no update uses. If the policy sampled any trajectory itself, reward
+    and its components, accuracy, length and truncated also leave out trajectories from other sources. Auxiliary groups (`Group.aside`) count in
+    rollouts and in their own numbers (aside/reward, ...), but in no other number. If no update uses an auxiliary group (example: a sub-agent), all
     trajectories of the group count in the group's own numbers.
     """
     rollouts = sum(len(g.trajectories) for g in groups)

@@ -88,7 +88,7 @@ class Part:
             self.full = False
 
     def changed(self) -> None:
-        """Drops all values that were computed from the former weights. The caller must call this method after every change of the parts."""
+        """Drops all values that were computed from the weights before the change. The caller must call this method after every change of the parts."""
         self.drop()
         _forget_pictures(self.network)
 

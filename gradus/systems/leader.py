@@ -2,7 +2,7 @@
 
 The first process is the leader: it draws problems, judges, stores the run and updates the weights. The other processes have the same networks. All processes
 compute samples, log-probabilities and gradients at the same time. The micro-batches are the same as with one process, and their gradients are added in order.
-The loss reads the rows of all processes, so normalisers and group statistics are those of the whole batch. Every random draw depends only on its key. So the
+The loss reads the rows of all processes, so normalisers and group statistics cover the whole batch. Every random draw depends only on its key. So the
 result is the same as with one process. The result is equal bit for bit if each process uses the same number of threads as the single process.
 
     with shared(run, model, device, processes=2):
@@ -150,7 +150,7 @@ class Crew:
 
 
 class Led:
-    """A player's policy for which all processes compute samples, rows and gradients. Its other methods run in this process."""
+    """A player's policy for which all processes compute samples, rows and gradients. The other methods of the policy run in this process."""
 
     def __init__(self, policy: Any, crew: Crew, name: str) -> None:
         self.__dict__.update(_policy=policy, _crew=crew, _name=name)

@@ -132,5 +132,5 @@ def answer(worker: Any, document: Mapping[str, Any], arrays: Mapping[str, Tensor
 
 
 def error_document(error: Exception) -> dict[str, Any]:
-    """Returns the answer that reports an error of the worker. Its kind is "user" for a UserError, else the name of the error's class."""
+    """Returns the answer that reports an error of the worker. The kind of the error is "user" for a UserError, else the name of the error's class."""
     return {"error": str(error), "kind": "user" if isinstance(error, UserError) else type(error).__name__}

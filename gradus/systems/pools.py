@@ -40,7 +40,7 @@ class Pool:
         self.load = [0] * len(self.hosts)
 
     def freest(self) -> int:
-        """Returns the number of the host with the least load; among equals the first."""
+        """Returns the number of the host with the least load; the first of several such hosts."""
         return self.load.index(min(self.load))
 
     async def ask(self, host: int, work: Callable[[Tell], T]) -> T:
@@ -68,7 +68,7 @@ class Pool:
 
 
 class PooledEnvironment:
-    """An environment whose episodes run in the processes of a pool. Its other attributes are those of the environment."""
+    """An environment whose episodes run in the processes of a pool. All other attributes are the attributes of the environment."""
 
     def __init__(self, environment: Any, pool: Pool) -> None:
         self.__wrapped__, self._pool, self._numbers = environment, pool, itertools.count()

@@ -1,4 +1,4 @@
-"""A link to a worker in a child process. Its messages go through a pair of sockets that only the two processes have: no port is opened."""
+"""A link to a worker in a child process. The messages go through a pair of sockets that only the two processes have: no port is opened."""
 
 from __future__ import annotations
 

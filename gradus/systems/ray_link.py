@@ -148,7 +148,7 @@ class Connected:
 
 
 def imported() -> Any:
-    """Returns the package ray, without its statistics. Raises UserError if it is not installed."""
+    """Returns the package ray, without its statistics. Raises UserError if the package is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray

@@ -46,7 +46,7 @@ class Worker:
         self.parts: sharded.Parts | sequence.Shares | None = None  # this process's part of the weights or of the passes, if a system divides them
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        """Builds the players. Their first weights come from their folders. The message `weights` replaces these weights."""
+        """Builds the players. The first weights of the players come from their folders. The message `weights` replaces these weights."""
         from gradus.players.build import build_players
 
         players = {

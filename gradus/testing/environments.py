@@ -263,7 +263,7 @@ _LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process. It is made only once, because every event loop opens sockets."""
+    """The event loop of this process. The loop is made only once, because every event loop opens sockets."""
     if not _LOOPS:
         _LOOPS.append(asyncio.new_event_loop())
     return _LOOPS[0]

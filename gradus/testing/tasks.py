@@ -89,7 +89,7 @@ def drawing(subject: Subject) -> Checked:
 
 
 def equal_keys(subject: Subject) -> Checked:
-    """A problem depends only on its index, level and key. It does not depend on other draws, their order or the time."""
+    """A problem depends only on its index, level and key. A problem does not depend on other draws, their order or the time."""
     found: list[str | None] = []
     tried = 0
     for level in subject.levels:
@@ -177,7 +177,7 @@ def growing(subject: Subject) -> Checked:
 
 
 def smaller(these: Sequence[float], others: Sequence[float], *, certain: bool = True) -> bool:
-    """Whether the sizes in `these` are smaller on average than those in `others`.
+    """Whether the sizes in `these` are smaller on average than the sizes in `others`.
 
     With `certain`, the difference must be more than three standard errors, so that a test with few problems rarely fails by chance.
     """

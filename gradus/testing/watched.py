@@ -125,7 +125,7 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
 
 
 class End(NamedTuple):
-    """How a process ended, as text. `late`: the limit in seconds that its last call exceeded; 0 if the process ended for another reason."""
+    """How a process ended, as text. `late`: the limit in seconds that the last call exceeded; 0 if the process ended for another reason."""
 
     text: str
     late: float = 0.0

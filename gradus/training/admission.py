@@ -42,8 +42,8 @@ def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], 
 def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> list[int]:
     """Deals `count` requests to workers, one after another. Each request goes to the worker that is expected to finish it first. Returns the workers.
 
-    Args: free_in: the expected seconds until each worker is free; seconds: the expected seconds of a request for each worker. Of equal workers, the first
-        one gets the request.
+    Args: free_in: the expected seconds until each worker is free; seconds: the expected seconds of a request for each worker. If several workers are
+    equally good, the first one gets the request.
 
     >>> dealt(7, [0.0, 0.0, 0.0], [1.0, 2.0, 4.0])
     [0, 0, 1, 0, 0, 1, 2]
@@ -61,7 +61,8 @@ def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> lis
 def newest_finished(versions: Mapping[int, int], count: int) -> list[int] | None:
     """Returns the `count` finished requests with the newest weights, in the order of their numbers; None if fewer are done.
 
-    `versions`: the version of each finished request, in the order of the ends. Of several requests with the same version, the first to finish come first.
+    `versions`: the version of each finished request, in the order of the ends. Requests with the same version are ordered by the times at which they
+    finished.
     """
     return sorted(sorted(versions, key=lambda number: -versions[number])[:count]) if len(versions) >= count else None
 
@@ -72,5 +73,6 @@ def first_finished(done: Mapping[int, T], count: int) -> list[int] | None:
 
 
 def stale_of(versions: Mapping[int, int], step: int, staleness: int) -> Collection[int]:
-    """Returns the finished requests that are too old for `step`. They are sampled again. `versions`: the version of each finished request."""
+    """Returns the finished requests that are too old for `step`. The run samples these requests again. `versions`: the version of each finished
+    request."""
     return [number for number, version in versions.items() if too_old(version, step, staleness)]

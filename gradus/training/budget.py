@@ -23,9 +23,9 @@ UNCOUNTED = ("evaluate", "agreement")  # a budget does not count tokens with the
 class Budget:
     """The amount that a run may spend, counted in one `unit`, and the number of evaluations (`points`), which are at equal shares of this amount.
 
-    `steps`: training steps. `tokens`: all tokens that are sampled, scored or trained on, for every player. A token that is used again counts again. Tokens
-    of evaluations and of the check of the rollout mismatch do not count. `rollouts`: all trajectories, including those that are not trained on. `seconds`: the
-    time of rollouts and updates, without evaluations.
+    `steps`: training steps. `tokens`: all tokens that are sampled, scored or used for training, for every player. A token that is used again counts
+    again. Tokens of evaluations and of the check of the rollout mismatch do not count. `rollouts`: all trajectories, including trajectories that no
+    update uses. `seconds`: the time of rollouts and updates, without evaluations.
     """
 
     unit: str

@@ -157,7 +157,7 @@ def _handed(
 
 
 def recipe_of(whole: Recipe, name: str) -> Recipe:
-    """Returns the recipe that a stage trains. Its number of steps is the largest possible length of the stage.
+    """Returns the recipe that a stage trains. The number of steps is the largest possible length of the stage.
 
     Raises UserError for an impossible change.
     """

@@ -56,6 +56,6 @@ def weigh(players: Mapping[str, Any], agreement: Agreement, *, correcting: bool)
     from gradus.objectives.corrections import MaskedImportance
     from gradus.objectives.terms import TruncatedImportance
 
-    kind = MaskedImportance if agreement.above == "mask" else TruncatedImportance
+    correction = MaskedImportance(agreement.cap, floor=None) if agreement.above == "mask" else TruncatedImportance(agreement.cap)
     for player in players.values():
-        player.correct(kind(agreement.cap) if correcting and player.learns else None)
+        player.correct(correction if correcting and player.learns else None)

@@ -32,7 +32,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 
 class Cut(KeyboardInterrupt):
-    """The exception that discards the work of a step. An event loop does not catch it, because it is a KeyboardInterrupt."""
+    """The exception that discards the work of a step. An event loop does not catch this exception, because it is a KeyboardInterrupt."""
 
 
 def seconds_of(text: str) -> float:

@@ -45,7 +45,7 @@ class Lessons:
     def waves(self) -> list[list[str]]:
         """Returns the learning players in waves. The players of a wave are updated together.
 
-        The first wave has the players with `first`, the second has all others.
+        The first wave has the players with `first`, and the second wave has all other players.
 
         If no player has `first`, there is one wave.
         """

@@ -67,7 +67,7 @@ def _hash(text: str) -> str:
 
 
 def card_text(folder: RunFolder, model: Path, target: Path, name: str, *, pictured: bool = True) -> str:
-    """Returns the text of the card. Its last line contains the hash."""
+    """Returns the text of the card. The last line of the card contains the hash."""
     stored, metrics, provenance = folder.recipe(), folder.metrics(), folder.provenance()
     recipe, step, loads = stored.get("recipe") or {}, step_of(folder, model), _loads_in_transformers(target)
     key, task = str(recipe.get("key") or "no recipe"), title_of("", str(stored.get("task") or "a task"))
@@ -178,7 +178,7 @@ def results(metrics: Metrics, step: int, task: str) -> list[str]:
         bounds = f"{low:.3f} to {high:.3f}" if low is not None and high is not None else ""
         before = f"{first[name]:.3f}" if first.get(name) is not None and first["step"] == 0 else ""
         rows.append(f"| {label} | {before} | {last[name]:.3f} | {bounds} | {f'{count:,.0f}' if count else ''} |")
-    told = f"Held-out problems of the task `{_plain(task)}`, which the run never trained on. The answers use the training temperature, except the greedy ones."
+    told = f"Held-out problems of the task `{_plain(task)}`, which the training never used. The answers use the training temperature, except the greedy ones."
     if any("to" in row for row in rows) and count:
         told += " The interval covers the choice of the problems, not the seed of the training."
     if last["step"] != step:
@@ -198,7 +198,7 @@ def facts(stored: Mapping[str, Any], metrics: Metrics, timings: Metrics, provena
     yield "recipe", str(recipe.get("key"))
     yield "seed", str(stored.get("seed"))
     yield "steps", f"{step:,}"
-    for name, label in (("rollouts", "answers"), ("tokens/rollout", "tokens sampled"), ("tokens/train", "tokens trained on")):
+    for name, label in (("rollouts", "answers"), ("tokens/rollout", "tokens sampled"), ("tokens/train", "tokens used in training")):
         if total := sum(row.get(name) or 0 for row in done):
             yield label, f"{total:,.0f}"
     seconds = sum(v for row in timings if row["step"] < step for n, v in row.items() if n != "step" and isinstance(v, (int, float)))

@@ -11,7 +11,8 @@ from gradus.types.returned import remembers, takes_state
 
 
 class Bound:
-    """A stateful part within another part. Its methods take no state and return no state. All other attributes are those of the part."""
+    """A stateful part within another part. The methods of the wrapper take no state and return no state. All other attributes are the attributes of
+    the part."""
 
     def __init__(self, part: Any, memory: Any, path: str) -> None:
         self.unbound, self._memory, self._path = part, memory, path

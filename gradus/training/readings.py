@@ -27,7 +27,8 @@ class Readings:
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
         """Reads the signals in `needs` for every trajectory.
 
-        The log-probabilities of a player's own samples are not read again, unless the signal is `fresh`: those from the sampling are used.
+        The log-probabilities of a player's own samples are not read again, unless the signal is `fresh`: the log-probabilities from the sampling are
+        used.
         """
         trajectories = [t for g in groups for t in g.trajectories]
         parts = [(t, c) for t in trajectories for c in t.contexts]

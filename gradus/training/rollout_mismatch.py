@@ -1,4 +1,4 @@
-"""Compares two log-probabilities of new samples: those from the sampling, and those from the update."""
+"""Compares two log-probabilities of new samples: one is from the sampling, and one is from the update."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ OnStep = Callable[["Run", Mapping[str, Any], Sequence[Group]], None]
 class Run:
     """A run.
 
-    Its state at a step boundary consists of the players, the memory, the step, the best evaluation, the health, and the stored weights for lagged players.
+    The state of a run at a step boundary consists of the players, the memory, the step, the best evaluation, the health, and the stored weights for
+    lagged players.
     """
 
     recipe: Recipe
@@ -378,7 +379,7 @@ class Run:
 def sampling_of(recipe: Recipe, task: Task) -> Sampling:
     """Returns the sampling settings of a run.
 
-    `max_tokens` and `temperature` of the recipe's setting replace those of the task. If neither has a limit, `default_tokens` is the limit.
+    `max_tokens` and `temperature` of the recipe's setting replace the values of the task. If neither has a limit, `default_tokens` is the limit.
     """
     setting = recipe.setting
     most = setting.max_tokens if setting.max_tokens is not None else limit_of(task, setting.default_tokens)

@@ -33,7 +33,7 @@ def check_singly(rollout: Any) -> None:
 def members(requests: Sequence[Request], first: int) -> list[tuple[int, Request]]:
     """Divides requests into requests of one sample each. Returns (number of the group, request). A group has the number of its first request.
 
-    Args: first: the number of the first request; the others have the next numbers.
+    Args: first: the number of the first request; the other requests have the next numbers.
     """
     found: list[tuple[int, Request]] = []
     for request in requests:
@@ -73,7 +73,7 @@ class _Unjudged:
 
 
 async def sampled_alone(rollout: Any, request: Request, world: RunWorld) -> list[Group]:
-    """Samples the answer of a request. Returns its group, which is not judged yet."""
+    """Samples the answer of a request. Returns the group of the answer, which is not judged yet."""
     groups: list[Group] = await rollout.run([request], _Unjudged(world))
     return groups
 

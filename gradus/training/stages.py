@@ -157,7 +157,7 @@ def enter(run: Run, course: Course, index: int) -> None:
 
 
 def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
-    """Gives the run the recipe, the task and the players of a leg. Discards the rollouts that have begun with the former players.
+    """Gives the run the recipe, the task and the players of a leg. Discards the rollouts that have begun with the players of the stage before.
 
     The dictionary of players stays the same object, because other objects may refer to it.
     """
@@ -245,7 +245,7 @@ def harvested(run: Run, course: Course) -> dict[str, float]:
 
 
 async def ready(run: Run, course: Course) -> None:
-    """Loads the problems of the leg, including those that an earlier leg made as rows.
+    """Loads the problems of the leg, including problems that an earlier leg made as rows.
 
     If the leg screens its problems, it loads only the problems that the screening keeps.
     """

@@ -151,7 +151,7 @@ class Stream:
         self.run.history[PLACE] = [v for v in versions if not too_old(v["step"], step, self.system.staleness)]
 
     async def _admit(self, state: dict[str, Any], now: int) -> None:
-        """Chooses the requests of all steps up to `now` + staleness. After a restart, reads those that were waiting."""
+        """Chooses the requests of all steps up to `now` + staleness. After a restart, reads the requests that were waiting."""
         for number, kept in state["waiting"].items():
             self.requests.setdefault(int(number), (kept["step"], request_of(kept["request"], state["media"])))
             self.home.setdefault(int(number), kept.get("home", int(number)))

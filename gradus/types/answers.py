@@ -18,6 +18,7 @@ from typing import Any, Literal
 _NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 EntropyForm = Literal["clusters", "shannon"]
+_ABSTAINS = re.compile(r"\b(?:idk|unsure|not sure|(?:do not|don't|dont|don’t) know|cannot answer|can't answer)\b", re.IGNORECASE)
 _LABEL = re.compile(r"\banswer\s*:", re.IGNORECASE)
 
 
@@ -34,6 +35,15 @@ def final_answer(text: str) -> str:
         return box
     labels = list(_LABEL.finditer(text))
     return _line(text[labels[-1].end() :]) if labels else text.strip()
+
+
+def abstains(completion: str) -> bool:
+    """Whether the final answer of a completion is an abstention.
+
+    >>> [abstains(text) for text in ("=idk", "#### I don't know.", "=kast", "I do not know why, but\\nanswer: kast")]
+    [True, True, False, False]
+    """
+    return _ABSTAINS.search(final_answer(completion)) is not None
 
 
 def normalised(text: str) -> str | Fraction:

@@ -23,7 +23,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 class RaisedElsewhere(Exception):
-    """An exception of user code in another process. Its text already names the exception, the file and the line."""
+    """An exception of user code in another process. The text of the error already names the exception, the file and the line."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "", first: Iterable[str] = ()) -> UserError:

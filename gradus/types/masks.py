@@ -67,9 +67,9 @@ class Coupled:
     """Three passes: the first hides all tokens, the second hides the tokens of a random mask, and the third hides the tokens outside this mask. Reference:
     arXiv:2506.20639.
 
-    Each token is in the mask with probability m, which is uniform in [low, high] and equal for all answers of the update. Each token is hidden in the first
-    pass and in one of the other two passes. For a token in the mask, v = log p / m. For any other token, v = log p / (1 - m). The estimate is (log p_all_hidden
-    + v) / 2.
+    Each token is in the mask with probability m, which is uniform in [low, high] and equal for all answers of the update. Each token is hidden in the
+    first pass, and in one of the other two passes. For a token in the mask, v = log p / m. For any other token, v = log p / (1 - m). The estimate is
+    (log p_all_hidden + v) / 2.
     """
 
     low: float = 0.2

@@ -1,4 +1,4 @@
-"""The pieces of an answer that grows over several steps and is trained on in each step. A rollout marks the pieces by the links of the trajectory."""
+"""The pieces of an answer that grows over several steps; each step trains on its piece. A rollout marks the pieces by the links of the trajectory."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def continues(trajectory: Trajectory) -> bool:
 
 
 def new_actions(trajectory: Trajectory) -> int:
-    """Returns the number of actions of this step. Without the link NEW, all actions are of this step."""
+    """Returns the number of actions of this step. Without the link NEW, all actions belong to this step."""
     return int(trajectory.links.get(NEW, trajectory.actions))

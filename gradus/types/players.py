@@ -78,7 +78,7 @@ class Gated:
     adapted.
     """
 
-    of: str | Adapter | None = None  # another player, or None: the run's model
+    of: str | Adapter | None = Adapter(rank=32, alpha=64.0)  # another player, or None: the run's model
     c: float = 8.0
     least: float = 0.99  # at the start, with a fully open gate, the share of the token's embedding is uniform in [least, most]
     most: float = 0.999
@@ -157,13 +157,13 @@ class Noisy:
 
 @dataclass(frozen=True)
 class Fresh:
-    """A small network. The seed of the run determines the first weights of the network. The environment's observations and actions determine the sizes of its
-    inputs and outputs.
+    """A small network. The seed of the run determines the first weights of the network. The environment's observations and actions determine the
+    sizes of the network's inputs and outputs.
 
     Weights and biases of a layer with n inputs are uniform between -1 / sqrt(n) and 1 / sqrt(n). A pointer reads `query` [d] and `candidates` [n, d].
     The pointer chooses candidate i with probability softmax(h(candidate_i) . h(query)) over all n candidates; h is one linear layer. An array
-    `barred` [n] is optional: a candidate whose number is above 0 is never drawn. Its probability is not given to the other candidates, so
-    log-probabilities come from the full softmax.
+    `barred` [n] is optional: a candidate whose number is above 0 is never drawn. The probability of a barred candidate is not given to the other
+    candidates, so log-probabilities come from the full softmax.
     """
 
     kind: Literal["mlp", "cnn", "gru", "pointer"] = "mlp"  # cnn: convolutions of one array [height, width, channels]; gru: has memory; pointer: see the docstring

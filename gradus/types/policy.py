@@ -76,7 +76,7 @@ class Policy(Protocol):
         ...
 
     def told(self, action: Action) -> Context:
-        """The piece that contains a given action. Its tokens are marked as chosen; they have no log-probabilities."""
+        """The piece that contains a given action. The tokens of the piece are marked as chosen; they have no log-probabilities."""
         ...
 
     def said(self, context: Context, since: int) -> Action:

@@ -251,8 +251,8 @@ class LastLayer(Want):
 class HeadGradient(Want):
     """The gradient of log pi(y) with respect to the head, as its two factors, without gradient. [A, 1 + 2 n + d]
 
-    A row is n, then n entries of g = e_y - pi, then their tokens, then h. n is `top`, or the size of a smaller vocabulary. The entries are those of
-    the sampled token y and of the most likely other tokens.
+    A row is n, then n entries of g = e_y - pi, then their tokens, then h. n is `top`, or the size of a smaller vocabulary. The entries belong to the
+    sampled token y and to the most likely other tokens.
     """
 
     top: int = 64

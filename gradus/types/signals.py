@@ -131,7 +131,7 @@ class Want:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The abilities that this want needs: those in `opens`. A field can add further abilities, such as the name of a head."""
+        """The abilities that this want needs: the abilities in `opens`. A field can add further abilities, such as the name of a head."""
         return self.opens
 
     @property
@@ -174,32 +174,9 @@ class Signal:
         return contexts
 
 
-OF_WORLDS: Mapping[str, str] = {
-    "drawn": "use a task whose actions are numbers (Box), such as pendulum, or another recipe",
-    "q_of_candidates": "use a task whose actions are numbers (Box), such as pendulum, or another recipe",
-    "q_of_all": "use a task whose actions are a Choice, such as cartpole, or another recipe",
-}
-"""The remedy if a controller lacks an ability because of the task's actions."""
-
-
-def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
-    """The remedy if a policy lacks an ability, as the end of a sentence."""
-    if lacking.startswith("row:"):
-        name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
-        return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
-    if lacking.startswith("divergence:"):
-        return f"add a language model with the same tokenizer as a player: players.{lacking.split(':', 2)[2]}.model=FOLDER"
-    if not lacking.startswith("head:"):
-        return f"it offers only {', '.join(sorted(can))}: {OF_WORLDS.get(lacking, 'choose another policy or recipe')}"
-    name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
-    seen = f"its heads are {', '.join(there)}; " if there else ""
-    outputs = "" if name == "value" else f', outputs=("{name}",)'
-    place = f"players.{player}.model=" if player else "model="
-    return f'{seen}give the player a {"value head" if name == "value" else "head of this name"}: {place}Head(of=Copy("policy"){outputs})'
-
-
 def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
-    """The signals and all that they need, each once and after all that it needs. Raises UserError if signals need each other in a circle."""
+    """The signals, and all signals that they need. Each signal occurs once, and after the signals that it needs. Raises UserError if signals need
+    each other in a circle."""
     out: dict[Signal, None] = {}
 
     def visit(signal: Signal, path: tuple[Signal, ...]) -> None:

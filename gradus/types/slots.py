@@ -24,11 +24,11 @@ class Slots:
     """The value of `Request.how` for answers that share slots. The samples have the same bytes with every `count`, `order` and `expected`.
 
     The orders: `given`: as requested; `longest` and `shortest`: by the expected length; `assigned`: by the start times of the plan of `assigned`;
-    `rounds`: as requested, but the next `count` answers begin only when all answers before them have ended.
+    `rounds`: as requested, but the next `count` answers begin only when all earlier answers have ended.
     """
 
     count: int = 8  # answers that decode at the same time
-    order: Order = "longest"
+    order: Order = "shortest"
     eps: float = 0.1  # of the plan of `assigned`
     expected: float = 0.0  # expected new tokens of an answer to this request
 
@@ -61,7 +61,8 @@ def ends(lengths: Sequence[int], count: int) -> list[int]:
 
 
 def ends_of_rounds(lengths: Sequence[int], count: int) -> list[int]:
-    """Returns the decoding step at which each answer ends if `count` answers begin together, and the next ones begin when all of these have ended."""
+    """Returns the decoding step at which each answer ends if `count` answers begin together, and the next answers begin when all of these have
+    ended."""
     found: list[int] = []
     for first in range(0, len(lengths), count):
         begin = max(found, default=0)
@@ -84,12 +85,12 @@ def peak_tokens(lengths: Sequence[int], finished: Sequence[int], prompts: Sequen
 
 
 def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
-    """Returns a slot for each answer, so that the largest sum of a slot is at most (1 + eps) times the least possible one.
+    """Returns a slot for each answer, so that the largest sum of a slot is at most (1 + eps) times the least possible sum.
 
     Lengths are rounded up to multiples of eps * max(lengths) / n, so a slot gains at most eps * max(lengths). For rounded lengths the result is exact: the
     method keeps every reachable combination of the slots' sums, except combinations that are worse than the plan "longest answer first".
 
-    Raises: UserError if there are more than `MOST_CASES` combinations. Their number grows exponentially with the number of slots.
+    Raises: UserError if there are more than `MOST_CASES` combinations. The number of combinations grows exponentially with the number of slots.
     """
     if not lengths or max(lengths) == 0:
         return [i % count for i in range(len(lengths))]

@@ -139,6 +139,10 @@ class Separated:
         return [(a, b) for a, b in pairwise(bounds) if b > a]
 
 
+STEPS = Separated(r"\n+|(?<=[0-9]) (?==?-?[0-9])")
+"""Steps of the built-in tasks: lines, and the terms of a chain of equations such as "2+3 5+4 9 =9"."""
+
+
 def unsure(context: Context, rho: float) -> np.ndarray:
     """Returns bool [A]: whether each action was sampled with a probability below `rho`. Raises UserError if the probabilities are not known."""
     if context.logprobs is None:

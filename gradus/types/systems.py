@@ -54,8 +54,9 @@ class Streaming:
     answers again, and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its
     oldest token, so the limit applies to each token. Reference: Fu et al., AReaL, arXiv:2505.24298, sections 4.1 and 5.1.
 
-    With `staleness` 0 the result is equal, byte for byte, to that of a run without a system. Otherwise the order in which groups finish depends on the clock.
-    The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has the same result.
+    With `staleness` 0 the result is equal, byte for byte, to the result of a run without a system. Otherwise the order in which groups finish depends
+    on the clock. The run writes this order, and the version of the weights of each group, to its facts. A run that repeats a step from its facts has
+    the same result.
     """
 
     staleness: int = 1  # the largest age of a group's weights, in steps
@@ -90,8 +91,8 @@ class Streaming:
 class Cluster(Streaming):
     """`Streaming` whose workers run on the machines of a Ray cluster.
 
-    Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the run. The
-    processes get the same messages as those on one machine, so the result is the same if all machines round in the same way.
+    Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the
+    run. The processes get the same messages as processes on one machine, so the result is the same if all machines round in the same way.
     """
 
     workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is an actor of Ray; "threads": only the pool processes are
@@ -112,11 +113,12 @@ class Cluster(Streaming):
 
 @dataclass(frozen=True)
 class Sharded:
-    """Divides the weights of every player among the processes of the run, and with them gradients and optimiser moments (FSDP2 of PyTorch).
+    """Divides the weights, gradients and optimiser moments of every player among the processes of the run (FSDP2 of PyTorch).
 
     `--processes` sets the number of processes n. Each process keeps one n-th of every tensor, and gathers one layer at a time while it computes. To sample,
     every process gathers all weights of a player. The processes share samples and micro-batches, and add up their gradients. Sums of floats have another order
-    than in one process, so results agree up to rounding errors. Checkpoints are those of a run in one process, and any number of processes can continue them.
+    than in one process, so results agree up to rounding errors. Checkpoints are the same as in a run with one process, and any number of processes
+    can continue them.
 
     With one process, the run is the same as without a system.
     Reference: Zhao et al., PyTorch FSDP, arXiv:2304.11277; Rajbhandari et al., ZeRO, arXiv:1910.02054.
@@ -127,8 +129,8 @@ class Sharded:
 class SequenceParallel:
     """Divides the tokens of every micro-batch among the processes of the run. Long sequences then need less memory per process.
 
-    `--processes` sets the number of processes n. Each process has the whole weights, and computes an n-th of the packed rows of a micro-batch. For the
-    attention, the processes exchange rows for heads (all-to-all), so each process attends with an n-th of the heads over all rows. The log-probability of a
+    `--processes` sets the number of processes n. Each process has the whole weights, and computes an n-th of the packed rows of a micro-batch. For
+    the attention, the processes exchange rows for heads (all-to-all), so each process has an n-th of the heads for all rows. The log-probability of a
     token belongs to the process that has the row before the token. Samples are shared as without this system.
 
     With one process, the run is the same as without a system.

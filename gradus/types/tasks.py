@@ -102,8 +102,9 @@ class OfSeveral(Protocol):
 class Environment(Protocol):
     """The settings of an environment. Each call of `start` makes a new episode. The episode takes its random draws from `key`.
 
-    An environment may have four attributes. `shows`: its kinds of observations: text, image, array; text if absent. `acts`: the `Space` of actions;
-    Text if absent. `together`: the largest number of parallel episodes; None or absent: no limit. `forks`: whether its episodes are Forkable.
+    An environment may have five attributes. `shows`: its kinds of observations: text, image, array; text if absent. `acts`: the `Space` of actions;
+    Text if absent. `together`: the largest number of parallel episodes; None or absent: no limit. `forks`: whether its episodes are Forkable. `stops`:
+    strings that end an action, such as the closing tag of a call; they stay part of the action.
     """
 
     def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
@@ -135,6 +136,7 @@ class Task:
     chance: float = 0.0  # accuracy of random guesses
     transitions: Transitions | None = None  # recorded steps for offline learning (`provides` then has "transitions")
     redraw: Callable[[Problem, str], Problem | None] | None = None  # (problem, description) -> the problem with new media and the same answer, or None
+    passages: Callable[[], Sequence[str]] | None = None  # gives the texts that a search tool searches
     proposed: Callable[[Problem, str], Problem | None] | None = None  # (problem, written text) -> the problem that the text proposes, or None
 
     def __post_init__(self) -> None:
@@ -224,7 +226,7 @@ class World(Protocol):
         """A context manager around a wait. `what` names the awaited event, and `about` names the object that the wait concerns. If the wait is long, the watchdog
         reports these names.
 
-        `abandon` is called if the run ends because of this wait. Its argument is the number of seconds waited.
+        `abandon` is called if the run ends because of this wait. The argument of `abandon` is the number of seconds waited.
         """
         ...
 
@@ -287,7 +289,8 @@ class World(Protocol):
         ...
 
     def told(self, action: Action, player: str = "policy") -> Context:
-        """Makes the piece of a given action. Its tokens are marked as chosen by the player, and have no log-probabilities. `context.then(piece)` appends it."""
+        """Makes the piece of a given action. The tokens of the piece are marked as chosen by the player, and have no log-probabilities.
+        `context.then(piece)` appends it."""
         ...
 
     def said(self, context: Context, since: int, player: str = "policy") -> Action:

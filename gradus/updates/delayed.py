@@ -22,7 +22,7 @@ class Delayed:
     counts.
     """
 
-    players: tuple[str, ...] = ("policy", "temperature")
+    players: tuple[str, ...] | None = None  # None: all players except `after`
     every: int = 2  # 1: with every update
     after: str = "critic"
     update: Update = Minibatches()
@@ -36,13 +36,17 @@ class Delayed:
     def __post_init__(self) -> None:
         check_ranges(self, every="[1, inf)")
 
+    def delays(self, name: str) -> bool:
+        """Whether this player waits for the updates of `after`."""
+        return name != self.after if self.players is None else name in self.players
+
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """Applies `update`, in most rounds without `players`. Returns the metrics. Raises UserError for an unknown player."""
-        for name in (*self.players, self.after):
+        for name in (*(self.players or ()), self.after):
             if name not in players:
                 raise unknown("player", name, players, "Delayed names this player; name a player of the recipe")
         due = (players[self.after].updates + (self.after in batches)) % self.every == 0
-        moving = {name: batch for name, batch in batches.items() if due or name not in self.players}
+        moving = {name: batch for name, batch in batches.items() if due or not self.delays(name)}
         metrics = self.update.apply(players, moving, step, key)
         check_numbers(self.update, "apply", metrics)
         return metrics

@@ -179,8 +179,8 @@ class TrustRegion:
     def update(self, player: Any, batch: Batch, key: Key, reading: Key | None = None) -> dict[str, float]:
         """Takes one step of a player.
 
-        The metrics are those of the objective, `grad_norm` and `skipped`. If a step was taken, there are also `update_kl`, `gain` and `update_length` (as a
-        share of the longest step).
+        The metrics are the objective's metrics, `grad_norm` and `skipped`. If a step was taken, there are also `update_kl`, `gain` and
+        `update_length` (as a share of the longest step).
         """
         if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
             raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")

@@ -1,4 +1,5 @@
-"""A client of servers with OpenAI's chat interface: retries, a limit on calls at a time, a limit on the time and the size of a reply.
+"""A client of servers with OpenAI's chat interface. The client tries failed calls again, and limits the number of open calls, and the time and the
+size of a reply.
 
 The client has its own thread with an event loop, so its connections stay open between the steps of a run. The key is only in the header of a request. The
 client never follows a redirection, because the key would go to another address.
@@ -107,7 +108,7 @@ class Room:
 
 
 class ChatClient:
-    """The client of one server. Its methods may be called from any thread."""
+    """The client of one server. Any thread may call the methods of the client."""
 
     def __init__(self, url: str, key: str | None = None, calls: Calls = Calls()) -> None:
         self.url, self.calls, self._key = checked(url, key), calls, key
@@ -202,7 +203,7 @@ class ChatClient:
 
 
 def reply_of(body: bytes, model: str) -> Reply | Fault:
-    """Reads the body of a reply. A reply of another model, without text or with a cut text is a fault."""
+    """Reads the body of a reply. A reply is a fault if it comes from another model, or if its text is missing or cut."""
     try:
         found = json.loads(body)
         said = found["model"]
@@ -232,7 +233,7 @@ def likely_of(choice: Mapping[str, Any]) -> tuple[Mapping[str, float], ...]:
 def checked(url: str, key: str | None) -> str:
     """Returns the address without a slash at its end.
 
-    Raises UserError if the address is not one of HTTP, contains a name or a key, or would send a key unencrypted over the network.
+    Raises UserError if the address does not use HTTP, contains a name or a key, or would send a key unencrypted over the network.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -27,7 +27,7 @@ _LONGEST = 1000  # largest number of characters of a reason that are kept
 def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None, steps: int | None = None) -> dict[str, Any]:
     """Returns the keywords of one call, without the keywords of the log. `steps`: the number of steps of the whole run.
 
-    If a problem lacks a column, its value is None. `names`: the keywords to give in addition to those that are always given; None: all keywords.
+    If a problem lacks a column, its value is None. `names`: the keywords to give in addition to the keywords that are always given; None: all keywords.
 
     For a chat problem, the prompt is its messages, and the completion is a list of one message. For a problem of raw or plain text, the prompt and the
     completion are text. The messages contain pictures as {"type": "image", "image": picture}. The column `images` has the pictures in the same order.

@@ -90,7 +90,6 @@ CONTRACTS: list[Row] = [
     ("{train} --selection RankedPairs --selection.most 0", "RankedPairs.most is 0; it must be 1 or more"),
 
     *STAGES,
-    ("train dapo --task {home}/problems.jsonl --model {home}/model --run run --rollout.rounds none", "has neither rounds nor most|rounds=10"),
     ("{train} --curriculum SuccessRates --curriculum.factor 0", "SuccessRates.factor is 0; it must be 1 or more"),
     ("{train} --curriculum SuccessRates --curriculum.choice Clip", "curriculum.choice cannot be Clip, which lacks pick"),
     (
@@ -169,7 +168,7 @@ CONTRACTS: list[Row] = [
         "Conservative, which needs to_go, but no other part of the recipe gives to_go; set --rollout Recorded --rollout.gamma 0.99",
     ),
     # masked models
-    ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),
+    ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; a language model offers it'),
     ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),
     (
         "train coupled_grpo --task arithmetic --run run",

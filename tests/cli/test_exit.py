@@ -92,3 +92,4 @@ def test_a_run_whose_answers_have_no_judge_names_export_and_the_reward_that_eval
     (tmp_path / "r.py").write_text("def zero(completions, **columns):\n    return [0.0] * len(completions)\n")
     assert main(["eval", run, "--reward", f"{tmp_path / 'r.py'}:zero", "--problems", "1", "--max_tokens", "2"]) == 0
     assert next_words("a", judged=True)[1:] == ["next: gradus eval a --pass-at 1,4,16", "      gradus export a a-model"]
+    assert next_words("a", judged=True, answers=False)[1:] == ["next: gradus eval a", "      gradus export a a-model"]

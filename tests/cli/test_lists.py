@@ -7,6 +7,7 @@ import json
 import pytest
 
 from gradus.cli.lists import papers, tasks
+from gradus.recipe import index
 from gradus.types import UserError
 
 
@@ -14,10 +15,21 @@ def test_papers_are_found() -> None:
     rows = json.loads(papers(search="REINFORCE", as_json=True))
     assert {"reinforce", "grpo"} <= {row["key"] for row in rows}
     assert all("reinforce" in f"{row['key']} {row['base']} {row['about']}".lower() for row in rows)
-    assert papers("control").splitlines()[0].split() == ["recipe", "base", "family", "description"]
+    assert papers("bases").splitlines()[0].split() == ["recipe", "base", "family", "description"]
     assert {row["family"] for row in json.loads(papers("bases", as_json=True))} == {"bases"}
     with pytest.raises(UserError, match=r"unknown family \"base\" \(did you mean bases"):
         papers("base")
+
+
+@pytest.mark.parametrize("family", [None, *sorted({row["family"] for row in index.read()["recipes"]})])
+def test_every_listing_is_a_table_at_80_columns(family: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = papers(family).splitlines()
+    assert lines[0].split() == ["recipe", "base", "family", "description"]
+    assert max(map(len, lines)) <= 80
+    for row in json.loads(papers(family, as_json=True)):
+        at = next(i for i, line in enumerate(lines) if f"{line} ".startswith(f"{row['key']} "))
+        assert [word for line in lines[at : at + 3] for word in line.split()][: 3 if row.get("base") else 2][-1] == row["family"]
 
 
 def test_a_search_without_a_find_says_so() -> None:

@@ -34,7 +34,7 @@ def test_only_weights_change_and_answers_of_one_step_keep_theirs():
     group = toy_group(1, 0, 0, lengths=[3, 2, 1])
     links = (piece_links(1, False), piece_links(1, True), None)
     group = group.but(trajectories=tuple(t if n is None else t.but(links=n) for t, n in zip(group.trajectories, links, strict=True)))
-    (plain,), (ours,) = (rule.assign([group], {}) for rule in (GroupRelative(), NewTokens()))
+    (plain,), (ours,) = (rule.assign([group], {}) for rule in (GroupRelative(), NewTokens(GroupRelative())))
     assert [c.advantages.tolist() for c in ours] == [c.advantages.tolist() for c in plain]
     assert [None if c.weights is None else c.weights.tolist() for c in ours] == [[0, 0, 1], [0, 1], None]
 

@@ -16,6 +16,8 @@ from gradus.types.signals import Entropy
 class Rising:
     """1, 2, 3, ... over the actions."""
 
+    only_positive: bool = False
+
     needs = (Entropy(),)
 
     def factors(self, groups, signals):
@@ -24,7 +26,7 @@ class Rising:
 
 def test_by_hand():
     group = toy_group(1, 0, lengths=[2, 3])  # advantages 1 and -1
-    assert advantages_of(Scaled(GroupRelative(), Rising(), "positive"), group) == [[[1.0, 2.0], [-1.0, -1.0, -1.0]]]
+    assert advantages_of(Scaled(GroupRelative(), Rising(only_positive=True)), group) == [[[1.0, 2.0], [-1.0, -1.0, -1.0]]]
     assert advantages_of(Scaled(GroupRelative(), Rising()), group) == [[[1.0, 2.0], [-1.0, -2.0, -3.0]]]
 
 

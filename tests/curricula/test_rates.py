@@ -102,17 +102,17 @@ def test_a_product_that_is_rounded_up_draws_the_last_index_with_a_weight():
 
 
 def test_proportional_draws_by_hand():
-    picks = Proportional("failure").pick(np.array([0.9, 0.5]), 6000, Key(2))
+    picks = Proportional().pick(np.array([0.9, 0.5]), 6000, Key(2))
     assert np.mean(picks == 1) == pytest.approx(5 / 6, abs=0.02)  # 0.1 to 0.5
-    picks = Proportional().pick(np.array([0.5, 0.1, 1.0]), 6000, Key(2))
+    picks = Proportional("variance").pick(np.array([0.5, 0.1, 1.0]), 6000, Key(2))
     assert np.bincount(picks, minlength=3) / 6000 == pytest.approx([0.25 / 0.34, 0.09 / 0.34, 0], abs=0.02)
 
 
 def test_a_share_is_drawn_by_weight_and_the_rest_are_the_first():
     rates = np.array([0.0] * 7 + [0.5] + [1.0] * 2)
-    assert Proportional(share=0.5).pick(rates, 10, Key()).tolist() == sorted([0, 1, 2, 3, 4] + [7] * 5)
-    assert Proportional(share=0.5).pick(rates, 5, Key()).tolist() == [0, 1, 2, 7, 7]  # floor(2.5)
-    assert Proportional().pick(np.array([0.0, 1.0, 1.0]), 2, Key()).tolist() == [0, 1]  # all weights are 0
+    assert Proportional("variance", share=0.5).pick(rates, 10, Key()).tolist() == sorted([0, 1, 2, 3, 4] + [7] * 5)
+    assert Proportional("variance", share=0.5).pick(rates, 5, Key()).tolist() == [0, 1, 2, 7, 7]  # floor(2.5)
+    assert Proportional("variance").pick(np.array([0.0, 1.0, 1.0]), 2, Key()).tolist() == [0, 1]  # all weights are 0
 
 
 def test_only_own_answers_that_were_judged_count():

@@ -12,6 +12,7 @@ import torch
 
 from gradus.players.build import build_players
 from gradus.players.learner import Learner
+from gradus.policies.lm import LanguageModel
 from gradus.recipe.core import Recipe, Setting
 from gradus.systems.channel import leave
 from gradus.systems.leader import Crew, _started, begin
@@ -21,7 +22,7 @@ from gradus.types.parts import Task
 from gradus.types.players import Copy, Head, Player
 from gradus.types.signals import Value
 from gradus.updates.optimizers import AdamW
-from tests.invariance.splits import batch_for, decoder, gradient_of
+from tests.invariance.splits import batch_for, decoder, gradient_of, trunk
 from tests.reference.given import Shape
 
 MICRO = 24  # tokens a micro-batch: several of them
@@ -39,11 +40,12 @@ def two() -> Iterator[Crew]:
 
 
 def players(folder: Path, dtype: torch.dtype) -> dict[str, Learner]:
-    """A policy and its critic, of the small decoder."""
+    """A policy, its critic and its teacher, of the small decoder."""
     if not (folder / "config.json").exists():
         decoder(dtype).save(folder)
+        LanguageModel(trunk(dtype, 8), None, (0,)).save(folder / "teacher")
     learns = Frozen()
-    specs = Frozen(policy=Player(), critic=Player(Head(Copy("policy")), objective=learns))
+    specs = Frozen(policy=Player(), critic=Player(Head(Copy("policy")), objective=learns), teacher=Player(str(folder / "teacher")))
     recipe = Recipe("two", players=specs, objective=learns, optimizer=AdamW(), setting=Setting(precision=NAMES[dtype]))
     return build_players(recipe, folder, task(), Key(0))
 

@@ -25,30 +25,45 @@ from gradus.policies.transformers_model import Foreign
 from gradus.rollouts.mismatched_prompts import STREAM
 from gradus.types import Context, Frozen, Key
 from gradus.types.batch import Batch
+from gradus.types.readers import DivergenceFrom
 from gradus.types.signals import EntropyOf, LogProb, Value, Want
 from gradus.updates.minibatches import gradient
 from tests.reference.given import PAIRS, UNTIED, Row, Shape, batch_of, rows_of
 
 VOCABULARY, WIDTH = 24, 16
-KINDS: tuple[Want, ...] = (LogProb(), EntropyOf(), Value())
+KINDS: tuple[Want, ...] = (LogProb(), EntropyOf(), Value(), DivergenceFrom(), DivergenceFrom(direction="forward"))
 COUNT = 20  # ways to cut
 LIMITS = {torch.float64: 1e-10, torch.float32: 1e-5}  # what gradients may differ by
 
 
 def decoder(dtype: torch.dtype) -> LanguageModel:
-    """The built-in decoder, one layer of width 16, with a value head."""
+    """The built-in decoder, one layer of width 16, with a value head and a teacher of the same shape."""
+    return taught(with_head(trunk(dtype, 5), dtype), LanguageModel(trunk(dtype, 8), None, (0,)))
+
+
+def trunk(dtype: torch.dtype, seed: int) -> Decoder:
     shape = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "initializer_range": 0.2}
     config = DecoderConfig("qwen3", VOCABULARY, WIDTH, 24, 1, max_position_embeddings=64, qk_norm=True, **shape)
-    return with_head(Decoder(config).initialise(Key(5)).to(dtype), dtype)
+    return Decoder(config).initialise(Key(seed)).to(dtype)
 
 
 def adapted(dtype: torch.dtype) -> LanguageModel:
-    """A model that runs through transformers, of one layer of width 16; its norms compute in the dtype that it has."""
+    """A model that runs through transformers, of one layer of width 16, and a teacher like it; their norms compute in the dtype that they have."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    torch.manual_seed(3)
     config = GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=WIDTH, n_layer=1, n_head=2, initializer_range=0.2)
-    return with_head(Padded(GPT2LMHeadModel(config)).to(dtype), dtype)
+
+    def padded(seed: int) -> Padded:
+        torch.manual_seed(seed)
+        return Padded(GPT2LMHeadModel(config)).to(dtype)
+
+    return taught(with_head(padded(3), dtype), LanguageModel(padded(9), None, (0,)))
+
+
+def taught(policy: LanguageModel, teacher: LanguageModel) -> LanguageModel:
+    """The policy with the player `teacher` beside it."""
+    policy.others.update(policy=policy, teacher=teacher)
+    return policy
 
 
 def with_head(trunk: Any, dtype: torch.dtype) -> LanguageModel:
@@ -228,6 +243,7 @@ def recorded(kind: str, shape: str, dtype: torch.dtype) -> Ways:
     cuts = []
     for number, way in enumerate(ways(COUNT, len(batch.contexts))):
         if kind == "adapter":
-            policy.trunk.left, policy.trunk.more = bool(number % 2), number % 3
+            for each in policy.others.values():
+                each.trunk.left, each.trunk.more = bool(number % 2), number % 3
         cuts.append(Recorded(Cut(policy, batch.contexts, way), batch.contexts))
     return Ways([shuffled(batch, seed) for seed in range(COUNT)], cuts)

@@ -14,11 +14,11 @@ from gradus.checks.template import _parts as template_parts
 from gradus.lab.samples import Extent, _problem, best_first
 from gradus.lab.training_data import _as_file
 from gradus.lab.transcript import segments
+from gradus.papers.thinking.delethink import Chunked
 from gradus.policies.engine import open_batch
 from gradus.policies.jobs import Job, job_after
 from gradus.policies.micro import micro_batches
 from gradus.policies.prefix_sharing import families
-from gradus.rollouts.chunked import Chunked
 from gradus.rollouts.demonstrations import answer_text
 from gradus.rollouts.episodes import Episodes, Played, Seat
 from gradus.rollouts.in_flight import Flight, flight_of, kept_flight

@@ -13,7 +13,7 @@ from gradus.types import Key
 from gradus.types.signals import EntropyOf, LogProb, Value
 from gradus.updates.minibatches import gradient
 from tests.invariance.splits import COUNT, KINDS, LIMITS, Cut, adapted, batch_for, decoder, gradient_of, recorded, shuffled, spread, ways
-from tests.parts import AVERAGES, FLOWING, PAIRED, POLICIES, RATIOS, TERMS, TRUSTS, WITHOUT_TEACHER, name_of, untried, vanishes
+from tests.parts import AVERAGES, FLOWING, PAIRED, POLICIES, RATIOS, TERMS, TRUSTS, name_of, untried, vanishes
 from tests.reference.given import UNTIED
 
 TYPES = [torch.float64, torch.float32]
@@ -71,7 +71,7 @@ def test_policy_terms(trust, dtype):
 @types
 @pytest.mark.parametrize("place", range(4))
 def test_other_terms(place, dtype):
-    for number, term in enumerate(WITHOUT_TEACHER[place::4]):
+    for number, term in enumerate(TERMS[place::4]):
         which = [0, *(1 + (4 * number + i) % (COUNT - 1) for i in range(4))]
         found = recorded("decoder", "untied", dtype).gradients(term, which)
         assert spread(found) < LIMITS[dtype], name_of(term)
@@ -89,7 +89,7 @@ def test_terms_on_pairs(dtype):
 @types
 def test_the_side_of_the_padding(dtype):
     # of every class one, or of the policy term every trust: what else there is reads the same rows
-    chosen = [*{type(t): t for t in WITHOUT_TEACHER}.values(), *{t.trust: t for t in POLICIES}.values()]
+    chosen = [*{type(t): t for t in TERMS}.values(), *{t.trust: t for t in POLICIES}.values()]
     for term in chosen:
         found = recorded("adapter", "untied", dtype).gradients(term, range(6))
         assert spread(found) < LIMITS[dtype], name_of(term)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
+from gradus.objectives.flow_matching import MatchedPolicy, Robust, Weighted
 from gradus.objectives.trust import Clip, Unclipped
-from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity
+from gradus.types.signals import MatchingError, MatchingTime
 from tests.objectives.flow_batch import batch_of
 
 
@@ -76,15 +76,3 @@ def test_weights_of_trajectories_count():
     loss, _ = term.loss(outputs(error, error.detach()), replace(batch, weight=rows(3.0, 0.0)))
     loss.backward()
     assert_close(error.grad, rows([1.5], [0.0]))
-
-
-def test_the_gap_by_hand():
-    signal = MatchedVelocity(player="reference", draws=2)
-    batch = sample_batch(1.0, 1.0, signals={signal: [[[[0.0, 0.0], [1.0, 1.0]]], [[[0.0, 2.0], [0.0, 0.0]]]]})
-    v = rows([[1.0, 2.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 4.0]]).requires_grad_()
-    loss, metrics = VelocityGap(0.5, draws=2).loss({MatchingVelocity(2): v}, batch)
-    # squares 1 4 0 0, mean 5/4; 0 4 0 16, mean 5; their mean 25/8, half of it
-    assert loss.item() == pytest.approx(25 / 16)
-    assert metrics["gap/reference"].mean == pytest.approx(25 / 8)
-    loss.backward()
-    assert_close(v.grad, rows([[0.125, 0.25], [0.0, 0.0]], [[0.0, -0.25], [0.0, 0.5]]))  # 0.5 * 2 d / (4 * 2) = d / 8

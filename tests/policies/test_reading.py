@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from gradus.policies.reading import check_offered, read
+from gradus.policies.reading import check_offered, read, remedy
+from gradus.policies.registry import offered_by
 from gradus.types import Context, Key, UserError
-from gradus.types.signals import LogProb, Value, Viewed, Want, remedy
+from gradus.types.signals import LogProb, Value, Viewed, Want
 
 
 class Three:
@@ -61,4 +62,12 @@ def test_what_is_lacking_is_named_with_what_to_add():
     with pytest.raises(UserError, match="does not offer Viewed, which needs head:v"):
         check_offered((Viewed(Value("v"), None),), can, "the model")  # type: ignore[arg-type]
     assert remedy("head:v", can, "critic").endswith('a head of this name: players.critic.model=Head(of=Copy("policy"), outputs=("v",))')
-    assert remedy("lora", can) == "it offers only head:q, logprobs: choose another policy or recipe"
+    assert remedy("q_of_all", can) == "use a task whose actions are a Choice, such as cartpole, or another recipe"
+    assert remedy("lora", can) == "use another policy or recipe"
+
+
+def test_a_policy_with_an_ability_is_named():
+    assert offered_by("velocity") == "a flow generator offers it: use a task for such a policy, for example flow_2d, or another recipe"
+    assert offered_by("logits") == "a language model offers it: use a task for such a policy, for example arithmetic, or another recipe"
+    assert offered_by("lora") == "use another model or recipe"
+    assert offered_by("logprob", frozenset({"logprobs"})).startswith("no policy offers it (did you mean logprobs?); correct `opens` of the want")

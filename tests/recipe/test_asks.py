@@ -19,12 +19,12 @@ from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.remax import remax
 from gradus.papers.credit.gigpo import AnchorStates, gigpo
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
+from gradus.papers.thinking.delethink import Chunked
 from gradus.recipe import registry
 from gradus.recipe.asks import check_asks, check_plays
 from gradus.recipe.core import Recipe
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
-from gradus.rollouts.chunked import Chunked
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.greedy_baseline import WithGreedyBaseline

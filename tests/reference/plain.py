@@ -13,7 +13,7 @@ from typing import Any
 from gradus.objectives.balance import TrajectoryBalance
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.flow_kl import TransitionKL
-from gradus.objectives.flow_matching import MatchedPolicy, VelocityGap
+from gradus.objectives.flow_matching import MatchedPolicy
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
 from gradus.objectives.labelled_scores import LabelledScores
@@ -22,6 +22,7 @@ from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, 
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, ValueLoss
 from gradus.papers.bases.kto import Prospect
+from gradus.papers.generation.awm import VelocityGap
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.deepvideo_r1 import AdvantageRegression
 from gradus.papers.objectives.llds import PreserveLikelihood

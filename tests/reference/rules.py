@@ -155,7 +155,7 @@ def scaled(rule: Scaled, given: list[list[Sample]]) -> list[list[Answer]]:
         return {Surprise: [-x for x in s.now], Same: [getattr(rule.factor, "by", 1.0)] * len(s.at)}[type(rule.factor)]
 
     def times(a: float, factor: float) -> float:
-        return a if rule.when == "positive" and a < 0 else factor * a
+        return a if getattr(rule.factor, "only_positive", False) and a < 0 else factor * a
 
     rows = RULES[type(rule.rule)](rule.rule, given)
     return [

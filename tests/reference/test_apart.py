@@ -70,7 +70,6 @@ RULES = [*BUNDLED, OptimalAdvantage(), UtteranceTargets(), UtteranceTargets(gamm
 def test_every_part_that_stands_apart_is_tried() -> None:
     lists = (POLICIES, DIVERGENCES, FITTED, LIKELY, VALUED, CONSISTENT, RULES, RULES_OF_STEPS, RATIOS_OF_SPANS, WITH_INPUTS_OF_THEIR_OWN, RULES_OF_LAYERS)
     tried = {type(part).__name__ for parts in (*lists, RULES_OF_CHUNKS, RATIOS_OF_CHUNKS, PARTS_OF_LENGTHS, PARTS_OF_GUIDANCE, PARTS_OF_ENTROPIES) for part in parts}
-    tried |= {"TwoPolicies"}  # by the test of its paper
     assert tried == set().union(*APART.values())
 
 

@@ -11,24 +11,30 @@ import pytest
 from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.objectives.aggregation import SequenceMean
+from gradus.objectives.ratios import Probability
+from gradus.objectives.terms import PolicyGradient, evaluate
 from gradus.papers.guidance.eag_rl import EntropyClip
 from gradus.papers.guidance.gtr import STREAM as THOUGHT
 from gradus.papers.guidance.gtr import ThoughtWeight
+from gradus.papers.guidance.rl_plus import TwoPolicies
 from gradus.papers.guidance.rlad import HINT, HintedOnly
 from gradus.papers.guidance.thinktuning import STREAM as TAUGHT
 from gradus.papers.guidance.thinktuning import ShapedFeedback, StudentRatio
 from gradus.testing.methods import toy_group
 from gradus.types import Frozen
 from gradus.types.batch import Batch
-from gradus.types.signals import Entropy
+from gradus.types.signals import Entropy, LogProb
 from tests.parts import name_of
-from tests.reference.given import MIXED, Row, batch_of, rows_of, tensor
+from tests.reference import pieces
+from tests.reference.given import MIXED, Row, batch_of, rows_of, tensor, weighed
 
 RATIO, TRUSTS = StudentRatio(), [ShapedFeedback(), ShapedFeedback(0.1, 0.15, c=0.5)]
 WEIGHTS = [ThoughtWeight(), ThoughtWeight(0.0)]
 RULES = [HintedOnly(), HintedOnly(LeaveOneOut())]
 CLIPS = [EntropyClip(), EntropyClip(0.1, 0.05, 0.3)]
-PARTS_OF_GUIDANCE = [RATIO, *TRUSTS, *WEIGHTS, *RULES, *CLIPS]
+BOUNDED = [TwoPolicies(), TwoPolicies(0.0), TwoPolicies(1.5)]
+PARTS_OF_GUIDANCE = [RATIO, *TRUSTS, *WEIGHTS, *RULES, *CLIPS, *BOUNDED]
 
 
 def streamed(batch: Batch, name: str, marks: list[bool] | list[float]) -> Batch:
@@ -100,3 +106,34 @@ def test_a_clip_that_follows_the_entropy(trust: EntropyClip) -> None:
     assert log_ratio.grad is not None
     assert_close(log_ratio.grad, tensor(slopes), rtol=1e-10, atol=1e-12)
     assert 0.0 in slopes
+
+
+@pytest.mark.parametrize("before", ["known", "none"])
+@pytest.mark.parametrize("trust", BOUNDED, ids=name_of)
+def test_the_weight_of_two_policies(trust: TwoPolicies, before: str) -> None:
+    """-w A (1 - pi)^gamma with w = 2 pi / (pi_old + (pi_old + 1) / 2); only the pi of w has a gradient. Without rows of the start, pi_old is pi."""
+    rows = weighed(rows_of(MIXED, 6), 5)
+    batch = batch_of(rows)
+    batch = batch if before == "known" else replace(batch, old={})
+    term = PolicyGradient(Probability(), trust, average=SequenceMean(), coefficient=0.7, source="expert")
+    now = tensor(r.now for r in rows).requires_grad_()
+    found, _ = evaluate({"it": term}, {LogProb(): now}, batch)
+
+    def slow(moving: list[float]) -> float:
+        losses = {}
+        for i, r in enumerate(rows):
+            old = math.exp(r.old if before == "known" else r.now)
+            weight = 2 * math.exp(moving[i]) / (old + (old + 1) / 2)
+            losses[i] = -weight * r.advantage * (1 - math.exp(r.now)) ** trust.gamma * r.weighs
+        return term.coefficient * pieces.averaged(term.average, rows, term.source, losses)
+
+    here = [r.now for r in rows]
+    assert found.item() == pytest.approx(slow(here), rel=1e-10)
+    found.backward()
+    step, quotients = 1e-5, []
+    for i in range(len(rows)):
+        ahead, behind = ([x + sign * step * (i == j) for j, x in enumerate(here)] for sign in (1, -1))
+        quotients.append((slow(ahead) - slow(behind)) / (2 * step))
+    assert now.grad is not None
+    assert_close(now.grad, tensor(quotients), rtol=0, atol=3e-8)
+    assert [i for i, g in enumerate(quotients) if g] == [i for i, r in enumerate(rows) if r.source == "expert" and r.weighs]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.kl import Distillation, kl_estimate
 from gradus.objectives.ratios import Probability
-from gradus.objectives.terms import EntropyBonus, evaluate
+from gradus.objectives.terms import EntropyBonus, PolicyGradient, evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.guidance.kdrl import WrongOnly
 from gradus.papers.objectives.otr import OneTokenScores
+from gradus.papers.rewards.stable_reinforce import PreClipped
 from gradus.types.readers import DivergenceFrom
 from gradus.types.signals import EntropyOf, LogProb, MatchingError, MatchingTime, MatchingVelocity, Value, Velocity, Viewed
-from tests.parts import DRAWN, ESTIMATORS, FLOWING, KINDS, PAIRED, POLICIES, TERMS, VIEWED, name_of, parts, untried, vanishes
+from tests.parts import DRAWN, ESTIMATORS, FLOWING, KINDS, PAIRED, POLICIES, TERMS, VIEWED, name_of, parts, untried
 from tests.reference import pieces, plain
 from tests.reference.given import DIMENSION, DRAWS, MIXED, PAIRS, batch_of, rows_of, tensor, weighed
 
@@ -76,9 +80,27 @@ def named(outputs: dict[Any, torch.Tensor]) -> dict[str, Any]:
     return {type(want).__name__: values.tolist() for want, values in outputs.items()}
 
 
-def clipped_whole(term: Any) -> bool:
-    """Whether the clip may remove every gradient: a probability is far below 1, and few rows belong to wrong answers."""
-    return isinstance(getattr(term, "weight", None), WrongOnly) and isinstance(term.ratio, Probability) and isinstance(term.trust, Clip)
+def unmoved(term: Any, rows: Any) -> bool:
+    """Whether no action has a gradient: the weight is that of wrong answers, and the term reads none, or only such as the clip holds back.
+
+    The clip holds an action back if its ratio is already past the bound to which its advantage pushes it. `Probability` has a ratio below 1, so there the clip
+    holds back every action with a negative advantage and a probability below 1 - low.
+    """
+    if not isinstance(getattr(term, "weight", None), WrongOnly):
+        return False
+    wrong = [i for i, r in enumerate(rows) if r.source == term.source and r.weighs and r.reward <= 0]
+    return not any(moves(term, rows, i) for i in wrong)
+
+
+def moves(term: Any, rows: Any, i: int) -> bool:
+    """Whether an action with a weight has a gradient."""
+    if not isinstance(term, PolicyGradient):
+        return True
+    now = [r.now for r in rows]
+    ratio, part = math.exp(pieces.RATIOS[type(term.ratio)](term.ratio, rows, i, now, now)), term.ratio
+    if isinstance(part, PreClipped) and not part.least < ratio < part.most:
+        return False
+    return ratio < 1 + term.trust.high if rows[i].advantage > 0 else ratio > 1 - term.trust.low
 
 
 def check(term: Any, rows: Any, seed: int, directions: int | None = None) -> None:
@@ -94,7 +116,7 @@ def check(term: Any, rows: Any, seed: int, directions: int | None = None) -> Non
             assert values.grad is None
             continue
         assert values.grad is not None
-        assert values.grad.abs().sum() > 0 or vanishes(term, [r.reward for r in rows if r.weight and r.source == term.source]) or clipped_whole(term)
+        assert bool(values.grad.any()) is not unmoved(term, rows)
         generator = torch.Generator().manual_seed(seed)
         axes = torch.eye(values.numel(), dtype=torch.float64)
         if directions is not None:
@@ -129,6 +151,17 @@ def test_the_policy_term_with_every_ratio_average_and_weight(trust):
         seed = 2 + number % 3
         check(term, weighed(rows_of(MIXED, seed), SILENT), seed, directions=2 if term.ratio in seen else None)
         seen.add(term.ratio)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.2), (0.95, 0.28)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_where_the_clip_holds_back_every_wrong_answer(sign, low, high):
+    """A probability is far below 1: against a wrong answer the clip leaves no gradient with the usual bounds, in favour of it the whole gradient."""
+    rows = [replace(r, advantage=sign * abs(r.advantage)) for r in rows_of(MIXED, 1)]
+    term = PolicyGradient(Probability(), Clip(low, high), WrongOnly(), TokenMean())
+    assert all(math.exp(r.now) < 0.82 for r in rows)
+    assert unmoved(term, rows) is (sign < 0 and low == 0.2)
+    check(term, rows, 1)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -61,7 +61,7 @@ def test_the_player_reads_the_text_and_one_question():
 
 
 def test_without_questions_the_text_is_the_question():
-    reward = Downstream(Frozen(length=ReplyLength(10), same=AgreedAnswers(2)), Frozen(length=0.5), player="policy", template="{text}", samples=3, within="p")
+    reward = Downstream(Frozen(length=ReplyLength(10), same=AgreedAnswers(2)), Frozen(length=0.5), player="policy", samples=3, within="p")
     (one, two, three), prompts, _ = judged(reward, "a <p> 1+1 </p>", "<p> 1+1", "<p> </p>", problem=Problem("p", "toy", text="hidden"))
     assert prompts == ["1+1"] * 3
     assert one.components == {"length": pytest.approx(0.2), "same": 1.0}  # "b" and its end token
@@ -87,11 +87,11 @@ def test_a_frozen_player_does_not_change():
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(UserError, match="measures is empty"):
-        Downstream(Frozen())
+        Downstream(Frozen(), player="follower")
     with pytest.raises(UserError, match=r"lacks \{text\}"):
-        Downstream(template="{question}")
+        Downstream(template="{question}", player="follower")
     with pytest.raises(UserError, match='unknown measure "f2"'):
-        Downstream(Frozen(f1=MacroF1()), Frozen(f2=1.0))
+        Downstream(Frozen(f1=MacroF1()), Frozen(f2=1.0), player="follower")
     with pytest.raises(UserError, match=r"AgreedAnswers\.least"):
         AgreedAnswers(0)
 

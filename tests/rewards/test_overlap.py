@@ -114,9 +114,9 @@ def score(reward: Overlap, answer: object, *completions: str) -> list[object]:
 
 
 def test_the_reward() -> None:
-    assert score(Overlap(), "blue car in rome", "=blue house", "=", "blue car in rome") == [pytest.approx(1 / 3), 0.0, 1.0]
+    assert score(Overlap("f1"), "blue car in rome", "=blue house", "=", "blue car in rome") == [pytest.approx(1 / 3), 0.0, 1.0]
     assert score(Overlap("f1", of="answer"), "cat", "cat", "<answer>cat</answer>") == [0.0, 1.0]
-    assert score(Overlap(), ["dog", "cat"], "=cat") == [1.0]  # the best of several stored answers
+    assert score(Overlap("f1"), ["dog", "cat"], "=cat") == [1.0]  # the best of several stored answers
     assert score(Overlap(), None, "=cat") == [NOT_APPLICABLE]
     assert score(Overlap("rouge_l", least=0.75), "a b c d", "=a b", "=a b c") == [0.0, pytest.approx(6 / 7)]
 

@@ -69,6 +69,8 @@ def test_several_heads_by_hand():
     ((found,),) = asyncio.run(part.score([made], {tone: {"g/0": np.array([9.0, 2.0])}, safe: {"g/0": np.array([9.0, 0.25])}}, world))
     assert found.reward == 1.25
     assert dict(found.components) == {"scored": 1.25, "tone": 2.0, "safe": 0.25}
+    assert RewardModel("judge", weights=Frozen(tone=0.5, safe=1.0)).needs == part.needs  # the heads with a weight
+    assert RewardModel("judge").needs == (Values(player="judge"),)
 
 
 def test_a_chance_is_the_sigmoid():

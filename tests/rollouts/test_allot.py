@@ -133,7 +133,7 @@ def test_the_half_width_spends_the_budget_exactly():
 
 @given(st.lists(st.lists(st.sampled_from([0, 1]), min_size=12, max_size=12), min_size=1, max_size=5), st.integers(1, 4), st.integers(1, 3))
 def test_a_problem_stops_at_its_signal_and_never_exceeds_the_rounds(rewards, rounds, count):
-    _, groups, _ = allotted(rewards, rule=UntilSignal(count=count), first=count, rounds=rounds)
+    _, groups, _ = allotted(rewards, rule=UntilSignal(right=1, wrong=1, count=count), first=count, rounds=rounds)
     for row, group in zip(rewards, groups, strict=True):
         due = next((n for n in range(1, rounds) if 0 < sum(row[: n * count]) < n * count), rounds) * count
         assert group.rewards.tolist() == row[:due]

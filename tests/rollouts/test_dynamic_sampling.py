@@ -106,8 +106,6 @@ def test_a_round_at_least():
         DynamicSampling(rounds=0)
     with pytest.raises(UserError, match=r"most is 0\.5"):
         DynamicSampling(most=0.5)
-    with pytest.raises(UserError, match="neither rounds nor most"):
-        DynamicSampling(rounds=None)
 
 
 def test_at_test_time_it_is_what_it_wraps():

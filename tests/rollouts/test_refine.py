@@ -44,7 +44,7 @@ def test_each_answer_gets_feedback_and_the_best_second_attempt_takes_the_first_p
     assert said(group) == ["bb", "b"]
     assert group.trajectories[0].links == {"attempt": "second", "first": "3/toy/0/1"}
     assert group.pool == (0.0, 1.0, 0.0, 1.0)
-    assert world.notes == {"second": 1.0, "second/right": 0.5}
+    assert world.notes == {"second": 1.0, "second/right": 0.5, "second/kept": 1.0}
 
 
 def test_of_equally_good_second_attempts_the_earliest_is_kept():
@@ -59,6 +59,7 @@ def test_only_right_second_attempts():
     assert said(played(rollout, ["x", "y", "z"], ["u", "b", "v"])[0]) == ["b", "y", "z"]
     group, _, world = played(replace(rollout, place="apart"), ["x"], ["u"])
     assert (said(group), asyncio.run(world.aside())) == (["x"], [])  # no group without an answer
+    assert world.notes["second/kept"] == 0.0
 
 
 def test_only_wrong_answers():
@@ -72,7 +73,7 @@ def test_one_prompt_for_a_group():
     group, asked, world = played(rollout, ["x", "y"], ["u", "b"])
     assert asked == ["a\nx is wrong: b"] * 2
     assert said(group) == ["u", "b"]
-    assert world.notes == {"second": 1.0, "second/right": 0.5, "second/rescued": 1.0}
+    assert world.notes == {"second": 1.0, "second/right": 0.5, "second/kept": 1.0, "second/rescued": 1.0}
     assert played(replace(rollout, count=3), ["x", "y"], ["1", "2", "b"])[0].pool == (0.0,) * 4 + (1.0,)
     group, asked, world = played(rollout, ["x", "b"], [])  # one is right, which is more than at_most
     assert (said(group), asked, world.notes) == (["x", "b"], [], {"second": 0.0})
@@ -85,6 +86,27 @@ def test_beside_the_group():
     assert (said(group), group.pool) == (["x", "y"], (0.0, 0.0))
     (other,) = asyncio.run(world.aside())
     assert (said(other), other.aside, other.key, other.pool) == (["b"], True, "toy/0/second", (1.0,))
+
+
+def test_the_best_answer_and_reserved_places():
+    rollout = Refine(feedback=TELL, of="best", count=2, keep=2, better=True, place="reserved")
+    group, asked, world = played(rollout, ["xx", "y", "zz", "b2"], ["u", "b"])  # two of four places are reserved
+    assert asked == ["a\ny is wrong: b"] * 2  # the shortest of equally good ones
+    assert said(group) == ["xx", "y", "b", "zz"]  # "u" is not better, so a further first answer takes its place
+    assert group.pool == (0.0,) * 3 + (1.0, 0.0)
+    assert len({t.id for t in group.trajectories}) == 4
+    assert world.notes == {"second": 1.0, "second/right": 0.5, "second/kept": 1.0, "second/rescued": 1.0}
+    assert said(played(rollout, ["x", "b", "y", "z"], ["b1", "b2"])[0]) == ["x", "b", "y", "z"]  # as good as the best is not better
+    assert said(played(replace(rollout, better=False), ["x", "y"], ["u", "b"])[0]) == ["x", "b"]  # only one place of two is free
+    assert played(rollout, ["x"], [])[1] == []  # and none of one
+    assert said(played(replace(rollout, keep=0), ["x", "y"], [])[0]) == ["x", "y"]
+    assert said(played(replace(rollout, place="appended", keep=None), ["x", "y"], ["u", "b"])[0]) == ["x", "y", "b"]
+
+
+def test_which_fields_ask_for_right_answers():
+    asks = [Refine(of=of).asks_right for of in ("each", "best", "wrong", "group")]
+    assert asks == [None, None, "Auto", "Auto"]
+    assert Refine(right=True).asks_right == Refine(at_most=0.5).asks_right == "Auto"
 
 
 def test_answers_without_a_reward():
@@ -113,3 +135,5 @@ def test_evaluation_has_no_second_attempt_and_what_is_refused():
     for wrong in ({"at_most": 1.5}, {"count": 0}, {"keep": -1}):
         with pytest.raises(UserError, match=rf"Refine\.{next(iter(wrong))}"):
             Refine(**wrong)
+    with pytest.raises(UserError, match=r"Refine\.keep is none"):
+        Refine(place="reserved")

@@ -10,19 +10,11 @@ import numpy as np
 import pytest
 
 from gradus.rewards.verified import Verified
-from gradus.rollouts.seeded import Seeded, nearest, unseeded
+from gradus.rollouts.seeded import Seeded, unseeded
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.testing.methods import TOY, scripted_world, toy_group
 from gradus.types import Key, Request, UserError
-
-
-def test_the_nearest_texts():
-    texts = ["tail(rotate(planet))", "head(tail(moon))", "double(moon)", "rotate(star)"]
-    assert nearest("rotate(tail(sun))", texts, 1) == [0]
-    assert nearest("head(moon)", texts, 1) == [1]
-    assert nearest("x", ["a b", "a b"], 2) == [0, 1]  # nothing in common: the earlier one
-    assert nearest("", [], 2) == []
 
 
 def spoken(asked):
@@ -58,7 +50,7 @@ def test_a_problem_without_a_right_first_answer_is_marked():
 
 
 def test_half_of_the_further_answers_see_examples_and_lose_them():
-    asked, solved = [], {"other": ["a b", "ab"], "third": ["c d", "cd"]}
+    asked, solved = [], {"other": ["a b", [["ab", 1.0]]], "third": ["c d", [["cd", 1.0]]]}
     problem, group, after, policy = played({"solved": solved, "wrong": [TOY.source.draw([0], None, Key(0))[0].id]}, 4, 4, asked)
     texts = [policy.text(ask.parent.sequence) if hasattr(policy, "text") else "" for ask in asked]
     assert [len(t) > len(min(texts, key=len)) for t in texts] == [False, False, True, True]
@@ -72,7 +64,7 @@ def test_half_of_the_further_answers_see_examples_and_lose_them():
 
 @pytest.mark.parametrize(
     ("solved", "wrong", "sample", "count"),
-    [({}, True, 4, 4), ({"other": ["a", "b"]}, False, 4, 4), ({"other": ["a", "b"]}, True, 0, 4), ({"other": ["a", "b"]}, True, 4, 1)],
+    [({}, True, 4, 4), ({"other": ["a", [["b", 1.0]]]}, False, 4, 4), ({"other": ["a", [["b", 1.0]]]}, True, 0, 4), ({"other": ["a", [["b", 1.0]]]}, True, 4, 1)],
     ids=["nothing solved", "some right", "first answers", "one answer"],
 )
 def test_otherwise_nothing_is_seeded(solved, wrong, sample, count):
@@ -84,7 +76,7 @@ def test_otherwise_nothing_is_seeded(solved, wrong, sample, count):
 
 def test_a_problem_is_no_example_of_itself():
     name = TOY.source.draw([0], None, Key(0))[0].id
-    _, group, _, _ = played({"solved": {name: ["a", "b"]}, "wrong": [name]}, 4, 4, [])
+    _, group, _, _ = played({"solved": {name: ["a", [["b", 1.0]]]}, "wrong": [name]}, 4, 4, [])
     assert not any(t.links.get("seeded") for t in group.trajectories)
 
 
@@ -99,8 +91,8 @@ def test_the_newest_right_answers_are_remembered():
         )
         for g in made
     ]
-    state = asyncio.run(part.learn(named, [], SimpleNamespace(), {"solved": {"0": ["q0", "old"]}, "wrong": ["5"]}))
-    assert state == {"solved": {"1": ["q1", "y0"], "2": ["q2", "y0"]}, "wrong": []}
+    state = asyncio.run(part.learn(named, [], SimpleNamespace(), {"solved": {"0": ["q0", [["old", 1.0]]]}, "wrong": ["5"]}))
+    assert state == {"solved": {"1": ["q1", [["y0", 1.0]]], "2": ["q2", [["y0", 1.0]]]}, "wrong": []}
 
 
 def test_an_answer_is_moved_with_its_own_tokens():

@@ -42,6 +42,22 @@ def test_prose_stands_below_its_row_if_little_room_is_left() -> None:
     ]
 
 
+def test_after_a_name_that_is_too_long_the_row_goes_on_below() -> None:
+    rows = [("a", "x", PROSE), ("n" * 20, "x", "y"), ("b", "w" * 19, "y"), *((f"n{i}", "word", "y") for i in range(6))]
+    lines = table(rows, ("name", "base", "what")).splitlines()
+    assert lines[:8] == [
+        "name          base  what",
+        "a             x     a sentence of ten words that is longer",
+        "                    than forty characters",
+        "n" * 20,
+        "              x     y",
+        f"b             {'w' * 19}",
+        "                    y",
+        "n0            word  y",
+    ]
+    assert "    y" in table(rows[:4], ("name", "base", "what")).splitlines()  # half of the names: the prose stands below its row
+
+
 def test_columns_of_words_are_wrapped_and_numbers_are_not() -> None:
     rows = [("a", "one two three four five six seven", "1.234 [0.123, 2.345]"), ("b", "x", "0")]
     assert table(rows, ("name", "words", "number")).splitlines() == [

@@ -35,6 +35,7 @@ def test_every_fourth():
     assert moved(11, every=4) == (2, 2, 11)
     assert moved(5, every=1) == (5, 5, 5)
     assert moved(4, every=2, players=("policy",)) == (2, 4, 4)
+    assert moved(4, every=2, after="policy") == (4, 2, 2)  # all others wait
 
 
 def test_a_player_that_is_updated_first_counts_at_once():

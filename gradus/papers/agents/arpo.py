@@ -1,4 +1,5 @@
-"""ARPO: an agent is most uncertain right after a tool's result. If the entropy has risen there, the episode branches; shared tokens get mean credit.
+"""ARPO: an agent is most uncertain right after a tool's result. If the entropy has risen after a call, the episode branches; shared tokens get mean
+credit.
 
     H_t = 1/(log V) sum_(j=1)^k h_j
     P_t = clip(0.5 + 0.2 (H_t - H_0), 0, 1)
@@ -25,7 +26,7 @@ Use if: an agent calls tools over several turns, tool calls are expensive, and t
 Avoid if: the task has one turn (see grpo, dapo), or the environment cannot continue one state twice. If several episodes reach the same states
 without branching, single steps can be compared (see gigpo).
 Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. M, Z, k, the weights 0.5 and 0.2, the clip, and mini-batches of 16
-of the 128 questions are those of the released scripts (dongguanting/ARPO). These scripts have no KL term either. The paper branches if P = alpha +
+of the 128 questions are as in the released scripts (dongguanting/ARPO). These scripts have no KL term either. The paper branches if P = alpha +
 beta dH passes a threshold; the released code draws a random number, as here.
 Departures: The entropy is computed over the whole vocabulary. A copy keeps the $H_0$ of the episode that it was copied from, and can branch after its
 next segment at the earliest. All missing episodes start at the same time. A format is right if every action is legal and the last action is an
@@ -33,9 +34,9 @@ answer. A tool counts as used if a line of the agent calls it by name. With a sm
 bound; `--rollout.total mean` takes the mean instead. The bonus has an effect only on tasks with both tools, such as `--task search_qa
 --task.calculator true`. The released code computes entropies from the ten likeliest tokens, and it computes $H_t$ from the segment that ended with
 the call. So $H_t - H_0$ is 0 at the first call. In the released code the $H_0$ of a copy comes from the first segment of the copy. In the released
-code the first entropies are never cleared between batches. In that code a question whose episodes have all ended gets one more episode per round. The
-code reads the format from the tags of one text, and its acc is word F1. Its loss is a mean over tokens and constant above ratio 3 if A < 0. Its
-deviation is that of the sample, plus 1e-6.
+code the first entropies are never cleared between batches. In the released code a question whose episodes have all ended gets one more episode per
+round. The code reads the format from the tags of one text, and its acc is word F1. The released loss is a mean over tokens and constant above ratio 3
+if A < 0. The released deviation is the sample's, plus 1e-6.
 """
 
 from __future__ import annotations

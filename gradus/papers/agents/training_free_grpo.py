@@ -18,7 +18,8 @@ language model is the policy, or another player with `Written(player="writer")`.
 If no group has winners under a library, the library is never edited again, because there is nothing to compare.
 
 Use if: the model follows its prompt but cannot be trained, its context is long enough for the library, and answers can be judged.
-Avoid if: weights can be trained and there are many problems. An update of weights can then teach more than 16 short texts (see grpo).
+Avoid if: weights can be trained and there are many problems. In this case updates of the weights teach the model more than 16 short texts can teach
+(see grpo).
 Reference: Cai et al., Training-Free Group Relative Policy Optimization, arXiv:2510.08191. The paper's runs have groups of 5, temperature 0.7 and 3
 epochs of 100 questions; here the run's setting determines these numbers.
 Departures: The default extractor is `Contrast`. Edits are lines instead of JSON. The experiences are numbered lines in front of the first user
@@ -34,7 +35,7 @@ training_free_grpo = grpo.derive(
     "training_free_grpo",
     "No weight changes: comparisons of a group's answers edit a library of experiences in front of every prompt.",
     family="agents",
-    rollout=Recalling(Contrast(), words=32, most=16),
+    rollout=Recalling(Contrast(), words=32),
     credit=None,
     objective=None,
     optimizer=None,

@@ -17,18 +17,18 @@ Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. For 
 2: if both are right, the episode with fewer turns, and so with fewer tool calls, wins. Rule 3: if both have equally many turns, the shorter episode
 wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
 
-The contexts of E are separate groups. These groups are stored and counted separately, and the policy is not trained on them. With
+The contexts of E are separate groups. These groups are stored and counted separately, and no update uses them. With
 `--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the
-finding contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding that is only a step
-towards the answer loses.
+finding contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding loses if it is only a
+step towards the answer.
 
 Use if: a reasoning model answers or writes reports with search, most tool calls are wasted, and right episodes of different cost can be compared.
 Avoid if: the model cannot yet solve the questions with search, so that pairs are rare, or if calls cost nothing (see arpo, grpo).
 Reference: Li et al., WebThinker: Empowering Large Reasoning Models with Deep Research Capability, arXiv:2504.21776, sections 3.3 to 3.5 and 4.3,
 appendices A and B.1. The paper draws n = 3 episodes at temperature 0.7 for questions that the model does not answer right without search. The paper's
 DeepSeek-R1 models first learn from 7.8k episodes of QwQ-32B. The paper gives no beta and states only that gamma is above 1. The paper leaves open
-whether E's calls count in rule 2. The paper's equation 6 covers only M's chain; the authors write in their repository that pairs of E's contexts are
-trained on as well.
+whether E's calls count in rule 2. The paper's equation 6 covers only M's chain; the authors write in their repository that they also train on pairs
+of E's contexts.
 Departures: E sees three titles and reads pages itself. No intent and no plan is written. One player has all roles (`--rollout.errands.players` sets
 other players). If E reaches its limit, it reports its last page. If M reaches its limit (8 turns in the task `research`), it has no answer. Within a
 round each step samples from the newest weights; the paper samples the whole round from $M_j$. Here n = 4, gamma = 1.5, beta = 0.1, and the

@@ -5,11 +5,11 @@
     R_i = 2 verified_i - 1 + overlong_i
     0 < accuracy(group) < 1
 
-The sums run over the answers of a mini-batch, so every token has the same weight. The reward R is 1 for a right answer and -1 for a wrong one. The
+The sums run over the answers of a mini-batch, so every token has the same weight. The reward R is 1 for a right answer and -1 for a wrong answer. The
 penalty for length, overlong, is 0 up to max_tokens - cache tokens; from there it falls linearly to -1 at max_tokens. Here max_tokens is the sampling
 limit, and the cache is a fifth of this limit (`--reward.parts.overlong.max_tokens`, `.cache`).
 
-Only mixed groups enter the update: those with right and wrong answers. The rollout samples further problems until the step has the requested number
+Only mixed groups, which have right and wrong answers, enter the update. The rollout samples further problems until the step has the requested number
 of groups. If `rounds` rounds of sampling do not fill the step, the step trains on fewer groups. The verifier alone decides whether a group is mixed.
 A group of right answers with different penalties is not mixed.
 

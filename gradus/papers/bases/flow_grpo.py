@@ -20,9 +20,8 @@ Use if: a flow generator learns from a reward on its finished samples, and few s
 Avoid if: the sampler must stay deterministic, or storage of every step costs too much. In such a case see awm, which works with any sampler and keeps
 only the finished sample.
 Reference: Liu et al., Flow-GRPO: Training Flow Matching Models via Online RL, arXiv:2505.05470, section 4.1 (objective), 4.2 (SDE, its
-discretisation, KL), 4.3 (few steps). The 10 and 40 steps and a = 0.7 are those of the paper's experiments. beta = 0.04 and two updates per batch are
-those of the released code. At t = 1 the formula for s is infinite. For this step the value 1 - t of the next step is used in s, as in the released
-code.
+discretisation, KL), 4.3 (few steps). The paper's experiments have 10 and 40 steps and a = 0.7. The released code has beta = 0.04 and two updates per
+batch. At t = 1 the formula for s is infinite. For this step the value 1 - t of the next step is used in s, as in the released code.
 Departures: Steps are even, without a shift of t. All T steps are trained (the release leaves the last one out). The learning rate is chosen for the
 small built-in generator. The released code averages log pi and KL over the 65,536 dimensions of an image and leaves dt out of the KL. Here both are
 sums over the dimensions, as in the paper. The epsilon of the released code is 1e-4. If the term of each dimension changes at random by about x, the

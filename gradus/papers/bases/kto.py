@@ -38,7 +38,6 @@ from gradus.objectives.aggregation import pulling
 from gradus.objectives.scores import LogRatio, Score, scored, trajectory_sums
 from gradus.papers.bases.dpo import dpo
 from gradus.recipe.claim import Claim
-from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.rollouts.mismatched_prompts import STREAM, MismatchedPrompts
 from gradus.selection.filters import Everything
 from gradus.types import Frozen, UserError
@@ -100,7 +99,7 @@ class Prospect:
 kto = dpo.derive(
     "kto",
     "The loss of a single answer, desirable or not, depends on its log-ratio minus the policy's mean drift; no pairs.",
-    rollout=MismatchedPrompts(DemonstratedPairs()),
+    rollout=MismatchedPrompts(),
     selection=Everything(),
     objective=Frozen(sampled=Prospect(), given=Prospect(source="expert")),
 )

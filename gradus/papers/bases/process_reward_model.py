@@ -20,18 +20,16 @@ needs no continuations.
 from gradus.credit.step_values import StepChances
 from gradus.objectives.chances import ChanceLoss
 from gradus.papers.bases.reward_model import reward_model
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.values import MonteCarloValues
 from gradus.selection.filters import Everything
 from gradus.types import Frozen
-from gradus.types.spans import Separated
 
 process_reward_model = reward_model.derive(
     "process_reward_model",
     "A value head learns the chance of a right answer after every step, from continuations or from checked steps.",
-    rollout=BehaviourPolicy("sampler", MonteCarloValues(marking=Separated(SEPARATOR), count=8)),
+    rollout=BehaviourPolicy("sampler", MonteCarloValues(count=8)),
     selection=Everything(),
     credit=StepChances(last=True),
     objective=Frozen(steps=ChanceLoss()),

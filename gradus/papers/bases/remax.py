@@ -4,7 +4,7 @@
     loss = -1/N sum_i sum_t A_i log pi(y_(i,t))
 
 $y_i$ is a sampled answer and $y_(i,t)$ its token t; every token has the same advantage $A_i$. N counts the sampled answers. The greedy answer is
-sampled at temperature 0 in addition to the other answers. The greedy answer is judged, but the policy is never trained on it. So each problem needs
+sampled at temperature 0 in addition to the other answers. The greedy answer is judged, but no update uses it. So each problem needs
 one more answer. The reward of the greedy answer does not depend on $y_i$, so the gradient stays unbiased. If the policy always gives the same answer,
 there is no gradient. If the reward function failed on the greedy answer, the problem has no baseline, and its advantages are zero.
 

@@ -14,7 +14,7 @@ Use if: a verifier exists, worked solutions are few or worse than the model's ow
 Avoid if: the policy should learn from its improved answers (see expert_iteration) or also from wrong answers (see grpo).
 Reference: Yuan et al., Scaling Relationship on Learning Mathematical Reasoning with Large Language Models, arXiv:2308.01825, section 3.3.
 Departures: Answers are sampled during training instead of before it, so the start model answers a repeated problem again. The data's worked solutions
-are not mixed in. Of several answers with equal equations, the earliest is kept; in the paper the texts that differ most are kept.
+are not mixed in. If several answers have equal equations, the earliest is kept; in the paper the texts that differ most are kept.
 """
 
 from gradus.papers.bases.best_of_n import best_of_n

@@ -9,14 +9,14 @@ $y_w$ is the better answer of a pair, $y_l$ the worse one, m the mean log-probab
 gamma is 1. The third line is the gradient of one pair.
 
 Because of the division by length, longer answers get no bonus. The mean log-probability is also the quantity that generation maximises. Only the
-learning rate, which the paper calls critical, keeps the policy close to the start model. The pairs are those of the base, dpo: given pairs, or the
+learning rate, which the paper calls critical, keeps the policy close to the start model. The pairs are as in the base, dpo: given pairs, or the
 best and the worst answer of a group.
 
 Use if: pairs exist, memory allows no reference model, and better answers should not win by their length.
 Avoid if: the policy must stay close to the start model, because no term of this loss keeps it there (see dpo, ipo).
-Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-Free Reward, arXiv:2405.14734, eq. 6. The values 2 of beta and 0.5 of
-gamma / beta are those of the paper's Llama-3 base model. The paper's other models of the first version have beta 2 and 2.5 and gamma / beta 0.1 to
-0.8; later models have beta up to 10.
+Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-Free Reward, arXiv:2405.14734, eq. 6. The paper's Llama-3 base model
+has beta 2 and gamma / beta 0.5. The paper's other models of the first version have beta 2 and 2.5 and gamma / beta 0.1 to 0.8; later models have beta
+up to 10.
 Departures: None.
 """
 

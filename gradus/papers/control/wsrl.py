@@ -71,7 +71,7 @@ wsrl = sac.derive(
     optimizer__lr=1e-4,
     selection__per_row=4,
     selection__warmup=5000,
-    update=Delayed(("policy", "temperature"), every=4, after="critic"),
+    update=Delayed(every=4),
     schedule=Stages(
         Frozen(
             offline=Stage(until=Steps(200), changes=OFFLINE),

@@ -6,23 +6,23 @@
     loss = mean over utterances of -A_t sum_k log pi(u_(t,k) | s_t, u_(t,<k))
 
 $s_t$ is the dialogue up to turn t, $a_t$ the recorded utterance, and $r_t$ the reward of turn t; end is 1 at the last turn, else 0. $u_t$ is a fresh
-utterance of the policy in $s_t$, and $u_(t,k)$ its token k. The critic is a network apart from the policy, with weights w and four heads: two of Q and
-two of V. $bar Q$ and $bar V$ are the heads of a slow copy with weights $bar w$. gamma is 0.95 per turn, tau 0.1.
+utterance of the policy in $s_t$, and $u_(t,k)$ is token k of this utterance. The critic is a network apart from the policy, with weights w and four
+heads: two of Q and two of V. $bar Q$ and $bar V$ are the heads of a slow copy with weights $bar w$. gamma is 0.95 per turn, tau 0.1.
 
-Every step plays episodes and stores them, draws stored episodes, and samples $u_t$ at each turn of the drawn ones. Then 16 rounds fit the critic; after
-each round the slow copy is updated. In the last round the policy is updated on the $u_t$, with A from the critic after its fit. So values spread over
-many turns before the policy is updated once. No importance ratio is needed, because $u_t$ is fresh. For the first 20 steps only the critic learns. V is
-read before the first token of an utterance and Q after its last token, so one pass over an episode gives all values.
+Every step plays episodes and stores them, draws stored episodes, and samples $u_t$ at each turn of the drawn episodes. Then 16 rounds fit the critic;
+after each round the slow copy is updated. In the last round the policy is updated on all $u_t$, with A from the fitted critic. So rewards reach the
+values of many earlier turns before the policy is updated once. No importance ratio is needed, because $u_t$ is fresh. For the first 20 steps only the
+critic learns. V is read before the first token of an utterance and Q after its last token, so one pass over an episode gives all values.
 
 Use if: an agent acts over many turns, episodes are expensive, and old episodes should teach the critic again.
 Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group meet the same states (see gigpo, which needs no critic).
 Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. In the released code,
 as here, an episode that reaches the limit of turns counts as ended.
 Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step learn on the turns that the step drew, and the policy
-learns on the same $u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; the released code has it off, too.
-In that code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 of the actor. Each epoch is one update on 256 newly drawn
-turns. The critic of that code is a separate RoBERTa that reads s and a separately, with two hidden layers in its heads. The learning rates are 2e-5
-(critic) and 1e-6 (actor).
+learns on the same $u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off,
+too. In the released code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one
+update on 256 newly drawn turns. The critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two
+hidden layers. The learning rates are 2e-5 (critic) and 1e-6 (actor).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ FRESH = "fresh"  # link of a trajectory of one fresh utterance
 class FreshUtterances:
     """Plays episodes by `rollout`, draws stored episodes, and samples a fresh utterance of the policy at each turn of the drawn episodes.
 
-    The step's own episodes have weight 0: they are recorded and not trained on. Drawn episodes have the source "replay", and fresh utterances have
-    the source "policy".
+    The step's own episodes have weight 0: they are recorded, but no update uses them. Drawn episodes have the source "replay", and fresh utterances
+    have the source "policy".
     """
 
     rollout: Rollout = Episodes()
@@ -191,8 +191,8 @@ archer = reinforce.derive(
     rollout=FreshUtterances(),
     reward=EnvironmentReturn(),
     credit=UtteranceAdvantage(),
-    selection=Repeated(16),
-    update=Delayed(("policy",), every=16, after="critic"),
+    selection=Repeated(),
+    update=Delayed(every=16),
     schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
     players__critic=Player(
         Head(of=Copy("policy"), outputs=HEADS),

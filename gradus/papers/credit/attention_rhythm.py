@@ -1,4 +1,4 @@
-"""Attention rhythm: attention shows the tokens that plan and the tokens to which later ones look back. Positive advantages are increased at these
+"""Attention rhythm: attention shows the tokens that plan, and the tokens to which later tokens look back. Positive advantages are increased at these
 tokens.
 
     d_h = mean over t of sum_s W_h(t, s) (t - s)
@@ -14,19 +14,19 @@ advantage of the answer, and $gamma_t$ has no gradient.
 $gamma_t$ is 1 except at the tokens that a rule names; amp is 1.5. Rule local: $gamma_t$ is amp at the 40 percent of tokens with the largest delta
 (preplan tokens, at the start of a phrase). Rule global: $gamma_t$ is amp at the 40 percent with the largest FAI (anchors). Rule coupled is the default.
 For an anchor t with $WAAD_t <= tau$ this rule looks for the largest delta among the 3 tokens before t. If this delta is at least eta, the token with
-this delta introduces the anchor. The anchor's $gamma_t$ then grows by (1 - alpha)(amp - 1), and that of the introducing token by alpha (amp - 1), once
-for all its anchors, with alpha = 0.5. The $gamma_t$ of any other anchor grows by amp - 1. The rest is GRPO without KL and entropy terms, with 16
-updates per batch.
+this delta introduces the anchor. The anchor's $gamma_t$ then grows by (1 - alpha)(amp - 1), and the $gamma_t$ of the introducing token grows by alpha
+(amp - 1), once for all its anchors. alpha is 0.5. The $gamma_t$ of any other anchor grows by amp - 1. The rest is GRPO without KL and entropy terms,
+with 16 updates per batch.
 
 Use if: answers are long chains of reasoning, the reward comes at the end, and the network's attention weights can be read.
 Avoid if: the network's attention weights cannot be read, the network is too small for heads with different ranges, or answers are short (see grpo,
 dapo).
 Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Anchor Rhythm Enables Fine-Grained Policy Optimization, arXiv:2510.13554
-(v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI from tokens up to 100 positions later, and scales advantages of both signs, because the
-paper finds both better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
-Departures: The clip 0.2, alpha, and 3 tokens back are chosen here; the text has 1 to 3 tokens. The bounds tau and eta (the text's second tau) are the
-medians of WAAD and delta in the reply; the text gives no numbers. Shares are rounded up, and ties go to the earlier token. At least one head is local
-and one global. Each context of a trajectory is a separate reply.
+(v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI from tokens up to 100 positions later, and scales advantages of both
+signs, because the paper finds both changes better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
+Departures: The clip 0.2, alpha, and the range of 3 tokens before an anchor are ours; the paper names 1 to 3 tokens. The bounds tau and eta (the
+paper's second tau) are the medians of WAAD and delta in the reply; the paper gives no numbers. Shares are rounded up, and ties go to the earlier
+token. At least one head is local and one global. Each context of a trajectory is a separate reply.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Rhythm(Want):
 
 
 def largest(values: np.ndarray, share: float) -> np.ndarray:
-    """Returns the indices of the largest values. The number of indices is `share` of all, rounded up. Of equal values the earlier ones are taken."""
+    """Returns the indices of the largest values. The number of indices is `share` of all, rounded up. If values are equal, the earlier tokens are
+    taken."""
     return np.sort(np.argsort(-values, kind="stable")[: ceil(share * len(values))])
 
 
@@ -113,6 +114,7 @@ class PlanAndAnchor:
     share: float = 0.4  # of the tokens that are marked
     reads: Rhythm = Rhythm()
     player: str = "policy"
+    only_positive: bool = True  # advantages below 0 do not change
 
     def __post_init__(self) -> None:
         check_ranges(self, amp="[1, inf)", alpha="[0, 1]", share="(0, 1]")
@@ -142,7 +144,7 @@ attention_rhythm = grpo.derive(
     "attention_rhythm",
     "Attention shows the tokens that plan and the tokens to which later tokens look back; positive advantages grow at these tokens.",
     family="credit",
-    credit=Scaled(GroupRelative(), PlanAndAnchor(), when="positive"),
+    credit=Scaled(GroupRelative(), PlanAndAnchor()),
     objective__kl=None,
     players__reference=None,
     update__count=16,

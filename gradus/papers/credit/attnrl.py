@@ -5,16 +5,17 @@ advantage.
     m = ceil(n exp(-acc)), quad B_t = ceil(0.1 floor(B_(t-1) W / w) + 0.9 B_(t-1))
     A(v) = ((V(v) - V(root)) + (V(v) - V(parent))) / sqrt(N_v)
 
-The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to those of
-step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps, in
-order of position, with FCI of at least the quantile 0.8 (the least positive FCI if this is 0), at least 512 tokens behind the start and behind the
-previous chosen step. If there are too few, the first other steps fill up. If acc is 0, all answers branch. If 0 < acc < 1, the rarer kind of answer
-branches, and random ones of the other kind. If acc is 1, random answers branch, but only if the mean FCI of the problem is above the running mean of
-such problems.
+The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to the tokens
+of step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. It takes the first steps that
+meet two conditions. The FCI of the step is at least the quantile 0.8 (the least positive FCI if the quantile is 0). The start and the previous chosen
+step are at least 512 tokens away. If there are too few such steps, the policy also takes the first of the other steps. If acc is 0, all answers
+branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random answers of the other kind. If acc is 1, random answers
+branch, but only if the mean FCI of the problem is above the running mean of such problems.
 
-A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below. Each path to a leaf is a sample; its
-tokens get the A of their nodes. Samples without any advantage have weight 0. The number of problems $B_t$ keeps the number w of the other samples near
-W = 30 per problem of the setting. Metrics: contrast (share of branched answers whose leaves differ in reward), branched, problems.
+A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below this node. Each path to a leaf is a
+sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. w is the number of samples with an advantage. The number of
+problems $B_t$ changes so that w stays near W, which is 30 per problem of the setting. Metrics: contrast (share of branched answers whose leaves
+differ in reward), branched, problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.
 Avoid if: answers have few steps, so that most are branch points (see spo_segment, vineppo), or attention weights are too expensive (see arpo, tempo).
@@ -22,7 +23,7 @@ Reference: Liu et al., Attention as a Compass: Efficient Exploration for Process
 the released code (RyanLiu112/AttnRL) and its script, where W = 64 * 6 * 5 for 64 problems.
 Departures: Each step samples and updates; in the paper branches are generated together with the answers of the next batch. Tasks here have no end of
 thinking, so all steps but the first count. The released code repeats a point if a step is missing; here fewer branches are made. $B_t$ is at most 4
-times the setting's number. The built-in model needs a small D, gap and W. A step makes 4 updates; the released script one per 192 samples.
+times the setting's number. The built-in model needs a small D, gap and W. A step makes 4 updates; the released script makes one update per 192 samples.
 """
 
 from __future__ import annotations
@@ -38,17 +39,16 @@ from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.kl import KL
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.attention_tree import AttentionTree
 from gradus.types import Group
 from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
-from gradus.types.spans import Separated
 
 
 def path_advantages(leaves: Sequence[tuple[int, int | None, float, int]]) -> list[np.ndarray]:
-    """Returns the advantages [A] of each leaf. A leaf: (number of its first answer, tokens shared with it, reward, tokens A); a first answer shares None."""
+    """Returns the advantages [A] of each leaf. A leaf: (number of its first answer, tokens shared with this answer, reward, tokens A). For a first
+    answer the shared tokens are None."""
     root = float(np.mean([reward for _, _, reward, _ in leaves]))
     out = []
     for own in leaves:
@@ -85,7 +85,7 @@ attnrl = grpo.derive(
     "Answers branch again at steps to which later steps attend most, and every node of the tree has its own advantage.",
     family="credit",
     curriculum=SizeByUse(),
-    rollout=AttentionTree(Separated(SEPARATOR)),
+    rollout=AttentionTree(),
     credit=NodeAdvantage(),
     objective__policy__trust=Clip(0.2, 0.28),
     objective__policy__average=TokenMean(counted="weighted"),

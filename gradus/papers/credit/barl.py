@@ -4,11 +4,11 @@
     b_i(t) prop p_i prod_(u <= t) exp(-beta |d_0(u) - d_i(u)|), quad p_i prop Q_i(0)
     A_t = sum_i b_i(t - 1) d_i(t) + 1{t = T} (1{right} - V(T)), quad V(T) = sum_i b_i(T - 1) Q_i(T)
 
-$a_0$ is the truth; $a_1$ to $a_n$ are distinct wrong answers of the group, at most 5. Each answer is a hypothesis: a text is rewarded if it reaches
-this answer. $s_t$ is the prompt with the first t of T steps. $Q_i(t)$ is the chance of the answer $a_i$ if the thought ended after step t: the
-geometric mean over its tokens and the end token. $Q_i(T)$ is 1 for the given answer, else 0. d is the progress, and $d_0$ is the observed progress.
-The belief b sums to 1 over the hypotheses; with beta 0 it stays the prior. All tokens of a step have $A_t$, whitened over the batch. So a new
-strategy pays if the observed progress contradicts the answer to which the old strategy leads.
+$a_0$ is the truth; $a_1$ to $a_n$ are distinct wrong answers of the group, at most 5. Each of these answers is a hypothesis: a text earns the reward
+if it reaches this answer. $s_t$ is the prompt with the first t of T steps. $Q_i(t)$ is the chance of the answer $a_i$ if the thought ended after step
+t: the geometric mean over its tokens and the end token. $Q_i(T)$ is 1 for the given answer, else 0. d is the progress, and $d_0$ is the observed
+progress. The belief b sums to 1 over the hypotheses; with beta 0 it stays the prior. All tokens of a step have $A_t$, whitened over the batch. So a
+new strategy pays if the observed progress contradicts the answer to which the old strategy leads.
 
 Use if: answers are short texts that a few tokens state, chains have several steps, and the model should learn to switch strategies.
 Avoid if: answers are long or can be stated in many ways, or scoring each step for each candidate is too expensive (see grpo, vineppo).
@@ -28,14 +28,12 @@ import numpy as np
 from gradus.credit.gae import whiten
 from gradus.credit.spans import spans_of
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.answer_chances import AnswerChances
 from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-from gradus.types.spans import Separated
 
 
 def beliefs(chances: np.ndarray, *, beta: float) -> np.ndarray:
@@ -90,7 +88,7 @@ barl = grpo.derive(
     "barl",
     "The progress of each step towards candidate answers is weighted by a belief, which observed progress updates.",
     family="credit",
-    rollout=AnswerChances(marking=Separated(SEPARATOR)),
+    rollout=AnswerChances(),
     credit=BayesAdaptive(),
 )
 

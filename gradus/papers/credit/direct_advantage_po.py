@@ -1,4 +1,4 @@
-"""Direct Advantage Policy Optimization: a critic learns values of steps first; then log-ratios of single steps are fitted to the critic's advantages.
+"""Direct Advantage Policy Optimization: first a critic learns values of steps; then log-ratios of single steps are fitted to the critic's advantages.
 
     loss_V = mean over states of -y log V(s) - (1 - y) log(1 - V(s)), quad y(s) = 1/K sum_(k=1)^K R(s, c_k), quad c_k ~ pi_ref(s)
     A(s, a) = V(s + a) - V(s); quad A(s, a) = R(s + a) - V(s) if a ends the answer
@@ -13,12 +13,13 @@ next steps, and the policy learns by least squares; the critic is fixed. Only th
 metrics is low. Metrics: critic/chance_error, fit_error, fit_log_ratio, last (share of candidates that end the answer).
 
 Use if: answers have steps that differ in worth, and the samples of the start model should be used without further sampling of the policy.
-Avoid if: the policy can sample during training, which teaches more (see vineppo, grpo), or a step is the whole answer (see dpo, a_star_po).
+Avoid if: the policy can sample during training, because such samples teach more (see vineppo, grpo), or a step is the whole answer (see dpo,
+a_star_po).
 Reference: Liu et al., Improving Multi-Step Reasoning Abilities of Large Language Models with Direct Advantage Policy Optimization, arXiv:2412.18279.
 The paper's rates are 5e-7 (actor) and 5e-6 (critic). The recipe dapo is another method.
 Departures: No released code was found. K, M, beta, one round and the choice of states with 0 < y < 1 are ours. Actor and critic learn at the setting's
-rate. The least loss over all distributions is not at pi_ref exp(A/beta)/Z, the optimum with a KL penalty. The least loss is at log-ratios x with x +
-lambda e^x = A/beta, where lambda normalises them. For small A/beta the two optima are close.
+rate. With a KL penalty the optimum would be pi_ref exp(A/beta)/Z. This loss has another minimum over all distributions: log-ratios x with x + lambda
+e^x = A/beta, where lambda normalises the distribution. For small A/beta the two optima are close.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from gradus.credit.step_values import CriticAdvantage, StepChances
 from gradus.objectives.chances import ChanceLoss
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim
 from gradus.rollouts.spans import STREAM, places
 from gradus.rollouts.step_candidates import STATE, StepCandidates
@@ -42,7 +42,6 @@ from gradus.selection.filters import Everything
 from gradus.types import Frozen, Group, Problem
 from gradus.types.moments import Steps
 from gradus.types.players import Copy, Head, Player
-from gradus.types.spans import Separated
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class StepStates:
 
 CRITIC = Frozen(
     {
-        "rollout": MonteCarloValues(marking=Separated(SEPARATOR), count=8),
+        "rollout": MonteCarloValues(count=8),
         "credit": None,
         "objective": None,
         "players.policy.learns_from": "own",

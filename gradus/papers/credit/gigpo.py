@@ -6,24 +6,24 @@
     G_(i,t) = sum_(k >= t) gamma^(k - t) r_(i,k)
 
 Episode i of a group takes steps t with state $s_(i,t)$ and reward $r_(i,t)$; its return is $R_i = sum_t r_(i,t)$. S is the set of all steps of the
-group's episodes in the state $s_(i,t)$; several steps of one episode can be in it. F is 1 (`scale` "none") or the deviation ("population"). gamma 0.95
-discounts steps, not tokens. All tokens of a step get $A_(i,t)$. $A^S$ is 0 if a state occurs once, or if all its returns are equal.
+group's episodes in the state $s_(i,t)$; S may have several steps of one episode. F is 1 (`scale` "none") or the deviation ("population"). gamma 0.95
+discounts steps, not tokens. All tokens of a step get $A_(i,t)$. $A^S$ is 0 if the state occurs once, or if all returns of the state are equal.
 
 Every step is a sample, whose prompt is the instruction, the last two turns and the observation. The loss is averaged over the tokens of a step, then
 over all steps. An illegal action costs 0.01. The cost is part of the reward of its step, so it counts in $R_i$ and in the returns of this step and of
-the earlier ones. States are equal if the environment's keys are equal; without keys, if the observations are equal. A batch is cut into 8
+all earlier steps. States are equal if the environment's keys are equal; without keys, if the observations are equal. A batch is cut into 8
 mini-batches of whole episodes. Metric: clip_share.
 
 Use if: an agent acts over many turns, the reward comes at the end, and the episodes of a group meet the same states.
 Avoid if: states never recur, as in free text. The method then equals GRPO on episodes (see grpo).
 Reference: Feng et al., Group-in-Group Policy Optimization for LLM Agent Training, arXiv:2505.10978: episode and step relative advantages, their sum,
-and the objective, a mean over N episodes of T steps. In the paper success pays 10, an illegal action costs 0.1, and the KL coefficient is 0.01.
-Departures: Success pays 1 here, so the cost of an illegal action and the KL coefficient (0.001) are a tenth as well. With the deviation as F,
-advantages do not depend on the scale of rewards; so set `--objective.kl.coefficient 0.01` with `--credit.scale population`. The mean is over all steps
-of the mini-batch, even if episodes differ in length. In the released code F is 1 by default and for WebShop; for ALFWorld F is the deviation (of the
-sample, plus 1e-6). The released code computes mean and deviation of R over step rows, so long episodes weigh more. The code subtracts the cost of an
-illegal action from that step only, averages over all tokens, and keeps the loss constant above ratio 3 if A < 0. The code cuts a batch of 128 episodes
-into mini-batches of 256 steps (ALFWorld).
+and the objective, a mean over N episodes of T steps. In the paper a success earns 10, an illegal action costs 0.1, and the KL coefficient is 0.01.
+Departures: Here a success earns 1, so the cost of an illegal action (0.01) and the KL coefficient (0.001) are a tenth of the paper's numbers. With
+the deviation as F, advantages do not depend on the scale of rewards; so set `--objective.kl.coefficient 0.01` with `--credit.scale population`. The
+mean is over all steps of the mini-batch, even if episodes differ in length. In the released code F is 1 by default and for WebShop; for ALFWorld F is
+the deviation (of the sample, plus 1e-6). The released code computes mean and deviation of R over step rows, so long episodes weigh more. The code
+subtracts the cost of an illegal action only from the step of the action, averages over all tokens, and keeps the loss constant above ratio 3 if A <
+0. The code cuts a batch of 128 episodes into mini-batches of 256 steps (ALFWorld).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from gradus.types.signals import Signal
 
 
 def by_state(states: np.ndarray, returns: np.ndarray, *, scale: Scale) -> np.ndarray:
-    """Returns [T]: the return of each step, compared with those of all steps in its state. Args: `states` [T], equal numbers are equal states; `returns` [T]."""
+    """Returns [T]: the return of each step, compared with the returns of all steps in the same state. Args: `states` [T], equal numbers are equal
+    states; `returns` [T]."""
     out = np.zeros(len(states))
     for state in np.unique(states):
         rows = np.flatnonzero(states == state)

@@ -1,11 +1,11 @@
-"""HICRA: finds phrases that plan, and raises the advantages of their tokens. Good answers gain more there, and bad answers lose less.
+"""HICRA: finds phrases that plan, and raises the advantages of their tokens. At such tokens, good answers gain more and bad answers lose less.
 
     A'_(i,t) = A_i + alpha |A_i|, quad t in S_i
     A'_(i,t) = A_i, quad t notin S_i
     H = -sum_c p_c ln p_c
 
-$S_i$ are the planning tokens of answer i: those within a strategic gram. $A_i$ is the advantage of GRPO. With alpha = 0.2, a planning token gets 1.2
-$A_i$ in a good answer and 0.8 $A_i$ in a bad one. With alpha = 0 the method is exactly GRPO.
+$S_i$ is the set of planning tokens of answer i: the tokens within a strategic gram. $A_i$ is the advantage of GRPO. With alpha = 0.2, a planning
+token gets 1.2 $A_i$ in a good answer and 0.8 $A_i$ in a bad answer. With alpha = 0 the method is exactly GRPO.
 
 Strategic grams are found once, from a collection of right solutions (`strategic_grams`). All sequences of 3 to 5 words, except those that look like
 formulas, are sorted into clusters of similar meaning. A cluster counts in each solution once. The 20 percent of clusters with the most solutions are

@@ -5,21 +5,21 @@
     loss = 1/N sum_i sum_t -min(rho A_i, clip(rho, 1 - epsilon_neg, 1 + epsilon_pos) A_i)
     A_i = -1/(sqrt(G)) if all r_j = 0
 
-Answer i of a group of G has reward $r_i$; $r_max$ is the largest possible reward. The imaginary answer has this reward, and it enters no loss. The
-last line is the advantage of a group without a right answer, for rewards 0 and 1; in grpo it is 0. In a mixed group the imaginary answer lowers the
-advantages of all answers, right and wrong. The fewer answers are right, the larger is this effect. A group whose answers are all right has advantage
-0 and is dropped. A group of one has advantage 0.
+Answer i of a group of G has reward $r_i$; $r_max$ is the largest possible reward. The imaginary answer has this reward, and no loss uses it. The last
+line gives the advantage in a group without a right answer, for rewards 0 and 1; in grpo this advantage is 0. In a mixed group the imaginary answer
+lowers the advantages of all answers, right and wrong. This effect is large if few answers are right. A group whose answers are all right has
+advantage 0 and is dropped. A group of one has advantage 0.
 
 rho is the ratio of a token between the policy and the policy that sampled, and N counts the tokens of the mini-batch. Groups of wrong answers now add
-many negative advantages. Therefore the bound is narrow for negative advantages, $epsilon_neg$ = 0.16, and wide for positive ones, $epsilon_pos$ =
-0.24. A batch is cut into four mini-batches; with a single mini-batch no ratio reaches a bound. Metric: clip_share.
+many negative advantages. Therefore the bound is narrow for negative advantages, $epsilon_neg$ = 0.16, and wide for positive advantages, $epsilon_pos$
+= 0.24. A batch is cut into four mini-batches; with a single mini-batch no ratio reaches a bound. Metric: clip_share.
 
 Use if: many groups have no right answer, and the model should explore in such groups instead of waiting.
 Avoid if: most groups are mixed (see grpo). If the largest reward of the task is not 1, set `--credit.best`.
 Reference: Nan et al. (Ant Group), NGRPO: Negative-enhanced Group Relative Policy Optimization, arXiv:2509.18851: advantage calibration and asymmetric
 clipping. The released script has the bounds 0.16 and 0.24, one imaginary answer, 8 answers per problem, and 1024 problems per batch in mini-batches
 of 256. The script has no KL term and drops groups whose answers are all right.
-Departures: The standard deviation is that of the population, as in the paper's formula. The released code has that of the sample plus 1e-6
+Departures: The standard deviation is the population deviation, as in the paper's formula. The released code has the deviation of the sample plus 1e-6
 (`--credit.scale sample`). So in the released code the advantage in a group of 8 wrong answers is -0.333 instead of -0.354. A group of one gets
 advantage 0; in the released code its advantage is its reward. The released configuration adds an entropy bonus with coefficient 0.001 by default;
 this recipe has none. The released code samples further batches until a batch is full, and keeps the surplus for the next step. Here dropped groups

@@ -1,13 +1,15 @@
-"""OPRL: a second model learns step rewards on line, by DPO on whole episodes. Step advantages of these rewards are added to those of the episode.
+"""OPRL: a second model learns step rewards on line, by DPO on whole episodes. The step advantages from these rewards are added to the advantages of
+the episode.
 
     loss_phi = mean over pairs of -log sigmoid(sum_k r_(w,k) - sum_k r_(l,k)), quad r_(i,k) = beta sum_j [log pi_phi(a_(i,k,j)) - log pi_old(a_(i,k,j))]
     A_(i,k) = (o_i - mean(o)) / (std(o)) + alpha (r_(i,k) - mean(r)) / (std(r))
     loss = mean over episodes of the mean over tokens of -min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A) + 0.01 k_3
 
 $a_(i,k,j)$ is token j of the action at step k of episode i. The reward model $pi_phi$ starts as the policy, and $pi_old$ is the policy that played. The
-policy reads the rewards after the update of the reward model. A pair has two episodes of one problem with outcomes $o_w > o_l$. Mean and deviation of o
-are over the group, those of r over all steps of the group. alpha is 1. beta is 0.05; beta acts only on the loss of the reward model. The pairs order
-the sum of r over an episode, so the step rewards split a learned preference among the steps. Metrics: prm/preferred, prm/margin.
+policy reads the rewards after the update of the reward model. A pair has two episodes of one problem with outcomes $o_w > o_l$. Mean and deviation of
+o are over the group; mean and deviation of r are over all steps of the group. alpha is 1. beta is 0.05, and acts only in the loss of the reward
+model. The pairs train the sum of r over an episode, so the step rewards divide a learned preference among the steps. Metrics: prm/preferred,
+prm/margin.
 
 Use if: an agent acts over many turns, only the outcome is judged, and the memory is large enough for a second model.
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
@@ -16,7 +18,7 @@ trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alp
 Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the rates 5e-7 (policy) and 1e-6 (reward
 model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means over steps,
 pairs successes with failures only, reads r before the update of the reward model, and takes mean and deviation of r over one step per episode.
-An action that is not valid costs 0.1 there, and the released reward model reads text where the policy sees pictures.
+In the released code an invalid action costs 0.1. The released reward model reads text in place of the policy's pictures.
 """
 
 from __future__ import annotations

@@ -5,30 +5,31 @@
     w_(i,k) = exp(mean over t in S_(i,k) of log (pi(o_(i,t)) / pi_old(o_(i,t))))
     loss = mean over tokens of -min(w A, clip(w, 1 - 0.06, 1 + 0.08) A) + 0.001 k_3
 
-An answer is a list of N items, one per line, and $S_(i,k)$ are the tokens of line k, with the line break that ends it. An item is a hit if the user
+An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the user
 wants it, has not seen it, and the list has not named it before. The first form of $r_(i,k)$ is the default. The second form (`--reward.form tail`) is
 the discounted gain of rank k and of all later ranks, so an early hit gives no credit to later ranks. Mean and deviation are over the G answers to a
 problem at the same rank. $k_3$ estimates the KL to the policy at the start of the stage.
 
-Text after item N is one more span, with the advantage -0.1. The end token has the advantage 0.1 right after item N, and -0.1 earlier or after a further
-line break. An answer without rewards of ranks gets one advantage from its whole reward; its lines still have one ratio each.
+Text after item N is one more span, with the advantage -0.1. The end token has the advantage 0.1 if it comes right after item N. If it comes earlier,
+or after a further line break, its advantage is -0.1. An answer without rewards of ranks gets one advantage from its whole reward; its lines still
+have one ratio each.
 
 Stage `clone`: supervised fine-tuning on the lists of another recommender, after three corrections. Remap: the score of an item of the catalogue is the
-largest similarity of its name with a listed name. Reflect: for the ten best items, the score rises by the item's fit to the user, as a judge rates it.
-Adjust: the score rises by 0.1 ln((c + 1) / (l + 1)), where c counts how often users of 256 training problems chose the item, and l how often the other
-recommender listed it. The five best items are the target. Stage `rank`: the loss above. Metrics: reward/rank_1 and so on, marked, clip_share.
+largest similarity of its name with a listed name. Reflect: for the ten best items, the score rises by the item's fit to the user; a judge rates this
+fit. Adjust: the score rises by 0.1 ln((c + 1) / (l + 1)). In 256 training problems, c users chose the item, and the other recommender listed the item
+l times. The five best items are the target. Stage `rank`: the loss above. Metrics: reward/rank_1 and so on, marked, clip_share.
 
 Use if: an answer is a list of items in order of preference, each rank can be judged alone, and hits at early ranks hide misses at later ranks.
 Avoid if: only the whole answer has a reward (see gspo, grpo), or an item needs many tokens of reasoning before it.
 Reference: Zhu et al., Rank-GRPO: Training LLM-based Conversational Recommender Systems with Reinforcement Learning, arXiv:2510.20150: the warm start
-from corrected lists, rewards, advantages and ratios of ranks. The constants, except those below, are those of the released code (yaochenzhu/Rank-GRPO),
+from corrected lists, rewards, advantages and ratios of ranks. All constants, except the ones below, come from the released code (yaochenzhu/Rank-GRPO),
 which has lists of 20 items, 8 answers per problem, and one update per batch.
 Departures: Lists have 5 items. A batch is cut into four mini-batches, because at one update per batch the ratio is 1 and the clip never acts. An empty
-line belongs to the line before it; in the released code it opens a new rank, although the reward skips it. In the released code an end token after a
-line break that follows item N - 1 counts as right after item N; here it counts as early. The end token shares the ratio of the last line also after a
-further line break; in the released code it then has its own. The paper fits the correction of `Adjust` by training and lets a language model rate the
-fit. Here the correction is a ratio of counts, and the verifier's function `fit` rates the fit. The number of candidates, the weight 0.1 and the lengths
-of the stages are ours.
+line belongs to the line before it; in the released code an empty line begins a new rank, although the reward skips empty lines. In the released code
+an end token after a line break that follows item N - 1 counts as right after item N; here it counts as early. The end token shares the ratio of the
+last line also after a further line break; in the released code the end token then has its own ratio. The paper fits the correction of `Adjust` by
+training and lets a language model rate the fit. Here the correction is a ratio of counts, and the verifier's function `fit` rates the fit. The number
+of candidates, the weight 0.1 and the lengths of the stages are ours.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class RankRelative:
 
 @lru_cache(maxsize=1 << 14)
 def near(name: str, item: str) -> float:
-    """Returns the likeness of two names in [0, 1]: twice their common letters in order, divided by the letters of both.
+    """Returns the likeness of two names in [0, 1]: twice the number of letters that both have in the same order, divided by the number of all letters
+    of both.
 
     >>> near("opak", "opal")
     0.75
@@ -128,7 +130,8 @@ def near(name: str, item: str) -> float:
 def corrected(listed: Sequence[str], fits: Mapping[str, float], bias: Mapping[str, float], *, count: int = 5) -> list[str]:
     """Returns the `count` items of the catalogue with the largest score, the best first: Remap, Reflect, Adjust.
 
-    Args: listed: names, which need not be in the catalogue; fits, bias: catalogue item -> number. Of equal scores the first of the catalogue wins.
+    Args: listed: names, which need not be in the catalogue; fits, bias: catalogue item -> number. If several items have the same score, the first of
+    them in the catalogue wins.
 
     >>> corrected(["opak", "fern"], {"fern": 0.0, "opal": 1.0, "zinc": 0.5}, {"fern": 0.0, "opal": 0.0, "zinc": 0.2}, count=2)
     ['opal', 'fern']
@@ -168,7 +171,7 @@ class CorrectedLists:
         return [Group(group_name(r), (t,), pool=(1.0,)) for r, t in zip(requests, made, strict=True)]
 
     def bias(self, problems: Sequence[Problem], catalogue: Mapping[str, float]) -> dict[str, float]:
-        """Returns weight * ln((c + 1) / (l + 1)) for every item: c users chose it, and l lists have it."""
+        """Returns weight * ln((c + 1) / (l + 1)) for every item; c users chose the item, and l lists contain the item."""
         chosen = Counter(item for p in problems for item in str(p.answer).split("\n"))
         listed = Counter(name for p in problems for name in p.meta["listed"])
         return {item: self.weight * math.log((chosen[item] + 1) / (listed[item] + 1)) for item in catalogue}

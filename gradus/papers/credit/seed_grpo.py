@@ -1,4 +1,4 @@
-"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are their advantages. If all answers mean the same, the advantages
+"""SEED-GRPO: the advantages of answers become smaller if the answers to a question differ in meaning. If all answers mean the same, the advantages
 keep their size.
 
     p_k = |C_k| / G
@@ -7,19 +7,21 @@ keep their size.
     f(x) = 1 - x
     loss = 1/N sum_i 1/|o_i| sum_t (-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 KL_(i,t))
 
-The G answers to a question are sorted into K classes $C_k$ of equal final answers. Their semantic entropy SE is 0 for one class, and has its maximum ln
-G if all answers differ. alpha is 0.5, so f is between 0.5 and 1. f is one number for a question and has no gradient. Other forms of f (`law`) are
-exp(-x) ("exponential") and $(1 - x)^2$ ("focal"). With `entropy` "shannon", SE is $-sum_k p_k ln p_k$. $o_i$ are the tokens of answer i, rho is their
-ratio to the policy at the start of the update, and N counts the answers of the mini-batch. A batch is cut into 8 mini-batches. alpha = 0 gives GRPO.
-Metric: clip_share.
+The G answers to a question are sorted into K classes $C_k$ of equal final answers. The semantic entropy SE of the classes is 0 for one class, and has
+its maximum ln G if all answers differ. alpha is 0.5, so f is between 0.5 and 1. f is one number for a question and has no gradient. Other forms of f
+(`law`) are exp(-x) ("exponential") and $(1 - x)^2$ ("focal"). With `entropy` "shannon", SE is $-sum_k p_k ln p_k$. $o_i$ are the tokens of answer i,
+rho is their ratio to the policy at the start of the update, and N counts the answers of the mini-batch. A batch is cut into 8 mini-batches. alpha = 0
+gives GRPO. Metric: clip_share.
 
-Use if: answers can be compared, and samples that agree have a more reliable reward, because verdicts are noisy or the model lacks knowledge.
-Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, which show no doubt.
+Use if: answers can be compared, and rewards are more reliable if the samples agree, because verdicts are noisy or the model lacks knowledge.
+Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, because different
+answers then show no doubt.
 Reference: Chen et al., SEED-GRPO: Semantic Entropy Enhanced GRPO for Uncertainty-Aware Policy Optimization, arXiv:2505.12346: the entropy of clusters,
 its maximum, and the three forms of f. The repository of the authors (Dreamer312/SEED-GRPO) has no code yet.
 Departures: alpha, the exponent of the focal form and the 8 mini-batches are ours. The paper estimates $p_k$ from the likelihoods of the answers in the
 class; here $p_k$ is the share of the answers. Meanings are equal if the final answers are equal as numbers or as text. An answer without a final answer
-is a class by itself. Summaries of the paper disagree about the deviation in the advantage. Here it is GRPO's; `--credit.rule.scale none` leaves it out.
+is a class by itself. Summaries of the paper disagree about the deviation in the advantage. Here the deviation of GRPO is used; `--credit.rule.scale
+none` leaves the division out.
 """
 
 from __future__ import annotations

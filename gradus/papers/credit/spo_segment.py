@@ -1,4 +1,4 @@
-"""SPO: cuts an answer before tokens of which the model was unsure, and gives each segment the change of the value; only unsure tokens learn.
+"""SPO: cuts an answer before tokens with a low probability, and gives each segment the change of the value; only these unsure tokens learn.
 
     A_k = V(s_k) - V(s_(k-1)), quad V(s_K) = R
     V(s_k) = mean of R over N continuations from s_k
@@ -6,23 +6,24 @@
     m_t = 1{p_t < 0.9}, quad rho_t = (pi(a_t)) / (pi_old(a_t))
 
 $p_t$ is the probability with which token t was sampled. A token with $p_t < 0.9$ is a cut point. The states $s_0$, $s_1$, ... are before the cut points
-1, 1 + 5, 1 + 10, ..., and the last segment goes on to the end, where the value is the reward R of the answer. N is 9, and the continuations are never
-trained on. The unsure tokens of segment k have $A_k$ as their $A_t$, whitened over the unsure tokens of the batch (`--credit.whitened false`: not
+1, 1 + 5, 1 + 10, ..., and the last segment goes on to the end, where the value is the reward R of the answer. N is 9, and no update uses the
+continuations. For the unsure tokens of segment k, $A_t$ is $A_k$, whitened over the unsure tokens of the batch (`--credit.whitened false`: not
 whitened). Likely tokens did not cause the change, so $m_t$ removes them, and M counts only the unsure tokens. An update has two epochs of 8
 mini-batches.
 
 This is SPO-chain, for short answers. SPO-tree, for long answers, is `--rollout SegmentTree --credit TreeChanges`: a tree with 6-6-6 branches grows in
-segments of `tokens` tokens. The value of a leaf is its reward, and that of an inner node is the mean over its children. The advantage of a node is its
-value minus that of its parent. Every node is a sample, and no continuation is thrown away. Metrics: value, spread, continuations (per answer),
-clip_share.
+segments of `tokens` tokens. The value of a leaf is its reward, and the value of an inner node is the mean over its children. The advantage of a node
+is its value minus the value of its parent. Every node is a sample, and no continuation is thrown away. Metrics: value, spread, continuations (per
+answer), clip_share.
 
 Use if: few tokens decide an answer, and continuations are cheap.
 Avoid if: nearly all tokens are unsure, as at a high temperature, or sampling is the bottleneck (see grpo, tempo).
 Reference: Guo et al., Segment Policy Optimization: Effective Segment-Level Credit Assignment in RL for Large Language Models, arXiv:2505.23564:
-SPO-chain, SPO-tree and the probability mask. The numbers are those of the released configuration for GSM8K with RhoMath (AIFrameResearch/SPO).
+SPO-chain, SPO-tree and the probability mask. The numbers are as in the released configuration for GSM8K with RhoMath (AIFrameResearch/SPO).
 Departures: A token with $p_t = 0.9$ counts as likely, as in the loss of the released code. The released code whitens over each micro-batch of all
 devices, cuts $k_3$ to at most 10, and encodes texts before a cut point again. The trees of that code leave out nodes with advantage 0. The replay of
-a batch's segments over several updates is left out. The temperature (there 0.6) and the answers per problem (there 8) come from the setting.
+a batch's segments over several updates is left out. The temperature and the number of answers per problem come from the setting; in the released code
+they are 0.6 and 8.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@
     loss = 1/N sum_i 1/|o_i| sum_t (-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 KL_(i,t))
 
 R is the reward of an episode: 1 for the exact answer, else 0. Stratum k contains the episodes of a question that call the search as often as episode
-i. The rewards of the stratum have mean $mu_k$ and deviation $sigma_k$; mu and sigma are those of the whole group. $A^S$ has mean 0 in every stratum,
-and variance 1 if its rewards differ. A stratum of one episode, or with equal rewards, has $A^S = 0$. The blend has alpha 0.8. $o_i$ are the tokens
-that the agent writes in episode i, rho is their ratio to the policy at the start of the update, and N counts the episodes of the mini-batch.
+i. The rewards of the stratum have mean $mu_k$ and deviation $sigma_k$; mu and sigma are the mean and the deviation of the whole group. In every
+stratum $A^S$ has mean 0, and variance 1 if the rewards of the stratum differ. A stratum of one episode, or with equal rewards, has $A^S = 0$. The
+blend has alpha 0.8. $o_i$ are the tokens that the agent writes in episode i, rho is their ratio to the policy at the start of the update, and N
+counts the episodes of the mini-batch.
 
 $A^G$ contains $(mu_k - mu) / sigma$, which all episodes of a stratum share. This part rewards or punishes the number of calls alone. $A^S$ does not
 have this part: a constant that is added to the rewards of one stratum changes nothing. The rest, (1 - alpha) of the usual comparison, still shows
@@ -20,8 +21,8 @@ Avoid if: all episodes have one structure (see grpo), groups are so small that m
 better and must be found soon.
 Reference: Zhu et al., Stratified GRPO: Handling Structural Heterogeneity in Reinforcement Learning of LLM Search Agents, arXiv:2510.06214: the
 advantage within strata, its decomposition, and the blend. No code of the authors was found.
-Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is that of the
-population. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls; `--credit.key Linked` takes an entry of
+Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is the population
+deviation. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls; `--credit.key Linked` takes an entry of
 the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus are those of search_qa.
 """
 

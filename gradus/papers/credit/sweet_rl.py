@@ -5,21 +5,21 @@
     loss = mean over pairs of -log sigmoid(beta log (pi(a^+ | o))/(pi_ref(a^+ | o)) - beta log (pi(a^- | o))/(pi_ref(a^- | o))) + 0.01 NLL(a^+)
 
 $o_t$ is the dialogue up to turn t, $a_t$ the agent's message with L tokens, and c the hidden answer, which is known in training only. $pi_ref$ is the
-start model, from which the critic $pi_theta$ starts too. beta is 0.1 in both losses.
+start model; the critic $pi_theta$ also starts from it. beta is 0.1 in both losses.
 
-Stage `critic`: the start model plays episodes. Two episodes of one problem with unequal rewards are a pair, and the critic learns to give the better
-one (+) the larger sum of turn advantages. The critic and $pi_ref$ read c before the prompt. Stage `turns`: the start model plays episodes again. At
-each turn the start model writes 16 candidates, and the fixed critic ranks them. Four pairs are drawn per turn: a random candidate of the better half
-against one of the worse half. The policy learns these pairs by DPO, without c in its prompt; NLL is the mean over the tokens of $a^+$. Metrics:
-critic/preferred (share of pairs in the right order), gap (mean difference of A within the pairs of turns).
+Stage `critic`: the start model plays episodes. Two episodes of one problem with unequal rewards are a pair. The critic learns to give the better
+episode (+) a larger sum of turn advantages. The critic and $pi_ref$ read c before the prompt. Stage `turns`: the start model plays episodes again. At
+each turn the start model writes 16 candidates, and the fixed critic ranks them. Four pairs are drawn per turn. A pair has a random candidate of the
+better half and a random candidate of the worse half. The policy learns these pairs by DPO, without c in its prompt; NLL is the mean over the tokens
+of $a^+$. Metrics: critic/preferred (share of pairs in the right order), gap (mean difference of A within the pairs of turns).
 
 Use if: an agent talks over many turns, and training knows something that the agent must find out.
 Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn on line (see grpo, oprl).
 Reference: Zhou et al., SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks, arXiv:2503.15478: 16 candidates, halves. From the
-released scripts: 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, rate 2e-7, 4 epochs for the critic and one for the policy.
+released scripts: 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, rate 2e-7, 4 epochs for the critic and one epoch for the policy.
 Departures: Episodes and candidates are drawn when they are needed. In the released code the better episode of a pair passes all tests; here it has the
-higher reward. When the released code ranks candidates, $pi_ref$ does not read c; here it does, as in the formula. The task twenty_questions replaces
-ColBench: a scripted user answers about a hidden item. Both models learn at the setting's rate. The sentence that tells c is ours.
+higher reward. When the released code ranks candidates, $pi_ref$ does not read c; here $pi_ref$ reads c, as in the formula. The task twenty_questions
+replaces ColBench: a scripted user answers about a hidden item. Both models learn at the setting's rate. The sentence that tells c is ours.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from gradus.types.signals import LogProb, View
 def drawn_pairs(scores: Sequence[float], count: int, key: Key) -> list[tuple[int, int]]:
     """Draws `count` pairs (better, worse) of candidates: one of the better half and one of the worse half.
 
-    With an odd number of candidates the worse half has one more. Of equal scores the earlier candidate counts as better.
+    With an odd number of candidates the worse half has one more. If two scores are equal, the earlier candidate counts as better.
     """
     order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
     top, bottom = order[: len(order) // 2], order[len(order) // 2 :]
@@ -66,8 +66,8 @@ def drawn_pairs(scores: Sequence[float], count: int, key: Key) -> list[tuple[int
 class RankedTurns:
     """Plays episodes by `rollout`, samples `count` candidates at each turn, and gives `pairs` pairs of them by the score of the critic.
 
-    The score is the mean over the tokens of the log-ratio of `critic` to `player`, both with the view `sees`. `player` plays and samples. Episodes are not
-    trained on. The groups of a turn have two trajectories, with the rewards 1 and 0.
+    The score is the mean over the tokens of the log-ratio of `critic` to `player`, both with the view `sees`. `player` plays and samples. No update
+    uses the episodes. The groups of a turn have two trajectories, with the rewards 1 and 0.
     """
 
     rollout: Rollout = Episodes(max_turns=10)

@@ -1,24 +1,26 @@
-"""TEMPO: merges the answers of a group into a tree of prefixes. A token at which answers separate gets the change of value there as extra credit.
+"""TEMPO: merges the answers of a group into a tree of prefixes. A token at which answers separate gets the change of value at this token as extra
+credit.
 
     V(s) = mean r_j, quad "over the answers j that begin with" s
     TD_(i,t) = V(s_(i,t+1)) - V(s_(i,t))
     A_(i,t) = (r_i - mean(r) + w TD_(i,t)) / (std(r))
     loss = -1/N sum_i sum_t min(rho_(i,t) A_(i,t), clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_(i,t))
 
-$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. The value of the root is the group's mean, and the value of an
-unshared prefix is the reward of its answer. So TD is 0 wherever the tree does not branch, and there the method is GRPO. The sum of TD over an answer is
-$r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N counts the tokens of the mini-batch, and rho is the ratio
-to the policy at the start of the update. A group with equal rewards has no gradient. A batch is cut into 8 mini-batches. Metric: clip_share.
+$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. The value of the root is the group's mean, and if only one
+answer has a prefix, the value of the prefix is the reward of this answer. So TD is 0 at all places where the tree does not branch; at these places
+the method is GRPO. The sum of TD over an answer is $r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N
+counts the tokens of the mini-batch, and rho is the ratio to the policy at the start of the update. A group with equal rewards has no gradient. A
+batch is cut into 8 mini-batches. Metric: clip_share.
 
 Use if: the answers of a group share long beginnings, as with short answers, a small vocabulary, a low temperature, or branched sampling.
 Avoid if: different tokens lead to the same state (see gigpo), or answers differ from the first tokens on. The method is then GRPO with a larger
 advantage at these tokens (see grpo).
 Reference: Tran et al., Exploiting Tree Structure for Credit Assignment in RL Training of LLMs, arXiv:2509.18314: the tree, its values, and the
-advantage. Clip, mean over tokens, no KL, 7 answers per problem and mini-batches of 64 of 512 problems are those of the released script
+advantage. The clip, the mean over tokens, no KL, 7 answers per problem, and mini-batches of 64 of 512 problems come from the released script
 (fatebreaker/tempo).
-Departures: The weight w is ours. The deviation is that of the population; in the released code it is the sample's plus 1e-6. A group of one gets
-advantage 0; in the released code its advantage is NaN. Tokens that an environment writes belong to the prefix, but no action gets their change of
-value. The tree of the released code ends at the first such token. Contexts of a group share a tree only if they begin with the same prompt. The
+Departures: The weight w is ours. The deviation is the population deviation; in the released code it is the sample's plus 1e-6. A group of one gets
+advantage 0; in the released code its advantage is NaN. Tokens of an environment belong to the prefix, but no action gets their change of value. The
+tree of the released code ends at the first token of an environment. Contexts of a group share a tree only if they begin with the same prompt. The
 released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout off.
 """
 

@@ -9,13 +9,14 @@ group. A positive THR means that the update of this token makes the right answer
 (exploitation). With p < 0 these tokens count less, which favours pass@k (exploration). tau is the median of |THR| over the tokens of the group, so half
 of them keep their advantage. A group without a right answer keeps plain advantages. p = 0 without a mask (`masked` 0) is GRPO.
 
-Use if: groups have right and wrong answers, and greedy accuracy or pass@k is to be favoured.
+Use if: groups have right and wrong answers, and you want to favour greedy accuracy or pass@k.
 Avoid if: one more forward pass is too expensive, or most groups have no right answer (see grpo, dapo).
 Reference: Deng et al., Token Hidden Reward: Steering Exploration-Exploitation in Group Relative Deep Reinforcement Learning, arXiv:2510.03669: THR, its
 sign, and the reweighting with p. No code of the authors was found.
-Departures: The median as tau is ours, as is the omission of the pair of a token with itself. We did not verify which p the paper has, and whether it
-divides the sums by the lengths and the number of right answers. Here they are not divided, so long right answers weigh more. The vector g has the
-entries of the sampled token and of the `top` - 1 likeliest other tokens. The temperature, which divides all g alike, is left out.
+Departures: Two choices are ours: the median as tau, and no pair of a token with itself. We did not verify which p the paper has, and whether the
+paper divides the sums by the lengths and by the number of right answers. Here the sums are not divided, so long right answers weigh more. The vector
+g has the entries of the sampled token and of the `top` - 1 likeliest other tokens. The temperature would divide every g by the same number, so it is
+left out.
 """
 
 from __future__ import annotations

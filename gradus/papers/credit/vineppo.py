@@ -7,7 +7,7 @@
 
 An answer has L steps; $s_l$ is the prompt with the first l steps. Each continuation $c_k$ starts from $s_l$ and goes on to the end, and $R(s_l, c_k)$
 is the reward of the whole text. K is 9. The continuations serve only to estimate values: no loss reads them. The step reward $r_l$ is 0, except that the last
-step has the answer's reward. gamma is 1, so the $A_l$ of an answer sum to $R - V(s_0)$. All tokens of a step have $A_l$ as their $A_t$. Advantages
+step has the answer's reward. gamma is 1, so the $A_l$ of an answer sum to $R - V(s_0)$. For all tokens of a step, $A_t$ is $A_l$. Advantages
 are whitened over the batch (`--credit.whitened false` switches the whitening off). $k_3$ estimates the KL to the start model, as in GRPO; it is
 summed over an answer.
 
@@ -18,7 +18,8 @@ spread (deviation of a state's continuations), continuations (per answer), clip_
 Use if: answers have steps, the steps differ in worth, continuations are cheap, and the memory is too small for a critic.
 Avoid if: sampling is the bottleneck, because a step costs K continuations (see grpo, rloo), or answers have only one step.
 Reference: Kazemnejad et al., VinePPO: Refining Credit Assignment in RL Training of LLMs, arXiv:2410.01679, section 4. The values K = 9, temperature
-0.6, 8 answers per problem, batches of 64 out of 512 answers, two epochs and the KL coefficient 0.0001 as in its appendix and released configurations.
+0.6, 8 answers per problem, batches of 64 out of 512 answers, two epochs and the KL coefficient 0.0001 are as in the paper's appendix and the released
+configurations.
 Departures: The temperature and the numbers of problems and answers come from the setting; the released code also samples with top-p 0.9. The released
 code continues the text of a step; here the tokens are kept as sampled and are never encoded again. The released code cuts solutions of MATH at line
 breaks and ends of sentences, and keeps formulas whole. Whitening is over the batch; in the released code it is over the answers that all devices hold
@@ -36,16 +37,12 @@ from gradus.objectives.kl import KL
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.values import MonteCarloValues
-from gradus.types.spans import Separated
-
-SEPARATOR = r"\n+|(?<=[0-9]) (?==?-?[0-9])"
-"""A line break, or a blank between two equations."""
 
 vineppo = ppo.derive(
     "vineppo",
     "The value before each step is the mean reward of fresh continuations, so PPO needs no critic.",
     family="credit",
-    rollout=MonteCarloValues(marking=Separated(SEPARATOR), count=9),
+    rollout=MonteCarloValues(count=9),
     credit=ValueChanges(),
     objective__kl=KL(0.0001, average=SequenceSum()),
     players__critic=None,

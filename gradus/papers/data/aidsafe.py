@@ -7,9 +7,9 @@
 
 An agent splits the request x into intents I and drafts thoughts $T_0$ and a response. Then K = 2 agents speak in turn in at most R = 3 rounds: each
 adds or corrects thoughts, or agrees. P is the set of five rules. The refiner removes thoughts that repeat an earlier thought (J is the Jaccard
-overlap of their words) or that name a rule outside of P. Stage `deliberated` imitates thoughts and response given the request alone, without the
-rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule does not hold. A pair is kept if the judge, a table
-of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
+overlap of their words) or that name a rule outside of P. Stage `deliberated` imitates thoughts and response under a prompt that has the request, but
+not the rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule is not in force. A pair is kept if the
+judge, a table of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
 
 Use if: rules exist in writing, a model should reason over these rules, and a single agent overlooks some of them.
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).
@@ -18,8 +18,8 @@ abstract: the deliberation, the refiner and beliefs that make rejected answers. 
 Departures: The numbers of agents, rounds and rules are not from the abstract; the bound 0.8 is ours. Agents are scripted:
 agent k knows every K-th true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents
 add only true thoughts, so in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair
-has one belief, not the best of four. The misled answer is written by a script that drops the named rule, not by the model itself. Stage lengths are
-ours.
+comes from one belief, not from the best of four beliefs. The misled answer is written by a script that drops the named rule, not by the model itself.
+Stage lengths are ours.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def response_to(thoughts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Knows:
-    """A scripted agent that knows some true thoughts. It adds those that are missing."""
+    """A scripted agent that knows some true thoughts. The agent adds the missing ones among these thoughts."""
 
     thoughts: tuple[str, ...]
 
@@ -84,7 +84,8 @@ class Knows:
 
 
 def deliberated(request: str, rules: Sequence[str], draft: Draft, agents: Sequence[Agent], rounds: int) -> tuple[Draft, int, int]:
-    """Returns the last draft, and the numbers of rounds and calls. The last round is the first in which all agents agree, or round `rounds`."""
+    """Returns the last draft, and the numbers of rounds and calls. The last round is the first round in which all agents agree, but at most round
+    `rounds`."""
     intents, calls = request.split(), 0
     for done in range(rounds):
         agreed = True
@@ -104,7 +105,7 @@ def overlap(first: str, second: str) -> float:
 
 
 def refined(thoughts: Sequence[str], rules: Sequence[str] | None, *, jaccard: float) -> tuple[str, ...]:
-    """Leaves out thoughts that overlap an earlier kept one by more than `jaccard`, or that name a rule outside of `rules` (None: no check)."""
+    """Leaves out thoughts that overlap an earlier kept thought by more than `jaccard`, or that name a rule outside of `rules` (None: no check)."""
     kept: list[str] = []
     for thought in thoughts:
         known = rules is None or rule_named(thought) in (ALLOWED, *rules)
@@ -190,7 +191,8 @@ class MisledPairs:
 
 
 def pair_of(problem: Problem, deliberation: Deliberation) -> dict[str, Any] | None:
-    """Returns the columns `chosen`, `rejected` and `belief` of a problem. None if no rule is broken, or if the judge does not score `rejected` lower."""
+    """Returns the columns `chosen`, `rejected` and `belief` of a problem. Returns None if no rule is broken, or if the judge does not score
+    `rejected` lower."""
     chosen, _, _ = deliberation.written(problem)
     broken = next((rule for t in problem.meta["thoughts"] if (rule := rule_named(t)) != ALLOWED), None)
     if broken is None:

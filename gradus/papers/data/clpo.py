@@ -8,15 +8,15 @@
 The policy answers each problem q G times; acc(q) is the share of right answers. For each hard or medium q the policy then writes one rewrite q', from
 q and the answer a. A hard problem is restated more simply, with hidden conditions made explicit. A medium problem gets other words or another
 setting. The answer must stay valid and must not be in the text. The policy answers q' G times too, and the verifier compares these answers with a.
-Only groups with right and wrong answers are trained on. The factor kappa is 0.5 for answers to hard problems and to their rewrites, else 1; beta is
-0.001. So answers to hard problems may move further from the start model. The tokens of the rewrites are not trained on. Metrics: rewritten (share of
+Training uses only groups with right and wrong answers. The factor kappa is 0.5 for answers to hard problems and to their rewrites, else 1; beta is
+0.001. So answers to hard problems may move further from the start model. No update uses the tokens of the rewrites. Metrics: rewritten (share of
 the problems whose rewrite was answered), rewritten/mixed (share of these rewrites with right and wrong answers), reward and accuracy of the
 originals.
 
-If the task can read rewrites (`proposed`), texts that it cannot read are dropped. For other tasks the text itself is the new problem; the text is
+If the task has a reader for rewrites (`proposed`), unreadable texts are dropped. For other tasks the text itself is the new problem; the text is
 dropped if it is empty, equals the original, or contains the answer as a word.
 
-Use if: many problems are never solved or solved half of the time, and the model can restate a problem without changing its answer.
+Use if: many problems are solved never or half of the time, and the model can restate a problem without changing its answer.
 Avoid if: the model is too weak to rewrite (see scaf_grpo with given hints), or there are always enough problems of the right difficulty (see dapo,
 sec).
 Reference: Zhang et al., CLPO: Curriculum Learning meets Policy Optimization for LLM Reasoning, arXiv:2509.25004: bounds 0.3 and 0.7, rewrites of both
@@ -24,7 +24,7 @@ kinds with the answer in the prompt, groups with mixed answers, KL weights by di
 4, beta 0.001, one rewrite per problem, and the same kappa. The second version of the paper also trains the rewriter by the gain of accuracy.
 Departures: The rules for dropping rewrites and the wording of the instructions are ours. A failed answer does not count in acc(q). The script makes
 an update for every 8 kept groups; here a batch serves one update, and `--update.count` sets more. If no group has right and wrong answers, the script
-trains on all groups of originals; here nothing is trained on.
+trains on all groups of originals; here the step has no update.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class WrittenRewrite:
 
 @dataclass(frozen=True)
 class ScriptedRewrite:
-    """A rewriter by script, for proving grounds: the same text for all problems of a label, which the task reads (`proposed`)."""
+    """A rewriter by script, for proving grounds: it gives the same text for all problems of a label, and the task reads this text (`proposed`)."""
 
     hard: str = "step"
     medium: str = "twice"
@@ -102,7 +102,8 @@ class ScriptedRewrite:
 
 @dataclass(frozen=True)
 class Restructured:
-    """Lets a rewriter rewrite the hard and the medium problems. The answers to a rewrite are an auxiliary group, which is trained on like the other groups."""
+    """Lets a rewriter rewrite the hard and the medium problems. The answers to a rewrite are an auxiliary group, and updates use it like the other
+    groups."""
 
     rollout: Rollout = Auto()
     rewriter: Rewriter = WrittenRewrite()
@@ -140,7 +141,7 @@ def labelled(group: Group, label: str) -> Group:
 
 
 def rewrite(problem: Problem, text: str, world: World) -> Problem | None:
-    """Returns the rewritten problem; None if the task cannot read the text. For a task without `proposed`: None if the text is empty, equals the
+    """Returns the rewritten problem; None if the task cannot read the text. If the task has no `proposed`: None if the text is empty, equals the
     original, or contains the answer.
     """
     if world.task.proposed is not None:
@@ -160,8 +161,8 @@ class ByDifficulty:
     factors_of: Frozen[float] = Frozen(hard=0.5)
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
-        each = torch.tensor([self.factors_of.get(str(t.links.get(LABEL)), 1.0) for t in batch.trajectories], dtype=old.dtype)
-        return each[batch.trajectory]
+        each = [self.factors_of.get(str(t.links.get(LABEL)), 1.0) for t in batch.trajectories]
+        return torch.tensor(each, dtype=old.dtype, device=old.device)[batch.trajectory]
 
 
 clpo = grpo.derive(

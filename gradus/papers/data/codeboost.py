@@ -1,5 +1,5 @@
-"""CodeBoost: GRPO on the outputs of bare programs. A clique selects the programs, random changes vary them, and the policy predicts outputs and left-out
-lines.
+"""CodeBoost: GRPO on the outputs of bare programs. A clique selects the programs, random changes vary them, and the policy predicts their outputs or
+a missing line.
 
     G = (V, E), quad (i, j) in E "if" |T_i cap T_j| / |T_i cup T_j| < 0.5
     V' subset.eq V "a clique of" G "of the largest size found"
@@ -10,9 +10,9 @@ lines.
 $T_i$ is the set of the 3-grams of tokens of problem i. In a clique every two problems are dissimilar. The clique is searched greedily from ten random
 orders. A problem is a program without instructions. The digits and operators of the program are replaced with chance 0.1, and the program runs;
 programs with errors stay. With chance 0.75 the policy predicts output and errors (forward). In the other cases a line is left out, and the policy
-writes a line with which the program has the given output (backward); the completed program runs. The symbol f is the share of asked blocks that are
-present; without a block R is 0. The largest R is 0.775. Metrics: reward/blocks; accuracy is the share of completions whose output and errors are both
-right.
+writes a line with which the program has the given output (backward); the completed program runs. The symbol f is the share of the required blocks
+that are present; without any block R is 0. The largest R is 0.775. Metrics: reward/blocks; accuracy is the share of completions whose output and
+errors are both right.
 
 Use if: programs exist without instructions or tests, they can be run, and the model should learn how code behaves.
 Avoid if: problems with tests exist (see the task code with grpo), or programs need files, a network or much time.
@@ -23,8 +23,8 @@ released.
 Departures: The programs are made by the task `code_output` in a small part of Python, and an error is its name alone. Blocks have marks of one
 character in place of fences. There is no input to a program. The similarity by 3-grams, the random orders of the search and the pool of 128 problems
 are ours. The released programs have at least 10 lines; here programs have 4 to 11. A line is left out only if the output differs without it. The
-released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and four updates per batch; here they are those of the base grpo (8,
-0.04, 0.2 and one).
+released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and four updates per batch; here the settings of grpo apply (8, 0.04, 0.2
+and one).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Blocks(Combines):
-    """Gives a completion 0.9 (o + e)/2 plus 0.1 times the share of the asked blocks that it has. Without a block the reward is 0.
+    """Gives a completion 0.9 (o + e)/2 plus 0.1 times the share of the required blocks that are present. Without a block the reward is 0.
 
     Problems without a program (columns `code`, `stdout`, `stderr` and `backward`) are judged by the reward `otherwise`.
     """

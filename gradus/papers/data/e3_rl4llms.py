@@ -1,19 +1,19 @@
-"""E3-RL4LLMs: gives hard problems more answers and easy ones fewer, and steers the temperature so that the policy keeps the entropy of the first step.
+"""E3-RL4LLMs: gives hard problems more answers than easy problems, and steers the temperature so that the entropy of the first step is kept.
 
     n_q = n_min + floor((n B - n_min B) rank_q / (sum_j rank_j)) <= n_max
     n_min = max(n - u e, n_low), quad n_max = min(n + u e, n_high)
     tau_(s + 1) = tau_s (1 + tau_s (ln(d H_1 / H_s)) / (ln V + ln ln V))
     d = (1 - f) 1/2 (1 + cos(pi t)) + f
 
-$rank_q$ in [0, 1) is the share of all problems whose share of right answers, over the run so far, is above that of q. A batch of B problems has n B
-answers, with n = 8. After e passes over the problems, each problem of the batch gets at least $n_min$ answers and at most $n_max$, with u = 2,
-$n_low$ = 4 and $n_high$ = 12. The remainder of the division goes to the problems with the highest ranks that have fewer than $n_max$ answers. In the
-first pass all problems get n answers.
+Problems are ranked by their shares of right answers over the run so far. $rank_q$ in [0, 1) is the share of all problems with a higher share of right
+answers than q. A batch of B problems has n B answers, with n = 8. After e passes over the problems, each problem of the batch gets at least $n_min$
+answers and at most $n_max$, with u = 2, $n_low$ = 4 and $n_high$ = 12. The remainder of the division goes to the problems with the highest ranks that
+have fewer than $n_max$ answers. In the first pass all problems get n answers.
 
-$H_s$ is the mean entropy of step s at its temperature $tau_s$, V the size of the vocabulary, and $tau_1 = 1$. If the entropy falls below that of the
-first step, the temperature rises. Sampling and log-probabilities use the same temperature. Over the last 40 % of the steps d falls from 1 to f = 0.9
-along a cosine; t in [0, 1] is the finished share of this end. Before this end d is 1. The rest is GRPO without a KL term. Metrics: allotted_most
-(answers to one problem), entropy. The temperature of each step is stored with its answers.
+$H_s$ is the mean entropy of step s at its temperature $tau_s$, V the size of the vocabulary, and $tau_1 = 1$. If the entropy falls below the entropy
+of the first step, the temperature rises. Sampling and log-probabilities use the same temperature. Over the last 40 % of the steps d falls from 1 to f
+= 0.9 along a cosine; t in [0, 1] is the finished share of this end. Before this end d is 1. The rest is GRPO without a KL term. Metrics:
+allotted_most (answers to one problem), entropy. The temperature of each step is stored with its answers.
 
 Use if: problems differ in difficulty and come again, and the entropy of the policy collapses early.
 Avoid if: every problem is new, because without a memory there are no ranks. If most hard problems are impossible, more answers to them are wasted

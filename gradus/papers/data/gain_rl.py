@@ -5,24 +5,26 @@
     p_k prop exp(-(k - mu)^2 / (2 sigma^2))
     mu becomes mu + min(n, max(0, n/2 tanh(2 (a - 1/2)) + n/2 tanh(2 c)))
 
-$h_i$ is the hidden state of token i of a prompt. Q are the tokens of the problem, S those of the fixed beginning that all prompts share; without such
-a beginning the second term is 0. One forward pass per problem before training gives its concentration s. The problem with the largest s has place k =
-0. In the paper prompts of large s give larger gradients, and are learned first.
+$h_i$ is the hidden state of token i of a prompt. Q is the set of tokens of the problem. S is the set of tokens of the fixed beginning that all
+prompts share; without such a beginning the second term is 0. One forward pass per problem before training gives its concentration s. The problem with
+the largest s has place k =
+0. In the paper prompts with a large s give larger gradients, and are learned first.
 
 An epoch draws its problems without repetition in proportion to $p_k$. At first mu = 0. After the epoch mu moves by the accuracy a of the answers, and
-by c, the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest is
-GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
+by c. c is the mean of $C_(i,j)$ over j < i, in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest
+is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
 
 Use if: a fixed set of problems has a wide range of difficulty, and their difficulty has not been measured.
 Avoid if: problems are new in every step, or of one kind (see grpo). To follow measured success rates, see mopps.
 Reference: Wang et al., Angles Don't Lie: Unlocking Training-Efficient RL Through the Model's Own Signals, arXiv:2506.02281. Alpha = 2, beta = 0.5,
-lambda = 8 and the form of the move are those of the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
-per epoch. The released code draws 256 problems per epoch; in its version for verl they are one batch.
+lambda = 8 and the form of the move are as in the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
+per epoch. The released code draws 256 problems per epoch; in the code for verl these problems are one batch.
 Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. mu stops at the last place.
 The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the output
-head, not those of the last layer's MLP. In the released code both terms of s average over other tokens than Q and S, because only the rows of the
-matrix are cut. There c also counts the pairs of a token with itself, and counts neighbours twice; it comes from the pass for the log-probabilities,
-before the update. Here c needs an extra pass, with the policy after the update. The released accuracy is a reward from 0 to 2, halved.
+head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the code cuts
+only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from the pass for
+the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. The released accuracy is a reward from 0 to 2,
+halved.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from gradus.types.signals import Opened, Want
 def concentration(states: Tensor, fixed: int, inter: float) -> Tensor:
     """Returns the angle concentration, a scalar, of hidden states [T, d]; the first `fixed` of the tokens are the fixed beginning.
 
-    The concentration is the mean cosine of two tokens of the rest, plus `inter` times the mean cosine of a token of the rest and one of the
+    The concentration is the mean cosine of two tokens of the rest, plus `inter` times the mean cosine of a token of the rest and a token of the
     beginning. A mean without any pair is 0.
     """
     unit = torch.nn.functional.normalize(states, dim=-1)

@@ -5,9 +5,9 @@
     loss = GRPO with beta = 0.005
 
 Each thread of e-mails becomes at most one question. The pipeline strips quotes and signatures, takes the first message as the question and the reply
-of an expert as the answer, and drops threads without a reply. It writes five options: the cause that the expert names, three others, and an option
-for not knowing. A thread is either in training or held out. The letter is the content of the last `<answer>` tag; without a tag it is the last option
-letter that is a separate word. The form is right if the completion is `<explanation>...</explanation><answer>...</answer>`.
+of an expert as the answer, and drops threads without a reply. The pipeline writes five options: the cause that the expert names, three other causes,
+and an option for not knowing. A thread is either in training or held out. The letter is the content of the last `<answer>` tag; without a tag it is
+the last option letter that is a separate word. The form is right if the completion is `<explanation>...</explanation><answer>...</answer>`.
 
 Metrics: reward/verified (share of right letters), reward/tags (share of right forms).
 

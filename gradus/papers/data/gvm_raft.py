@@ -6,7 +6,7 @@
     n_i = N w_i / (sum_j w_j)
     loss = -1/m sum_i 1/|D_i| sum_(y in D_i) log pi(y | x_i)
 
-First, 8 answers to each problem are the probes; they estimate $p_i$ and $G_i$ and are never trained on. Then the N answers of the step are divided:
+First, 8 answers to each problem are the probes; they estimate $p_i$ and $G_i$, and no update uses them. Then the N answers of the step are divided:
 problem i gets $n_i$ of them, rounded so that the sum is N. $D_i$ has the right answers among these $n_i$ answers, and m problems have at least one
 right answer. Every problem has the same weight in the loss. log pi(y | x) is a sum over tokens.
 
@@ -18,13 +18,13 @@ Use if: problems differ in difficulty, updates are expensive, and only right ans
 Avoid if: sampling is the bottleneck, because the probes double it, and each right probe costs one backward pass. Wrong answers teach nothing here
 (see grpo).
 Reference: Yao et al., Optimizing Chain-of-Thought Reasoners via Gradient Variance Minimization in Rejection Sampling and RL, arXiv:2505.02391,
-algorithms 1 and 2. The 8 probes, 8 further answers per problem on average, alpha and beta are those of the released code. Its learning rate is 1e-6.
-With GRPO: `grpo --rollout Allot --rollout.rule GradientVariance --rollout.rounds 2 --rollout.probe true`.
+algorithms 1 and 2. The released code has 8 probes, 8 further answers per problem on average, and the same alpha and beta. The learning rate of the
+code is 1e-6. With GRPO: `grpo --rollout Allot --rollout.rule GradientVariance --rollout.rounds 2 --rollout.probe true`.
 Departures: The released code estimates once for about 10,000 problems, and trains on them for some ten batches; here each step estimates for its own
 problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no probe of a step is right, the
 step changes no weight; the released code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024 problems has about 32 updates of
-256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So problems with more right answers have more weight there.
-For a trajectory of several contexts the norm is the root of the summed squares of the norms of its contexts.
+256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So in the released trainer problems with more right answers
+have more weight. For a trajectory of several contexts the norm is the root of a sum: the squares of the norms of its contexts.
 """
 
 from gradus.objectives.aggregation import SequenceSum
@@ -40,7 +40,7 @@ gvm_raft = best_of_n.derive(
     "gvm_raft",
     "Probes estimate success rates and gradients; the answers are divided so that the gradient's variance is smallest, and right answers are imitated.",
     family="data",
-    rollout=Allot(rule=GradientVariance(alpha=0.001, beta=2.0), first=8, rounds=2, probe=True),
+    rollout=Allot(rule=GradientVariance(alpha=0.001, beta=2.0), first=8, rounds=2),
     selection=Accepted(),
     objective=Frozen(imitation=Imitation(source="policy", average=SequenceSum())),
 )

@@ -1,4 +1,4 @@
-"""LIMR: after a recorded run, training starts afresh on the problems whose accuracy over the run moved like the average of all problems.
+"""LIMR: after a recorded run, training starts again with the problems whose accuracy over the run moved like the average of all problems.
 
     a_k = mean_i r_(i,k)
     s_i = 1 - (sum_(k=1)^K (r_(i,k) - a_k)^2) / (sum_(k=1)^K (1 - a_k)^2)
@@ -10,14 +10,14 @@ Stage `train` has as many steps as stage `record`, on D alone, with theta = 0.6.
 problem that still has a gap is left out. A problem that is never solved is left out too, because its score is large if most problems are hard. A pass
 counts only if all problems have finished it. Metrics: made/rows, the number of problems in D.
 
-Use if: the same problems are trained on many times, and a smaller set is wanted for further runs.
+Use if: the same problems are used many times, and a smaller set is wanted for further runs.
 Avoid if: only one run is planned, because the recording costs as much as a training (see mopps, difficulty_staged_rl), or every problem is new.
 Reference: Li, Zou & Liu, LIMR: Less is More for RL Scaling, arXiv:2502.11886, section 2 and the released selection. There theta = 0.6 keeps 1,389 of
 8,523 problems. The authors train with KL coefficient 0.01, temperature 1.2, 8 answers per problem, one epoch per batch, and lambda = 0.95 in the
 advantages. A batch of the released scripts has 1,024 problems in updates of 256 answers: `limr.but(update__count=32)`.
 Departures: The reward is 1 for a right answer, else 0. In the paper a wrong answer earns -0.5, and an answer of a wrong form -1; the released scripts
-normalise these rewards. The paper's curves show rewards; the curves of the released code show right answers, as here. The pool of 64 problems (of a
-source without end), the number of steps, one update per batch, and leaving out problems that are never solved are ours.
+normalise these rewards. The paper's curves show rewards; here, and in the released code, the curves show shares of right answers. The pool of 64
+problems (of a source without end), the number of steps, one update per batch, and leaving out problems that are never solved are ours.
 """
 
 from __future__ import annotations

@@ -1,28 +1,28 @@
-"""LoongRL: trains on long texts in which chains of keys hide the question, in three stages; an answer is right if it contains the stored one, or the
-reverse.
+"""LoongRL: trains on long texts in which chains of keys hide the question, in three stages; an answer is right if it contains the stored answer, or
+the reverse.
 
     R(y) = 1 if w(b) sub w(y) or w(y) sub w(b), else 0
     A_i = (R_i - mean R) / (std R)
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)]
 
-An item has a text with the facts for several questions, among sentences that matter for no question. Several chains of lines {key: key} are at random
+An item has a long text. The text contains the facts for several questions, among irrelevant sentences. Several chains of lines {key: key} are at random
 places of the text; the last line of each chain has a question. The prompt ends with the first key of one chain. The policy must follow this chain to
-its question, and answer it from the facts. The task `hidden_question` generates such items; `length`, `chains` and `depth` are its options. The words
-of the stored answer are w(b), and those of the final answer are w(y), in lower case and without punctuation. R is 1 if one is contained in the other
-as consecutive words.
+its question, and answer it from the facts. The task `hidden_question` generates such items; `length`, `chains` and `depth` are its options. w(b) and
+w(y) are the words of the stored answer and of the final answer, in lower case and without punctuation. R is 1 if one of them contains the other as
+consecutive words.
 
 Stage `warm` trains on the problems that hide no question, stage `chains` on all problems. Before stage `hard`, the policy answers 256 problems 8
 times each, and the problems that it always solves are left out. Short problems in the mixture preserve the skill on short texts, for example `--task
-keychain:1,arithmetic:1,hidden_question:2`. Texts much longer than those of the training are measured with `--also "long=hidden_question --length
-4096"` of `gradus compare`. Metrics: left_out, the share of drawn problems that stage `warm` left out.
+keychain:1,arithmetic:1,hidden_question:2`. `gradus compare` with `--also "long=hidden_question --length 4096"` measures the accuracy on much longer
+texts than in training. Metrics: left_out, the share of drawn problems that stage `warm` left out.
 
-Use if: a model should find its question and its facts in long texts, and texts much longer than those of the training matter.
+Use if: a model should find its question and its facts in long texts, and must also work with much longer texts than in training.
 Avoid if: texts are short (see grpo), or answers have no fixed words.
 Reference: Wang et al., LoongRL: Reinforcement Learning for Advanced Reasoning over Long Contexts, arXiv:2510.19363. The paper has texts of 16,384
 tokens made from multi-hop questions, and GRPO with 8 answers, clip 0.2 and 0.28, and learning rate 1e-6. The stages are a warm-up, KeyChain data, and
 hard items. The released code (rStar-RL/LoongRL) has about 4 chains of 4 lines per 1,024 tokens, and keys of 8 digits.
-Departures: Words must be equal. In the paper parts of words count too, and the released reward only asks whether the final answer contains the stored
-one. The final answer is the last box, or the text after the last "answer:" or "="; without one of these marks R is 0. There is no KL; the released
+Departures: Words must be equal. In the paper parts of words also count. The released reward only asks whether the final answer contains the stored
+answer. The final answer is the last box, or the text after the last "answer:" or "="; without one of these marks R is 0. There is no KL; the released
 script has the weight 0.001. Each batch serves four updates, as in the script. The people, facts, keys of 4 to 8 digits, texts of 160 to 16,384
 characters, and the numbers of steps of the stages are ours. The items are not filtered before the first stage.
 """

@@ -1,4 +1,4 @@
-"""MathSmith: a writer invents problems from random concepts. It is rewarded for long thinking and agreeing answers of a frozen solver.
+"""MathSmith: a writer invents problems from random concepts. The writer's reward is high if the answers of a frozen solver are long and agree.
 
     R = r_format + 0.7 r_len + 0.3 r_cons
     r_format = 0.7 + 0.3 r_step
@@ -24,7 +24,7 @@ arXiv:2508.05592: the three rewards and their weights, three answers, and concep
 32768. The released script has groups of 6, a KL coefficient of 0.001, and three updates per batch.
 Departures: All tokens of an answer count, not only the thinking before `</think>`. A missing problem is not sent to the solver; the released code
 sends a sentence that asks for no thinking. The nucleus and the top 20 of the solver's sampling, the nine strategies of difficulty as hints, and the
-module that forges variants of the student's wrong problems are left out. Group, KL coefficient and number of updates are those of the base grpo. The
+module that forges variants of the student's wrong problems are left out. Group, KL coefficient and number of updates are as in the base grpo. The
 concepts of the task `forging` are string functions.
 """
 
@@ -49,7 +49,7 @@ from gradus.types.signals import Signal
 
 _STEP = re.compile(r"\bstep\s*(\d+)\b", re.IGNORECASE)
 _SOLVED = Downstream(
-    Frozen(length=ReplyLength(32768), agreement=AgreedAnswers(2)), Frozen(length=0.7, agreement=0.3), player="solver", template="{text}", samples=3,
+    Frozen(length=ReplyLength(32768), agreement=AgreedAnswers(2)), Frozen(length=0.7, agreement=0.3), player="solver", samples=3,
     temperature=0.3, max_tokens=32768, within="problem",
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ class ForgedProblem(Combines):
         return [[self.judged(t.completion, j) for t, j in zip(g.trajectories, row, strict=True)] for g, row in zip(groups, found, strict=True)]
 
     def judged(self, completion: str, solved: Judgement) -> Judgement:
-        """Returns the judgement of a completion from that of the solver's answers."""
+        """Returns the judgement of a completion from the judgement of the solver's answers."""
         value = form(completion, self.steps)
         components = Frozen(form=value, **{name: v if value else 0.0 for name, v in solved.components.items()})
         return replace(solved, reward=value + float(solved.reward) if value else 0.0, components=components)  # type: ignore[arg-type]

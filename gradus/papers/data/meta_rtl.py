@@ -6,10 +6,11 @@
     R_i = L_t(theta') - L_t(theta_i)
     policy gradient = sum_i (R_i - b) grad log w_i
 
-$D_1$ to $D_n$ are source tasks with many problems, t is a target task with few. In iteration k each source moves a copy of the weights theta by u = 4
-plain gradient steps on its problems (Reptile). The weights move towards the mean of the copies, weighted by w. $L_i$ is the loss on worked solutions
-of source i, and $L_t$ the loss on those of the target. The reward $R_i$ is positive if source i alone does better on the target than the mixture. The
-baseline b is the running mean of the rewards. The policy is an LSTM with 32 units that reads the weights and rewards of the last iteration.
+$D_1$ to $D_n$ are source tasks with many problems, and t is a target task with few problems. In iteration k each source moves a copy of the weights
+theta by u = 4 plain gradient steps on its problems (Reptile). The weights move towards the mean of the copies, weighted by w. $L_i$ is the loss on
+worked solutions of source i, and $L_t$ is the loss on worked solutions of the target. The reward $R_i$ is positive if source i alone does better on
+the target than the mixture. The baseline b is the running mean of the rewards. The policy is an LSTM with 32 units that reads the weights and rewards
+of the last iteration.
 
 Stage `transfer` has the iterations above. Stage `tune` is supervised fine-tuning on the target. Each step draws equally many problems of every kind;
 the last kind of the task is the target. Metrics: weight/KIND, gain/KIND ($R_i$), target_loss ($L_t(theta')$).

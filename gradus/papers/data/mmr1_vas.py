@@ -6,23 +6,24 @@
     p(x) = (VPS(x)) / (sum_y VPS(y))
 
 P(x) is the share of right answers among N answers to problem x. OVS, the score of the variance, is largest at P = 1/2. TDS is the diversity of these
-N answers: the share of distinct ones among all sequences of three tokens. alpha is 0.8, beta 0.2. Of the B problems of a batch, floor(lambda B)
-are drawn with replacement by p, and the rest comes from shuffled passes over all problems; lambda is 0.5. All else is GRPO, with a KL weight of 0.01.
+N answers: the share of different sequences among all sequences of three tokens. alpha is 0.8, and beta 0.2. A batch has B problems: floor(lambda B)
+problems are drawn with replacement in proportion to p, and the others come from shuffled passes over all problems; lambda is 0.5. All else is GRPO,
+with a KL weight of 0.01.
 
 At the first step, and again every 35 steps, the policy answers each problem N = 32 times for its score; no update reads these answers. If all scores
 are 0, the whole batch comes from the passes. Metrics: promise, the mean VPS of the requested problems; tokens/probe, the tokens of the answers for
 scores.
 
-Use if: the same problems come again many times, many of them are always or never solved, and answers for scores are cheap next to training.
+Use if: the same problems come again many times, many of them are always or never solved, and answers for scores are cheap in comparison with training.
 Avoid if: the data is large or endless, so that scores of all problems cost too much (see mopps, sec), or all problems are about half solved.
 Reference: Leng et al., MMR1: Enhancing Multimodal Reasoning with Variance-Aware Sampling and Open Resources, arXiv:2509.21268: the scores, the
 mixture, alpha, beta, lambda, N and the 35 steps. The released script (LengSicong/MMR1) has 8 answers to each of 512 problems per step, KL weight
 0.01, N = 8, a renewal every 4 steps, and OVS alone: `--curriculum.alpha 1 --curriculum.beta 0 --curriculum.samples 8 --curriculum.every 4`.
 Departures: From a source without end the pool takes 64 problems; this number is ours. The released code subtracts the smallest score of all problems
 and divides by the range, so the worst problem has the weight 0; this form is `--curriculum.rescaled true`. The code can mix old and new scores; in
-the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here there is TDS alone.
-The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is that of the task, without the paper's
-reward for the form. The supervised start is `sft`.
+the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here TDS is the only
+measure. The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is the reward of the task,
+without the paper's reward for the form. The supervised start is `sft`.
 """
 
 from __future__ import annotations

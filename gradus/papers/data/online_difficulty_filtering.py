@@ -8,22 +8,23 @@
 
 p is the pass rate of a problem: the mean reward of its G answers $o_i$, with $r_i$ 1 for a right answer, else 0. Only groups in the band enter the
 update. Further problems of the same pass over the data are sampled until the step has the requested number of groups in the band. So updates have the
-same number of groups, and every group has advantages other than 0. Only if four times the requested number of problems do not fill a step, the step
-trains on fewer groups.
+same number of groups, and every group has advantages other than 0. The step trains on fewer groups only if four times the requested number of
+problems do not fill it.
 
 $pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. If $pi^**$ is far from pi, there is much to learn from the
-problem. In 1 / beta, this distance has a second-order term that is largest at p = 1/2, and 0 at 0 and 1. So the band is around 1/2. The rest is GRPO.
-Metrics: examined (sampled problems per requested problem), informative (share of all sampled groups with unequal rewards).
+problem. As a series in 1 / beta, this distance has a second-order term that is largest at p = 1/2, and 0 at p = 0 and p = 1. So the band is around
+1/2. The rest is GRPO. Metrics: examined (sampled problems per requested problem), informative (share of all sampled groups with unequal rewards).
 
 Use if: problems differ much in difficulty, sampling is cheap next to the update, and a constant batch is wanted.
-Avoid if: sampling is the bottleneck. A choice before any sampling then costs less (see mopps, sec). To drop only groups of equal rewards, see dapo.
+Avoid if: sampling is the bottleneck. In this case it is cheaper to choose problems before any sampling (see mopps, sec). To drop only groups of equal
+rewards, see dapo.
 Reference: Bae, Hong, Lee, Kim, Nam & Kwak (NAVER Cloud, KAIST), Online Difficulty Filtering for Reasoning Oriented Reinforcement Learning,
 arXiv:2504.03380. The paper has balanced filtering during training with a batch of fixed size, GRPO with 16 answers per problem. No code of the
 authors was found.
 Departures: The bounds 0.2 and 0.8, the 8 answers per problem of the setting, and the limit of four times the requested problems are ours. The first
 version of the paper calls the second-order term a lower bound of the distance, but it is above the distance for p >= 1/2. In the paper the sampler is
 asynchronous: it begins a further problem as soon as a problem is dropped, and abandons the answers in progress when the batch is full. Here each
-round samples exactly the missing groups, so the batch does not prefer problems with short answers. KL and one update per batch are those of grpo. An
+round samples exactly the missing groups, so the batch does not prefer problems with short answers. KL and one update per batch are as in grpo. An
 answer without a reward does not count in p.
 """
 
@@ -51,9 +52,9 @@ BAND = MeanReward(low=0.2, high=0.8)
 
 online_difficulty_filtering = grpo.derive(
     "online_difficulty_filtering",
-    "Only groups with a pass rate in a band around one half are trained on, and sampling continues until the batch is full.",
+    "Training uses only groups with a pass rate in a band around one half, and sampling continues until the batch is full.",
     family="data",
-    rollout=DynamicSampling(until=BAND, rounds=None, most=4.0),
+    rollout=DynamicSampling(until=BAND, most=4.0),
     selection=BAND,
 )
 

@@ -1,4 +1,4 @@
-"""PCL: a value model predicts the success rate of every candidate problem, and only the problems predicted near one half are sampled and trained on.
+"""PCL: a value model predicts the success rate of every candidate problem, and only problems with a prediction near one half are sampled and used.
 
     B = "the" m "of" k m "candidates with the smallest" |V(x) - tau|
     A_i = r_i - mean(r)
@@ -9,8 +9,8 @@ A step draws k m problems, with k = 4. One forward pass of the value model over 
 The m problems nearest to tau = 0.5 form the batch B; no answer is sampled for the other candidates. Each problem of B gets n answers. For rewards of
 0 and 1 the mean square of the advantage is p (1 - p), which is largest at p = 1/2. The policy makes one update per batch, on its own samples, so
 there is no ratio to clip. Then the value model is fitted to the mean rewards of the same groups. The value model is a second network with a linear
-head, which starts from the policy. It reads the state after the last token of the prompt. N counts all answers of the batch. Metrics: predicted_rate,
-rank_correlation (Spearman's, of the predictions with the mean rewards), critic/loss/value.
+head, which starts from the policy. The head reads the state after the last token of the prompt. N counts all answers of the batch. Metrics:
+predicted_rate, rank_correlation (Spearman's, of the predictions with the mean rewards), critic/loss/value.
 
 Use if: problems are new or come again rarely, many are always or never solved, and sampling is expensive.
 Avoid if: the same few problems come again, because their own answers predict better than a model (see mopps), or the memory is too small for a second

@@ -1,4 +1,4 @@
-"""PretrainZero: one model chooses words of a plain text to hide, and also finds hidden words. Words that are hard to find, but found, are rewarded.
+"""PretrainZero: one model chooses words of a plain text to hide, and also finds hidden words. Words earn a reward if they are hard to find, but found.
 
     m_j ~ pi(m | w), quad j = 1, ..., J
     p_j = 1/G sum_i 1("answer" i "to" w "without" m_j "is" m_j)
@@ -8,15 +8,15 @@
 
 A problem is a passage w. In the role of the masker, the policy proposes J = 4 spans $m_j$ of words to hide. In the role of the solver, the policy
 answers each passage with one hidden span G = 8 times, with reward $r_(j,i)$ of 1 for the hidden words, else 0. So the solver raises the share $p_j$
-of right answers, and the masker lowers it. A span that is never found earns nothing, because nothing in the passage implies it, or because the solver
-is too weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the
-passage, occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards.
-Metrics: proposals/valid, proposals/solved; reward (that of the masker).
+of right answers, and the masker lowers it. A span that is never found earns nothing: either the passage does not imply the span, or the solver is too
+weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the passage,
+occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards. Metrics:
+proposals/valid, proposals/solved; reward (the reward of the masker).
 
-In the evaluation a span is already hidden. A later run trains the model on a task with a verifier.
+The passages of the evaluation already have a hidden span. A later run trains the model on a task with a verifier.
 
 Use if: plain text is abundant, questions with answers are few, and parts of the text follow from other parts.
-Avoid if: problems with answers exist (see grpo; dapo for hard ones), or nothing in the text can be inferred (see webscale_rl for facts).
+Avoid if: problems with answers exist (see grpo; dapo for hard problems), or nothing in the text can be inferred (see webscale_rl for facts).
 Reference: Xing et al., PretrainZero: Reinforcement Active Pretraining, arXiv:2512.03442: mask generation and mask prediction by one policy, a min-max
 objective with GRPO, Wikipedia, no supervised start. Only the abstract and overviews could be read; no code of the authors was found.
 Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so a span that is never found earns 0. The
@@ -34,7 +34,7 @@ pretrain_zero = grpo.derive(
     "pretrain_zero",
     "One model chooses words to hide in plain text and finds hidden words; words that are hard to find, but found, are rewarded.",
     family="data",
-    rollout=Proposer(proposals=4, weight=0.5),
+    rollout=Proposer(proposals=4),
     selection=Informative(),
     objective__kl=None,
     players__reference=None,

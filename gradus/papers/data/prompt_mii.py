@@ -11,7 +11,7 @@ I and one of the 20 test texts x in T, and answers greedily. R is the macro-F1 o
 and missed texts of class c. A label outside C is wrong. A group has G = 5 instructions $o_i$ for the same S. S and T are drawn again for every
 problem, and a batch mixes many data sets. At test time one call writes I, which then replaces S in every prompt. Metric: reward/f1.
 
-Use if: many data sets are known, and prompts with examples are too long to be sent with every question.
+Use if: many data sets exist, and prompts with examples are too long for every question.
 Avoid if: there is one data set (see training_free_grpo, or prompt_pg for the choice of examples), or the model itself can be trained on that data set
 (see grpo, sft).
 Reference: Xiao et al., Prompt-MII: Meta-Learning Instruction Induction for LLMs, arXiv:2510.16932. The paper has the F1 of a frozen follower as

@@ -4,7 +4,7 @@
     most = ceil(B / 2)
 
 x is the level, a number such as 2.3. For each problem x is rounded at random to a whole level l, so the mean difficulty is continuous in x. A batch
-of B problems has each answer at most `most` times, and no problem twice; other problems are left out, and the next ones are drawn. Without such
+of B problems has each answer at most `most` times, and no problem twice; other problems are left out, and the next problems are drawn. Without such
 limits a generator of yes-or-no questions can give a batch in which one guess is nearly always right.
 
 Any mixture of generated tasks is an environment of this kind, for example `--task planning:1,logic:1,proofs:1,graphs:1,arithmetic:1,sat:1`. The
@@ -18,8 +18,8 @@ The paper and the library have stochastic rounding, at most ceil(B / 2) problems
 models and trains none.
 Departures: The released library has whole levels and rounds each parameter of a generator separately, after steps of any size. Here the level is
 rounded, and the generator has fixed parameters for each whole level. The tasks are those of this library, not those of the released library.
-Duplicates are problems with the same prompt, and they are left out by default. In the released library this is off by default, and each task may name
-another mark of a duplicate. After 50 B problems that are left out, the batch takes the next ones in spite of these limits. GRPO is ours.
+Duplicates are problems with the same prompt, and they are left out by default. In the released library duplicates stay by default, and each task may
+define duplicates in another way. After 50 B problems that are left out, the batch takes the next problems without these limits. GRPO is ours.
 """
 
 from gradus.curricula.filtered import BalancedBatch

@@ -5,24 +5,25 @@
     A_i = r_i - r_x
     loss = -1/T sum_i sum_t min(rho_(i,t) A_i, clip(rho_(i,t), 0.8, 1.28) A_i) - 0.0001 H
 
-In each of at most N = 4 rounds every open problem gets M = 8 further answers. A problem is closed once it has n/2 right and n/2 wrong answers. From
-its pool $S_x$, n = 4 answers are trained on: the first n/2 right and the first n/2 wrong ones. If there are too few of one kind, the other kind fills
-the group. The baseline $r_x$ is the mean reward of the whole pool, so it does not change with the choice of the n answers. A pool of equal rewards
-has no gradient. T is the number of tokens of a mini-batch and H the mean entropy. There is no KL term and no division by the deviation.
+In each of at most N = 4 rounds every open problem gets M = 8 further answers. A problem is closed once it has n/2 right and n/2 wrong answers.
+Training uses n = 4 answers of the problem's pool $S_x$: the first n/2 right answers and the first n/2 wrong answers. If there are too few of one
+kind, the other kind fills the group. The baseline $r_x$ is the mean reward of the whole pool, so it does not change with the choice of the n answers.
+A pool of equal rewards has no gradient. T is the number of tokens of a mini-batch and H the mean entropy. There is no KL term and no division by the
+deviation.
 
-So the later rounds go to hard problems and to very easy ones. The variant "pos" closes a problem at its first right answer: `--rollout.rule.right 1
+So the later rounds go to hard problems and to very easy problems. The variant "pos" closes a problem at its first right answer: `--rollout.rule.right 1
 --rollout.rule.wrong 0`. A batch is cut into four mini-batches, so the clip acts from the second mini-batch on. Metrics: allotted (answers per
 problem), allotted_most (to one problem), clip_share.
 
 Use if: a verifier judges answers, updates are more expensive than sampling, and in many groups of a few answers all are right or all are wrong.
-Avoid if: sampling is the bottleneck, because the choice of other problems costs less (see mopps, sec). If only the unsolved problems are of use, the
+Avoid if: sampling is the bottleneck, because the choice of other problems costs less (see mopps, sec). If only unsolved problems are useful, the
 variant "pos" samples less.
 Reference: Xiong et al., Reinforce-Ada: An Adaptive Sampling Framework for Reinforce-Style LLM Training, arXiv:2510.04996v1, section 2.3 and algorithm
-1. The values n = 4, N = 4, M = 8, the bounds 0.2 and 0.28, and four updates per batch of 512 problems are as in the released script. Its learning
-rate is 1e-6 after 10 steps of warm-up.
+1. The values n = 4, N = 4, M = 8, the bounds 0.2 and 0.28, and four updates per batch of 512 problems are as in the released script. The learning
+rate of the script is 1e-6 after 10 steps of warm-up.
 Departures: The verifier decides whether an answer is right. The released code asks for a reward above 0.7, and computes the baseline from the
 verdicts instead of the rewards. The entropy bonus of 0.0001 is the paper's; the released script has 0. The released loss is also constant above ratio
-10 if A < 0. Later versions of the paper weight problems by a function of their success rate, which is not here.
+10 if A < 0. Later versions of the paper weight problems by a function of their success rate; these weights are left out.
 """
 
 from gradus.credit.groups import PoolBaseline
@@ -36,9 +37,9 @@ from gradus.selection.filters import Balanced
 
 reinforce_ada = reinforce.derive(
     "reinforce_ada",
-    "Sampling continues for each problem until it has right and wrong answers; a small balanced group of them is trained on.",
+    "Sampling continues for each problem until it has right and wrong answers; training uses a small balanced group of these answers.",
     family="data",
-    rollout=Allot(rule=UntilSignal(right=2, wrong=2, count=8), first=8, rounds=4),
+    rollout=Allot(rule=UntilSignal(count=8), first=8, rounds=4),
     selection=Balanced(count=4),
     credit=PoolBaseline(),
     objective__policy__trust=Clip(low=0.2, high=0.28),

@@ -1,4 +1,4 @@
-"""SEC: a bandit chooses the kind of problem to train on. The bandit's reward for a kind is the mean absolute advantage when that kind was last drawn.
+"""SEC: a bandit chooses the kind of problem to train on. The bandit's reward for a kind is the mean absolute advantage at the last draw of this kind.
 
     p(c) = (exp(1/tau Q(c))) / (sum_k exp(1/tau Q(k)))
     r(c) = mean over rollouts of |A|
@@ -9,7 +9,7 @@ c is a kind of problem (level, type of problem, or both), Q(c) its value, 0 at t
 the batch a kind is drawn from p, then a problem of that kind. r(c) is the mean over the kind's rollouts. The values of the drawn kinds are then
 updated.
 
-The last line is for rewards R of 0 or 1 and a group in which the share q of answers is right. The mean |A| is largest if half of the answers are
+The last line is for rewards R of 0 or 1, in a group with a share q of right answers. The mean |A| is largest if half of the answers are
 right, and 0 if all answers are right or all are wrong. So the bandit prefers the kinds at the edge of the model's ability. A kind that is not drawn
 keeps its value. The rest is GRPO. Metrics: arm/KIND, the probability of each kind.
 
@@ -19,7 +19,7 @@ Reference: Chen et al., Self-Evolving Curriculum for LLM Reasoning, arXiv:2505.1
 softmax; the policy learns by GRPO, RLOO or PPO. The value uses the |A| of tokens; with GRPO all tokens of an answer have the same |A|. Alpha is 0.5
 in the released code (a fork of verl). In the released code tau is 1 for Countdown, 0.4 for mathematics, and 0.2 for levels times types of puzzles.
 GRPO has 8 answers to each of 256 problems, four updates per batch and no KL: `sec.but(objective__kl=None, players__reference=None, update__count=4)`.
-Departures: KL and one update per batch are those of grpo. A group that is dropped before the update counts with |A| = 0. Problems within a kind come
+Departures: KL and one update per batch are as in grpo. A group that is dropped before the update counts with |A| = 0. Problems within a kind come
 in an order that a key draws, without repetition. In the released code an arm that was not drawn counts as if its reward were 0, so its value falls.
 """
 

@@ -6,11 +6,12 @@
     A_i = (R_i - mean(R)) / (std(R))
     P = {x : 0 < "pass rate of" x <= 1/2}
 
-Stage `documents` learns every token of documents d about the problems: the statement and its proof, the translation of a statement in both
-directions, the next state of a proof after a step, the same state after written reasoning, and the repair of a wrong proof from the checker's error.
-All kinds that the task writes have equal weight. Stage `experts` has r = 3 rounds k. In each round the policy $pi_k$ writes n = 16 whole proofs y of
-each statement x. The policy imitates the proofs that the checker accepts. N is the number of tokens. Stage `hard` is GRPO with 8 proofs per problem
-on the problems in P, measured with 16 proofs at the start of the stage. The reward R is 1 if the checker accepts the whole proof, else 0.
+Stage `documents` learns every token of documents d about the problems. There are six kinds: a statement and its proof, the translation of a statement
+in one or the other direction, the next state of a proof after a step, the same state after written reasoning, and the repair of a wrong proof from
+the checker's error. All kinds that the task writes have equal weight. Stage `experts` has r = 3 rounds k. In each round the policy $pi_k$ writes n =
+16 whole proofs y of each statement x. The policy imitates the proofs that the checker accepts. N is the number of tokens. Stage `hard` is GRPO with 8
+proofs per problem on the problems in P, measured with 16 proofs at the start of the stage. The reward R is 1 if the checker accepts the whole proof,
+else 0.
 
 Metrics: reward/document (1 in stage `documents`), and screen/kept and screen/pass_rate at the first step of stage `hard`.
 
@@ -22,7 +23,7 @@ of 37.0 % on average. Only the abstract could be read.
 Departures: Statements are given in the formal language, so no formaliser is trained and no judge compares translations. Equal weights of the kinds,
 n, r, the band of pass rates, the lengths of the stages, 64 statements per round and two epochs per round are ours. The tasks `proofs` and
 `string_ops` write the documents (`--task.documents true`): `proofs` all six kinds, `string_ops` only the solutions and the states without reasoning.
-Their language has no placeholder such as sorry: a proof that leaves out a step derives nothing, and earns 0.
+The language of the tasks has no placeholder such as sorry: a proof that leaves out a step derives nothing, and earns 0.
 """
 
 from gradus.papers.bases.expert_iteration import expert_iteration

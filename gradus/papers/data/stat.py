@@ -6,20 +6,21 @@
     loss = -1/N sum_((x, y) in B) sum_t log pi(y_t | x, y_(<t))
 
 Stage `look` samples answers to problems and changes no weight. Each problem is labelled with the skills of its steps. A problem q is difficult (in D)
-if the share of right answers, or of answers that are right up to some step, is below its bound. Its missing skills $M_q$ are the skills of the first
-wrong steps of its answers, the most frequent first, at most three. Stage `study` imitates worked solutions of B: for every pair of a difficult
-problem and a missing skill, five problems that need the skill. So skills appear in proportion to the Missing-Skill-Profile $n_s$. N is the number of
-tokens. Stage `rl` is GRPO on all problems.
+if the share of right answers, or of answers that are right up to some step, is below its bound. The missing skills $M_q$ of a problem are the skills
+of the first wrong steps of its answers: at most three, the most frequent first. Stage `study` imitates worked solutions of B. For every pair of a
+difficult problem and a missing skill, B has five problems that need the skill. So skills appear in proportion to the Missing-Skill-Profile $n_s$. N
+is the number of tokens. Stage `rl` is GRPO on all problems.
 
 Use if: worked solutions exist, each step can be named by a skill, and more fine-tuning on all of the data no longer helps.
 Avoid if: steps have no labels (see limr or difficulty_staged_rl, which choose by accuracy alone), or all skills fail equally often.
 Reference: He, Panigrahi, Lin & Arora, Skill-Targeted Adaptive Training, arXiv:2510.10023, and the released data with its description: 500 difficult
 questions, 2 to 3 missing skills each, 5 problems per skill with 3 answers each, 9.5k pairs. STAT-Syn writes 2 new problems per pair with 3 solutions,
-and keeps those on whose answer at least 2 agree (`AnswersThatAgree`).
+and keeps a problem if at least 2 of its solutions have the same answer (`AnswersThatAgree`).
 Departures: A comparison with the worked solution, step by step, takes the place of the teacher and of the process reward model; a step is a word of
-the solution, and "=" begins the last one. Only the first wrong step of an answer counts, because later ones follow from it. The bounds 0.85 and 0.7
-are ours. The problems of stage `look` are both the validation set and the problems to draw from. Each has one solution, so a drawn problem gives one
-pair instead of three. All pairs are kept. Stage lengths are ours. No new problems are written, and there is one round instead of up to four.
+the solution, and "=" begins the last one. Only the first wrong step of an answer counts, because later wrong steps follow from it. The bounds 0.85
+and 0.7 are ours. The problems of stage `look` are both the validation set and the problems to draw from. Each problem has one solution, so a drawn
+problem gives one pair instead of three. All pairs are kept. Stage lengths are ours. No new problems are written, and there is one round instead of up
+to four.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def steps_of(text: str) -> list[str]:
 
 
 def first_wrong(written: Sequence[str], right: Sequence[str]) -> int | None:
-    """Returns the index of the first step that is missing or differs; None if there is none. Steps beyond the last right one do not count."""
+    """Returns the index of the first step that is missing or differs; None if there is none. Steps beyond the end of the right solution do not
+    count."""
     return next((i for i, step in enumerate(right) if i >= len(written) or written[i] != step), None)
 
 
@@ -57,7 +59,7 @@ def missing(solution: str, given: Sequence[tuple[str, bool]], skills: Sequence[s
     """Returns the missing skills of a problem, the most frequent first; none if the problem is not difficult.
 
     Args: given: the answers, each with its verdict, at least one; skills: one per step of the solution; final, step: the problem is difficult if the
-    share of right answers is below `final`, or that of answers right up to a step below `step`.
+    share of right answers is below `final`, or if the share of answers that are right up to some step is below `step`.
     """
     right = steps_of(solution)
     failed = [first_wrong(steps_of(text), right) for text, _ in given]

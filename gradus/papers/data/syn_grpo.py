@@ -1,4 +1,4 @@
-"""Syn-GRPO: the policy also describes new pictures, later batches show pictures drawn from these descriptions, and diverse answers to them are rewarded.
+"""Syn-GRPO: the policy also describes new pictures. Later batches show pictures that are drawn from these descriptions, and reward diverse answers.
 
     R_i = R_task + lambda R_div(d_i)
     R_div(d_i) = 1 - max_(j != i) |d_i cap d_j| / |d_i cup d_j|
@@ -8,8 +8,8 @@
 In its answer $o_i$ to a question about a picture the policy writes a description $d_i$ of another picture, between `<desc>` and `</desc>`. The task
 draws this picture: the region of the asked object and the answer stay, and the rest follows the description. The first form of $R_div$ is the novelty
 of the description: one minus the largest overlap of its words with another description of the group. If a picture of exactly this description has
-been answered, the second form counts instead: one minus the mean overlap IoU of the n answers to this picture. The overlap is 1 for equal boxes; of
-answers without boxes it is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
+been answered, the second form counts instead: one minus the mean overlap IoU of the n answers to this picture. The overlap is 1 for equal boxes. For
+answers without boxes the overlap is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
 
 After each step, the description with the largest $R_div$ of each group is kept for its problem. When the problem is drawn again, the new picture
 replaces the original with chance 0.5. A description is dropped if its picture cannot be drawn, or if all answers to the picture have equal rewards.
@@ -18,7 +18,7 @@ Metrics: redrawn (share of the problems with a new picture), reward/described.
 Use if: problems show pictures, the same problems come again many times, and their answers become alike.
 Avoid if: the task cannot draw a picture with a known answer, or problems have no pictures (see mopps to choose among given problems).
 Reference: Huang et al., Syn-GRPO: Self-Evolving Data Synthesis for MLLM Perception Reasoning, arXiv:2511.19343: descriptions by the policy, pictures
-that keep the object, and a reward for diversity. Only the abstract could be read; the authors' repository (hqhQAQ/Syn-GRPO) could not be read here.
+that keep the object, and a reward for diversity. Only the abstract could be read, not the authors' repository (hqhQAQ/Syn-GRPO).
 Departures: Both forms of $R_div$, lambda, the chance 0.5, the choice of one description per group and the rules for dropping are ours. In the paper
 an image model on a separate server draws the pictures; here the task draws a picture when the problem is requested. The reward has no part for the
 form of an answer. From a source without end the pool takes 64 problems.

@@ -5,23 +5,23 @@
     maximise mean of rho_t A_t subject to mean of KL(pi_old, pi) <= 0.01
     loss_V = mean of 1/2 (V_t - hat R_t)^2, quad hat R_t = A_t + V_t
 
-The operations are: a new prompt (breadth), one more constraint, a deeper one, a concrete example, more steps of reasoning, a more complicated input.
-The policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode has 4
-operations. rho is the ratio of pi to the policy $pi_old$ that acted. Then the trained policy's operations rewrite topics into instructions, an expert
-answers these, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows that fail
-(see `fails`).
+The operations are: a new prompt (breadth), one more constraint, a deeper constraint, a concrete example, more steps of reasoning, a more complicated
+input. The policy sees the last operation. An instructor rewrites the instruction by the operation, and a reviewer compares old and new. An episode
+has 4 operations. rho is the ratio of pi to the policy $pi_old$ that acted. Then the trained policy's operations rewrite topics into instructions, an
+expert answers these, and `data_set` makes rows for supervised fine-tuning from the pairs. `data_set` leaves out repeated instructions and the rows
+that fail (see `fails`).
 
-Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites add nothing.
+Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites do not add diversity.
 Avoid if: instructions exist already (see limr to choose among them), or the operations always add something.
 Reference: Gu et al., TeaMs-RL: Teaching LLMs to Generate Better Instruction Datasets via Reinforcement Learning, arXiv:2403.08694: operations, reward by
-a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are those of the released code (SafeRL-Lab/TeaMs-RL).
-Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and no row of it fails. The
+a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are as in the released code (SafeRL-Lab/TeaMs-RL).
+Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and none of its rows fails. The
 policy has one probability per operation; in the released code it is a Gaussian over six numbers, of which the largest chooses the operation (0.3 is
 added to the first). The code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound counts. The value is
-fitted by four epochs of Adam, in the code by L-BFGS with weight decay 0.001. The stop words, the template words and the sign of a refusal are ours.
-The fine-tuning on the rows and the test of privacy are left out. In the task `rewriting` the reward is not diversity: a policy that alternates
-constrain and breadth earns every reward. After 25 steps, final instructions have 0.58 to 0.86 kinds of constraints (three seeds), those of random
-operations 1.0. The paper's diversity is not shown here.
+fitted by four epochs of Adam; the code fits it by L-BFGS with weight decay 0.001. The stop words, the template words and the sign of a refusal are
+ours. The fine-tuning on the rows and the test of privacy are left out. In the task `rewriting` the reward is not diversity: a policy that alternates
+constrain and breadth earns every reward. After 25 steps, final instructions have 0.58 to 0.86 kinds of constraints (three seeds), and instructions by
+random operations have 1.0. The paper's diversity is not shown here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def diverse(instructions: Sequence[str]) -> list[str]:
 
 
 def fails(instruction: str, answer: str) -> bool:
-    """Whether a row is left out: template words in the instruction, a refusal ("sorry" and fewer than 80 words), or an answer of stop words only."""
+    """Returns whether a row is left out: template words in the instruction, a refusal ("sorry" and fewer than 80 words), or an answer of stop words
+    only."""
     words = re.findall(r"\w+", answer.casefold())
     copied = any(part in instruction.casefold() for part in TEMPLATE)
     return copied or ("sorry" in words and len(words) < REFUSAL_WORDS) or set(words) <= STOP_WORDS

@@ -1,4 +1,4 @@
-"""Vision-G1: problems are kept if their gradient agrees with that of held-out problems and if they are neither easy nor hard, in several rounds.
+"""Vision-G1: in several rounds, keeps problems whose gradient agrees with the gradient of held-out problems, and which are neither easy nor hard.
 
     I(z) = 1/|V| sum_(v in V) g(z)^T g(v)
     p(z) = share of right answers among m

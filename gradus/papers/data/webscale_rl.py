@@ -4,12 +4,13 @@
     r = 1 "if the answer to" q "is" a, "else" 0
     A_i = (r_i - mean(r)) / (std(r))
 
-The pipeline (`gradus.tasks.data.pipeline`) has four stages. Filter: short documents and documents of repeated sentences are dropped, and documents
-without a fact that can be checked. Label: each document d gets a domain and up to three personas, that is kinds of readers. Generate: for each
-persona, questions q that contain all context, and a short answer a. Check: a pair is dropped if q contains a, if d does not contain a, or if q shares
-13 words in a row with a question of the evaluation. A pair keeps domain, persona and document. In RL the policy sees q alone and answers from memory.
-The comparison is continued pre-training on the same documents: `sft --rollout PlainText`. A task has such pairs if its problems have the column
-`documents`, as the task `facts`. There the documents are made up, and templates take the place of the language model that labels, writes and checks.
+The pipeline (`gradus.tasks.data.pipeline`) has four stages. Filter: three kinds of documents are dropped: short documents, documents of repeated
+sentences, and documents without a fact that can be checked. Label: each document d gets a domain and up to three personas, that is kinds of readers.
+Generate: for each persona, questions q with all necessary context, and a short answer a. Check: a pair is dropped if q contains a, if d does not
+contain a, or if q shares 13 words in a row with a question of the evaluation. A pair keeps domain, persona and document. In RL the policy sees q
+alone and answers from memory. The comparison is continued pre-training on the same documents: `sft --rollout PlainText`. A task has such pairs if its
+problems have the column `documents`, as in the task `facts`. The documents of `facts` are made up, and templates take the place of the language model
+that labels, writes and checks.
 
 Use if: there are many documents with facts, questions with answers are few, and some samples of the policy have the right answer.
 Avoid if: the policy never guesses the answer, so that no group has a gradient (see sft, or spark_prover_x1 for documents first), or facts are to be
@@ -20,7 +21,7 @@ nine domains, up to three personas, binary reward, GRPO, and continued pre-train
 Departures: The 13 words, the test of support by whole words, and the rules of the filter are ours; in the paper a language model decides about
 support and leaks. The rules follow the abstract and the released prompts. The released pipeline writes one question per persona, shows two examples
 of the domain to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The
-released code does not compare with questions of the evaluation and does not train. KL coefficient and clip are those of grpo.
+released code does not compare with questions of the evaluation and does not train. KL coefficient and clip are as in grpo.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -8,23 +8,24 @@
     loss = -1/N sum_i sum_t min(rho_(i,t) A_i^+, clip(rho_(i,t), 1 - epsilon, 1 + epsilon) A_i^+) + beta k_3
 
 Every problem first gets 4 answers. The other answers of the step go in blocks of 4 to the problems with the highest priority Pi. h(n) is half the
-width of Student's interval of the mean reward of n answers, with deviation s and alpha = 0.05. The bonus with lambda favours problems with few
+width of Student's interval for the mean reward of n answers, with deviation s and alpha = 0.05. The bonus with lambda favours problems with few
 answers; T counts all answers of the step so far.
 
 If the first answers to a problem are all wrong, half of its further answers are seeded. The prompt of a seeded answer begins with the two solved
-problems whose texts are nearest, and with the policy's own right answers to them from earlier steps. The update sees a seeded answer under the plain
-prompt, with its log-probability under this prompt. A right answer with A > 0 is sharpened if it is less likely than the mean of its group ($eta_i$ <
-1). Sharpening adds at most kappa = 0.5 times $A_i$; $lambda_n$ is 2.5. N counts all tokens. Metrics: allotted (answers per problem), allotted_most
-(to one problem), seeded (share of seeded answers in a request).
+problems whose texts are nearest, and with the policy's own right answers to these problems from earlier steps. The update sees a seeded answer under
+the plain prompt, with its log-probability under this prompt. A right answer with A > 0 is sharpened if it is less likely than the mean of its group
+($eta_i$ < 1). Sharpening adds at most kappa = 0.5 times $A_i$; $lambda_n$ is 2.5. N counts all tokens. Metrics: allotted (answers per problem),
+allotted_most (to one problem), seeded (share of seeded answers in a request).
 
-Use if: problems differ in difficulty, some are never solved although similar ones are, and the policy settles on few ways to solve.
-Avoid if: groups are small, because with four answers or fewer nothing is left to divide, or if no round of a step should wait for the round before
-(see grpo).
+Use if: problems differ in difficulty, some problems are never solved although similar problems are solved, and the policy uses only a few ways to
+solve.
+Avoid if: groups are small, because no answers are left to divide if a group has four answers or fewer, or one round of a step should not wait for
+another round (see grpo).
 Reference: Bamba et al., XRPO: Pushing the limits of GRPO with Targeted Exploration and Exploitation, arXiv:2510.06672: h, Pi, eta, $lambda_n$ and
 kappa are the paper's.
 Departures: lambda = 0.1, 4 first answers, blocks of 4, two examples, the half of the answers that are seeded, and the nearness of texts (TF-IDF in
 place of an embedding model) are ours. The released code (UIUC-MLSys/XRPO) could not be read. The likelihood of a sequence is its likelihood at
-sampling. Clip, KL and one update per batch are GRPO's. Tasks with several turns are refused.
+sampling. Clip, KL and one update per batch are as in GRPO. Tasks with several turns are refused.
 """
 
 from typing import cast

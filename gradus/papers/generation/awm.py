@@ -8,7 +8,7 @@
 For each finished sample $x_0$ of d dimensions, `draws` pairs (t, e) are drawn; the times t are stratified, and e is noise. The symbol v is the
 velocity, and delta its error at a pair. The value l takes the place of the log-probability; $l_old$ is l at the same pair under the weights before
 the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are those of the group. $v_ref$ is the velocity
-of the start model, and $v_ema$ is that of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
+of the start model, and $v_ema$ is the velocity of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
 
 With positive A the policy learns $x_0$ by flow matching; with negative A it un-learns $x_0$. The sampler can be random or deterministic. Only $x_0$
 is kept, so storage does not grow with the number of the sampler's steps.
@@ -22,20 +22,58 @@ Use if: a flow generator learns from a reward, its sampler is deterministic or h
 Avoid if: an exact ratio and KL of each denoising step are wanted (see flow_grpo), or the generator is a masked language model (see gdpo,
 coupled_grpo).
 Reference: Xue et al., Advantage Weighted Matching: Aligning RL with Pretraining in Diffusion Models, arXiv:2509.25050. The numbers, the power 0.25,
-the 1e-10 that is added to the error, the rise of the decay and the bound of the advantage are those of the released code.
+the 1e-10 that is added to the error, the rise of the decay and the bound of the advantage are as in the released code.
 Departures: t is continuous and stratified over (0, 1) for each sample. The release draws t from its sampler's grid, with one set of times per
 micro-batch. The pairs of a sample stay the same in further updates on its batch. Euler steps replace a higher-order solver. The deviation std is that
 of the group.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from torch import Tensor
+
 from gradus.credit.clipped import Clipped
 from gradus.credit.groups import GroupRelative
-from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap
-from gradus.objectives.trust import Clip
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.flow_matching import MatchedPolicy, Robust
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.recipe.claim import Claim
+from gradus.types.batch import Batch
 from gradus.types.players import MovingAverage, Player
 from gradus.types.samplers import Ode
+from gradus.types.signals import MatchedVelocity, MatchingVelocity, Signal, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+@dataclass(frozen=True)
+class VelocityGap:
+    """A KL to a frozen player in velocity form: coefficient * average of g, where g is the mean of (v - v_player)^2 over pairs and dimensions."""
+
+    coefficient: float = 0.001
+    player: str = "reference"
+    draws: int = 6  # pairs per sample; if the policy term has the same number, both terms share one forward pass
+    average: Average = SequenceMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+
+    @cached_property
+    def wants(self) -> tuple[Want, ...]:
+        return (MatchingVelocity(self.draws),)
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return (MatchedVelocity(player=self.player, draws=self.draws),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        velocity, theirs = outputs[MatchingVelocity(self.draws)], batch.signals[MatchedVelocity(player=self.player, draws=self.draws)]
+        check_same_shape(velocity=velocity, theirs=theirs)
+        values = (velocity - theirs).square().mean((1, 2))
+        return self.coefficient * averaged(self.average, values * batch.weight, batch, self.source), {f"gap/{self.player}": tally(values)}
+
 
 awm = flow_grpo.derive(
     "awm",
@@ -44,7 +82,7 @@ awm = flow_grpo.derive(
     rollout__sampler=Ode(14),
     rollout__keep="sample",
     credit=Clipped(GroupRelative(), limit=5.0, scale=1.0),
-    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25), trust=Clip(1.0, 1.0)),
+    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25)),
     objective__kl=VelocityGap(0.001, "reference", draws=6),
     objective__proximal=VelocityGap(1.0, "average", draws=6),
     players__average=Player(MovingAverage("policy", decay=0.3, rise=0.001)),

@@ -3,9 +3,9 @@
     max_w J_SFT(theta*, w), quad theta* = argmax_theta J_RL(theta, w)
     max_(theta, w) (1 - lambda) J_SFT(theta, w) + lambda [J_RL(theta, w) - max_theta' J_RL(theta', w)]
 
-J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the problem; the second line is its solution by a penalty.
-The bracket is the gain over RL alone. theta are the lower weights, w the upper weights. The player `alone` has its own lower weights theta' and the same w, and
-learns by RL only. A step has three directions, all taken at the old weights:
+J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the problem of two levels; the second line is
+its solution by a penalty. The bracket is the gain over RL alone. theta is the set of lower weights, and w the set of upper weights. The player
+`alone` has its own lower weights theta' and the same w, and learns by RL only. A step has three directions, all taken at the old weights:
 
     theta:  (1 - lambda) grad J_SFT(theta, w) + lambda grad J_RL(theta, w)
     theta': grad J_RL(theta', w)
@@ -17,8 +17,8 @@ RL parts of w nearly cancel.
 
 Use if: worked solutions exist for a part of the problems, and RL after SFT loses the gain of SFT.
 Avoid if: the memory is too small for a second model, or sampling is the bottleneck, because two players answer each problem (see chord, luffy).
-Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). The recipe
-follows a summary in our catalogue; of the paper only the abstract was read, and no public code was found.
+Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). The
+recipe follows a summary in our catalogue; only the paper's abstract was read, and no public code was found.
 Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
 paper 5e-6 and 5e-7). The course of lambda, the renewal of theta' and the gradients at the old weights are ours. J_SFT is a mean over tokens. The share of the
 solutions (a fifth) is ours. The deviation of a group is that of the population.
@@ -50,7 +50,8 @@ from gradus.updates.minibatches import Minibatches, gradient
 
 @dataclass(frozen=True)
 class AlsoAlone:
-    """Runs `rollout`, and lets `player` answer the same problems as often as the policy. The groups of `player` are auxiliary groups that it learns from."""
+    """Runs `rollout`, and lets `player` answer the same problems as often as the policy. `player` learns from its own groups, which are auxiliary
+    groups."""
 
     rollout: Rollout = Beside()
     other: Rollout = Auto()  # samples the answers of `player`
@@ -79,7 +80,8 @@ def upper_direction(imitation: Tensor, own: Tensor, alone: Tensor, *, lam: float
 
 @dataclass(frozen=True)
 class Cooperative:
-    """Moves the policy and the player `alone` once per batch. Parameters with `upper` in their names are common to both, and move by `upper_direction`.
+    """Moves the policy and the player `alone` once per batch. Parameters with `upper` in their names are common to both players, and move by
+    `upper_direction`.
 
     lam is the coefficient of the policy's term `policy`. A step in which one of the two players has no batch is a plain update.
     """
@@ -118,7 +120,8 @@ class Cooperative:
         return {name: tally.mean for name, tally in seen.items()}
 
     def _cooperate(self, policy: Any, alone: Any) -> None:
-        """Subtracts lam times the gradient of the player alone from the policy's gradient of the upper weights, and deletes the former."""
+        """Subtracts lam times the gradient of the player alone from the policy's gradient of the upper weights, and then deletes the gradient of the
+        player alone."""
         lam = policy.spec.objective["policy"].coefficient
         for mine, theirs in self._shared(policy, alone):
             if mine.grad is not None and theirs.grad is not None:

@@ -10,7 +10,7 @@ learning of such tokens lowers the entropy. The weight is also near 0 for very u
 patterns. The factor mu, the weight of the second part, is 0.1 throughout. `--objective.imitation.weight Likelihood` is the paper's ablation with
 $p_t$ as the weight.
 
-Use if: expert answers are in a style that is not the policy's, and plain imitation of these answers lowers the entropy or harms the policy's
+Use if: expert answers have another style than the policy's answers, and plain imitation of these answers lowers the entropy or harms the policy's
 abilities.
 Avoid if: all p are near 1, as for expert answers in the policy's own style. Then phi removes the loss (see chord, sft).
 Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic

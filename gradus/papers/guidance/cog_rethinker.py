@@ -1,27 +1,28 @@
-"""Cog-Rethinker: a problem without a right answer is decomposed, and if this fails, corrected from a wrong solution. The policy learns both as its own answers.
+"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. The policy learns all these answers as
+its own.
 
     y ~ pi_old(y | x), quad "then" y ~ pi_old(y | x, decompose), quad "then" y ~ pi_old(y | x, y_wrong, correct)
     A_i = (r_i - mean(r)) / (std(r))
     loss = 1/T sum_i sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i) - mu 1/S sum_s 1/|y_s| sum_t log pi(y_(s,t) | x, y_(s,<t))
 
-Each problem x gets G answers under the plain prompt. If none is right, it gets G answers under a prompt that asks for sub-problems, their solutions and the
-combination; an earlier solved decomposition is shown as an example. If none of these is right, it gets G answers under a prompt with one of its wrong solutions
-$y_wrong$. The answers of the last stage are the group of the problem. Groups with right and wrong answers are trained by the loss of DAPO, under the prompts from
-which they were sampled, so rho is 1 before the first update. T is the number of their tokens. If too few groups have right and wrong answers, further problems
-are drawn.
+Each problem x gets G answers under the plain prompt. If no answer is right, the policy gives G answers to a prompt that asks for sub-problems, their
+solutions and the combination. The prompt shows an earlier solved decomposition as an example. If none of these answers is right, the policy gives G
+answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and
+wrong answers are trained by the loss of DAPO, under the prompts from which they were sampled, so rho is 1 before the first update. T is the number of
+their tokens. If too few groups have right and wrong answers, further problems are drawn.
 
-All right answers of the two later stages, S in number, are also imitated under the plain prompt, which evaluation uses. This includes the answers of groups that
-are all right. The wrong solution and the request are not in this prompt. mu is 0.1. Metrics: decompose, decompose/right, decompose/rescued, correct,
-correct/right, correct/rescued, copies (imitated answers per problem of a later stage).
+In addition, the policy imitates all S right answers of the two later stages under the plain prompt, which evaluations use. S also counts groups in
+which all answers are right. The plain prompt has neither the wrong solution nor the request. mu is 0.1. Metrics: decompose, decompose/right,
+decompose/rescued, correct, correct/right, correct/rescued, copies (imitated answers per problem of a later stage).
 
 Use if: the policy is weak, so that further sampling under one prompt wastes most answers, and it solves some problems better in parts.
 Avoid if: most groups have right and wrong answers (see dapo), or worked solutions are given (see luffy).
 Reference: Sun et al., Cog-Rethinker: Hierarchical Metacognitive Reinforcement Learning for LLM Reasoning, arXiv:2510.15979: three stages for problems without a
-right answer, a buffer of demonstrations that grows by solved problems, and imitation of right answers of both stages under the direct prompt.
-Departures: No code was found. mu, the buffer of 32 demonstrations with one shown, its measure of similarity (TF-IDF) and the wording of the requests are ours.
-The paper keeps the headings of its template in imitated answers; here an answer is imitated as it was written. The reward is that of DAPO, with its penalty for
-overlong answers and without points for the form. The wrong solution is the first one of the stage before. A problem whose prompt with the
-request fills more than half of the model's context gets no further stage.
+right answer, a buffer of demonstrations to which solved problems are added, and imitation of right answers of both stages under the direct prompt.
+Departures: No code was found. mu, the buffer of 32 demonstrations, the single demonstration in a prompt, the measure of similarity (TF-IDF) and the
+wording of the requests are ours. The paper keeps the headings of its template in imitated answers; here an answer is imitated as it was written. The
+reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution is the first one of the stage
+before. A problem whose prompt with the request fills more than half of the model's context gets no further stage.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.dapo import dapo
 from gradus.recipe.claim import Claim, same_weights
+from gradus.rollouts.attempts import nearest, remembered
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.feedback import Attempt, Told
 from gradus.rollouts.refine import Refine
 from gradus.rollouts.reprompted import AlsoReprompted
-from gradus.rollouts.seeded import nearest
 from gradus.selection.filters import Mixed, OwnAnswers
 from gradus.types import Group
 from gradus.types.parts import World
@@ -67,7 +68,7 @@ class Demonstrated:
         return {"solved": {}}
 
     async def texts(self, attempts: Sequence[Attempt], world: World, state: dict[str, Any]) -> tuple[list[str | None], dict[str, Any]]:
-        rows = list(state["solved"].values())
+        rows = [(question, tried[-1][0]) for question, tried in state["solved"].values()]
         found: list[str | None] = []
         for _, t in attempts:
             near = nearest(t.problem.question, [question for question, _ in rows], self.shown)
@@ -75,12 +76,9 @@ class Demonstrated:
         return found, state
 
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        solved = dict(state["solved"])
-        for t in (t for g in (*groups, *dropped) for t in g.trajectories):
-            if t.right and t.source == "policy" and t.links.get("attempt") == self.name:
-                solved.pop(t.problem.id, None)
-                solved[t.problem.id] = [t.problem.question, t.completion]
-        return {"solved": dict(list(solved.items())[-self.most :])}
+        every = [t for g in (*groups, *dropped) for t in g.trajectories]
+        right = [t for t in every if t.right and t.source == "policy" and t.links.get("attempt") == self.name]
+        return {"solved": remembered(state["solved"], right, attempts=1, problems=self.most)}
 
 
 _DECOMPOSED = Refine(feedback=Demonstrated(), of="group", at_most=0.0, second=AlsoReprompted(), name="decompose")  # type: ignore[arg-type]
@@ -96,14 +94,17 @@ cog_rethinker = dapo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {
         "prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.rounds": "3", "update.count": "2",
     },
     "budget": "steps=8",
 }  # fmt: skip
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(
@@ -115,7 +116,10 @@ claims = (
     ),
     Claim(
         says="Over 8 steps, the share of groups with right and wrong answers is at least 0.2 above that of DAPO with as many problems.",
-        source=f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}",
+        source=(
+            f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}. With 5 % of "
+            "worked solutions to plain problems in the fine-tuning, DAPO alone had 65 % of such groups, and the difference was 0.14 [-0.01, 0.28]"
+        ),
         against="dapo",
         measure="informative:mean",
         better_by=0.2,

@@ -9,25 +9,24 @@
     A_i = (R_i - mean(R)) / (std(R))
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho A_i, clip(rho, 1 - 10, 1 + 10) A_i) + 0.001 (pi_ref/pi - log pi_ref/pi - 1)]
 
-right is 1 if the answer is right, form is 1 if the tags are in order, and language is the share of the words of the thoughts that are in the language of the
-question. All three have the weight 1. A group has 16 answers. After every 400 steps the reference becomes the current policy; a fixed reference would hold
-the answers short. rho is the ratio of a token to the policy that sampled. The bounds are so wide that only rho above 11 with A > 0 is cut; with one update per
-batch rho is 1.
+right is 1 if the answer is right, form is 1 if the tags are in order, and language is the share of the thoughts' words that are in the language of
+the question. All three have the weight 1. A group has 16 answers. After every 400 steps the reference becomes the current policy, because a fixed
+reference would keep the answers short. rho is the ratio of a token to the policy that sampled. The bounds are so wide that only rho above 11 with A >
+0 is cut; with one update per batch rho is 1.
 
-R1-Zero is the RL alone, from the base model and without the reward for the language:
+R1-Zero is RL alone: it starts from the base model and has no reward for the language:
 `gradus train deepseek_r1 --schedule RenewReference --reward.weights '{"language": 0}'`. Distillation is SFT of a small model on the kept answers:
 `gradus train sft --task RUN/made/sample.jsonl --model SMALL`.
 
 Use if: answers can be checked by rules, and the final model should be readable as well as right.
 Avoid if: one stage of RL is enough (see grpo), or a stronger model's answers exist (see sft).
-Reference: DeepSeek-AI, DeepSeek-R1: Incentivizing Reasoning Capability in LLMs via Reinforcement Learning, arXiv:2501.12948, sections 2.2 and 2.3, and the
-version of 2025 in Nature with the hyper-parameters: KL 0.001, learning rate 3e-6, clip 10, 16 answers, 32 questions, a new reference every 400 steps. No code
-of the training is public.
-Departures: A task's worked solutions take the place of the few thousand long chains of the cold start. The 200,000 general items of stage `tune`, and the
-preference reward models of stage `align` with its lower temperature, are not here. The numbers of steps and the number of kept answers are ours, and so is
-the reward for the form in the stages `reason` and `align`. The ratio is
-that of a token (DeepSeekMath); the paper writes the ratio of the answer. The language of a word is the alphabet of most of its letters. The limit on new tokens
-is not raised midway; `Ramp("setting.max_tokens", ...)` does this.
+Reference: DeepSeek-AI, DeepSeek-R1: Incentivizing Reasoning Capability in LLMs via Reinforcement Learning, arXiv:2501.12948, sections 2.2 and 2.3,
+and the version of 2025 in Nature, which gives the hyper-parameters: KL 0.001, learning rate 3e-6, clip 10, 16 answers, 32 questions, a new reference
+every 400 steps. No code of the training is public.
+Departures: A task's worked solutions take the place of the few thousand long chains of the cold start. Stage `tune` has no 200,000 general items, and
+stage `align` has neither preference reward models nor a lower temperature. The numbers of steps, the number of kept answers, and the reward for the
+form in the stages `reason` and `align` are ours. The ratio belongs to a token, as in DeepSeekMath; the paper has the ratio of the whole answer. The
+language of a word is the alphabet of most of its letters. The limit on new tokens is not raised midway; `Ramp("setting.max_tokens", ...)` does this.
 """
 
 from __future__ import annotations
@@ -56,7 +55,8 @@ from gradus.types.signals import Signal
 
 
 def language_share(question: str, completion: str, *, alphabets: Mapping[str, str], end: str) -> float:
-    """Returns the share of the words of the thoughts that are in the language of the question. Words without letters do not count; without words it is 1.
+    """Returns the share of the thoughts' words that are in the language of the question. Words without letters do not count; the share is 1 if no
+    words are left.
 
     >>> language_share("what is it", "a b c d e f g ж з и</think>ж", alphabets={}, end="</think>")
     0.7
@@ -69,7 +69,7 @@ def language_share(question: str, completion: str, *, alphabets: Mapping[str, st
 
 @dataclass(frozen=True)
 class LanguageShare(Combines):
-    """The share of the words of the thoughts in the language of the question, in [0, 1]."""
+    """The share of the thoughts' words that are in the language of the question, in [0, 1]."""
 
     alphabets: Frozen[str] = Frozen()  # name of a language -> its letters; empty: Unicode's scripts
     end: str = "</think>"  # the text that ends the thoughts
@@ -105,7 +105,7 @@ class RenewReference:
 
 @dataclass(frozen=True)
 class ReadableAnswers:
-    """Makes demonstrations from the first `most` different right answers to each problem whose thoughts are in the language of the question."""
+    """Makes demonstrations from right answers whose thoughts are in the language of the question: the first `most` different ones for each problem."""
 
     most: int = 4
     least: float = 1.0  # smallest share of words in the language of the question

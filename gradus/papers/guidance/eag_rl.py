@@ -1,4 +1,5 @@
-"""EAG-RL: an expert model names the features that matter for a patient. They guide a tree search for first answers, then they are a part of the reward.
+"""EAG-RL: an expert model names the features that matter for a patient. First these features guide a tree search for answers, then they are a part of
+the reward.
 
     E(x) = "the" k "features with the largest" a_e(x), quad C(y) = "the features that" y "cites"
     R(y) = R_acc + 0.1 R_fmt + 0.5 (|C inter E|) / (|C union E|)
@@ -6,22 +7,24 @@
     loss = 1/G sum_i 1/|y_i| sum_t -min(rho_t A_i, clip(rho_t, 1 - 0.2, 1 + epsilon_t) A_i)
     epsilon_t = 0.2 + 0.08 H_t / (max_t H_t)
 
-A small expert network gives the importance $a_e(x)$ of each feature of the patient x. Stage 1: a tree search finds one answer per patient. A node is the
-beginning of an answer, an edge is one step. Each of 16 simulations goes down from the root by UCT (c = 1.4), adds a child to the first node with fewer than 4
-children, and completes the answer from there. The prompt names E(x). The value of an answer is 1 for the right label plus half of its overlap with E. The best
-right answer is imitated under the plain prompt; a patient without a right answer is left out.
+A small expert network gives the importance $a_e(x)$ of each feature of the patient x. Stage 1: a tree search finds one answer per patient. A node of
+the tree is the beginning of an answer; an edge is one step. Each of 16 simulations goes down from the root by UCT (c = 1.4), adds a child to the
+first node with fewer than 4 children, and completes the answer from this child. The prompt names E(x). The value of an answer is 1 for the right
+label plus half of its overlap with E. The best right answer is imitated under the plain prompt; a patient without a right answer is left out.
 
-Stage 2 is GRPO. The answer must list the features that it relies on, before the first colon, and then give the label. $R_acc$ is 1 for the right label, $R_fmt$ is 1
-if the list has a feature and no other word, and the overlap is that of the listed features and E; it is 0 if nothing is listed. The upper bound of the clip grows
-with the entropy $H_t$ of the token, up to 0.28 for the largest entropy of the mini-batch, so that uncertain tokens may rise further. There is no KL term. Metrics:
-search/found (share of patients with a right answer), search/overlap (mean overlap of the imitated answers).
+Stage 2 is GRPO. The answer must list the features that it relies on, before the first colon, and then give the label. $R_acc$ is 1 for the right
+label, and $R_fmt$ is 1 if the list has at least one feature and no other word. The overlap is the overlap of the listed features with E; it is 0 if
+nothing is listed. The upper bound of the clip grows with the entropy $H_t$ of the token, up to 0.28 for the largest entropy of the mini-batch, so
+that uncertain tokens may rise further. There is no KL term. Metrics: search/found (share of patients with a right answer), search/overlap (mean
+overlap of the imitated answers).
 
 Use if: a small model for the same data knows which inputs matter, and the language model gives the right label for wrong reasons.
-Avoid if: there is no expert, or its features are no causes (see grpo with a reward for the label alone).
+Avoid if: there is no expert, or its features do not cause the label (see grpo with a reward for the label alone).
 Reference: Fang et al., Toward Better EHR Reasoning in LLMs: Reinforcement Learning with Expert Attention Guidance, arXiv:2508.13579: tree search guided by an expert
 for the start, the overlap with the expert's features as reward, an upper clip that depends on entropy, GRPO.
-Departures: No code could be reached. The Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the clip, and the number of steps of
-stage 1 are ours, and so is the task `patients`, whose expert is a linear model. Labels are balanced, so no class has a larger weight. A step ends with a blank.
+Departures: No code could be reached. The Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the clip, the number of
+steps of stage 1, and the task `patients`, whose expert is a linear model, are ours. Labels are balanced, so no class has a larger weight. A step ends
+with a blank.
 """
 
 from __future__ import annotations
@@ -165,7 +168,7 @@ class SearchNode:
     total: float = 0.0
 
     def chosen(self, c: float) -> SearchNode:
-        """Returns the child with the largest mean plus c sqrt(ln N / n); of equal ones the first."""
+        """Returns the child with the largest mean plus c sqrt(ln N / n); the first of several such children."""
         return max(self.children, key=lambda n: n.total / n.visits + c * math.sqrt(math.log(self.visits) / n.visits))
 
 
@@ -214,7 +217,7 @@ class GuidedTree:
         return None if best is None else best[0]
 
     async def _simulate(self, root: SearchNode, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
-        """Returns the answer of one simulation and its value, after the nodes on its way have counted it."""
+        """Returns the answer of one simulation and its value. All nodes on its way have counted the value."""
         path = [root]
         while len(path[-1].children) >= self.children:
             path.append(path[-1].chosen(self.c))

@@ -1,4 +1,5 @@
-"""Fast-Math-R1: a long stage of SFT raises accuracy to its ceiling; a short stage of GRPO with rewards on length keeps it and shortens the answers.
+"""Fast-Math-R1: a long stage of SFT raises accuracy to its ceiling; a short stage of GRPO with rewards for length keeps the accuracy and shortens the
+answers.
 
     R = R_form + R_cos + R_len
     R_form = (1 if a boxed answer occurs before </think>; 0 otherwise)
@@ -17,10 +18,10 @@ Avoid if: no solutions exist (see grpo). If only the length matters: `grpo --rew
 Reference: Yoshihara et al., A Practical Two-Stage Recipe for Mathematical LLMs: Maximizing Accuracy with SFT and Efficiency with Reinforcement Learning,
 arXiv:2507.08267, sections 3 and 4. The released code was read (analokmaus/kaggle-aimo2-fast-math-r1): 40 steps of GRPO, and a first stage that ends at step 350
 of 20 planned epochs; the paper reports about 10 epochs.
-Departures: The length of a group is compared within this group; the code compares all answers of one call. The deviation of the group is that of the
-population without an added constant (in the code: the sample's plus 1e-4). The loss is the mean over answers, as in GRPO; the code takes the mean over the
-tokens of a small batch. The code samples with top_p 0.9 and min_p 0.05; this, and packed sequences of 24,000 tokens, is not here.
-With texts of 100 characters, set `limit` near their length, or R_cos is constant.
+Departures: The length of a group is compared within this group; the code compares all answers of one call. The deviation of the group is the
+population's deviation, without an added constant; the code has the sample's deviation plus 1e-4. The loss is the mean over answers, as in GRPO; the
+code takes the mean over the tokens of a small batch. The code samples with top_p 0.9 and min_p 0.05, and packs sequences of 24,000 tokens; both are
+left out here. With texts of 100 characters, set `limit` near their length, or R_cos is constant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GRAO: own answers by their advantage, the reference answer by its advantage in the same group, and a term that pushes the two apart.
+"""GRAO: the policy's answers are weighted by their advantages, the reference answer by its advantage in the same group, and a term pushes them apart.
 
     J = 1/G sum_i [A_i l(o_i) + beta A_y l(y) + lambda (A_i - A_y) (l(o_i) - l(y))]
     l(x) = 1/|x| sum_t log pi(x_t | q, x_(<t))
@@ -18,9 +18,10 @@ Use if: each prompt has a reference answer of middling quality, and a reward can
 Avoid if: references are perfect (see sft, luffy), or no reward exists.
 Reference: Wang et al., Learning to Align, Aligning to Learn: A Unified Approach for Self-Optimized Alignment, arXiv:2508.07750 (the three terms; beta 0.5,
 lambda 0.6). The recipe follows a summary in our catalogue; of the paper only the abstract was read, and no public code was found.
-Departures: The mean log-probability per token, the statistics over G + 1 answers and the sign of the third term are ours. The sum of the A_i is not 0, because
-y is in the statistics: while y is better, each step also pushes all own answers down a little. A group whose reference failed has the advantages of GRPO; a
-reference alone has advantage 0. All answers have the same weight, so a prompt with failed answers counts less. The deviation is that of the population.
+Departures: The mean log-probability per token, the statistics over G + 1 answers and the sign of the third term are ours. The sum of the A_i is not
+0, because y is in the statistics: while y is better, each step also makes all answers of the policy a little less likely. A group whose reference
+failed has the advantages of GRPO; a reference that is alone in its group has advantage 0. All answers have the same weight, so a prompt with failed
+answers counts less. The deviation is the population deviation.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from gradus.types.signals import Signal
 
 
 def aligned(advantages: np.ndarray, given: np.ndarray, *, beta: float, lam: float) -> np.ndarray:
-    """Returns w(o_i) for own answers and w(y) for given ones, float64 [G + 1]. Args: `advantages` [G + 1]; `given` bool [G + 1]."""
+    """Returns w(o_i) for the policy's answers and w(y) for the given answer, float64 [G + 1]. Args: `advantages` [G + 1]; `given` bool [G + 1]."""
     if given.all():
         return np.zeros(len(advantages))
     if not given.any():
@@ -57,7 +58,8 @@ def aligned(advantages: np.ndarray, given: np.ndarray, *, beta: float, lam: floa
 
 @dataclass(frozen=True)
 class Aligned:
-    """Gives own answers A + lam (A - A_y), and the reference answer beta A_y - lam (mean A - A_y). A is the reward standardised over the whole group."""
+    """Gives each answer of the policy A + lam (A - A_y), and the reference answer beta A_y - lam (mean A - A_y). A is the reward standardised over
+    the whole group."""
 
     beta: float = 0.5  # imitation of the reference
     lam: float = 0.6  # distance between own answers and the reference

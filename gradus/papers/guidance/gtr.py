@@ -5,25 +5,27 @@
     c_t = lambda "for a token of the thought", quad c_t = 1 "for a token of the action"
     R = "success" - 1{"no action"}
 
-An answer has a thought th and an action a: the action begins at the last mark, here "=". If only the action is paid, the thoughts collapse: they become short and
-equal for all problems. Therefore a corrector reads the problem x and the thought, and returns a corrected thought $th^(*)$, or the same thought if it is fine. All
-corrections of the run are kept in the buffer D, so the data are from the policy's own states. Each step draws as many corrections from D as it has answers. N is
-their number in the mini-batch, and T counts the tokens of the answers. The first sum is the loss of PPO with a critic. lambda is 0.5; with 0, thoughts learn from
-corrections alone. The imitated text ends before the action, so actions learn from PPO alone.
+An answer has a thought th and an action a: the action begins at the last mark, here "=". If only the action earns a reward, the thoughts collapse:
+they become short and equal for all problems. Therefore a corrector reads the problem x and the thought, and returns a corrected thought $th^(*)$, or
+the same thought if it is fine. All corrections of the run are kept in the buffer D, so the data come from states that the policy itself reached. Each
+step draws as many corrections from D as it has answers. N is the number of corrections in the mini-batch, and T counts the tokens of the answers. The
+first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The imitated text ends before the
+action, so only PPO trains the actions.
 
 Metrics: thoughts/distinct (different thoughts per thought of the step), thoughts/fine (share of thoughts that the corrector left as they were). Evaluation has
 no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
 
-Use if: rewards are rare and paid for actions only, the policy's thoughts lose their content, and a corrector can judge a thought from the problem.
-Avoid if: thoughts are paid or compared (see grpo), or worked solutions suffice (see sft, luffy).
+Use if: rewards are rare and depend on actions only, the policy's thoughts lose their content, and a corrector can judge a thought from the problem.
+Avoid if: thoughts earn rewards or are compared (see grpo), or worked solutions suffice (see sft, luffy).
 Reference: Wei et al., GTR: Guided Thought Reinforcement Prevents Thought Collapse in RL-based VLM Agent Training, arXiv:2503.08525: corrected thoughts at every
 step, imitation of thoughts next to PPO on actions, an aggregated buffer, a reward for the format. The released code (weit123/GTR) has lambda 0.5 for cards and 0.2
 for the household, a clip of 0.1, four epochs, the buffer of the whole run, and no penalty for repetition in the reward.
-Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step, from lambda
-log pi(th) + log pi(a); here each token has its own ratio, and a weight of lambda for thoughts. The clip is that of PPO, 0.2. The penalty for repeated thoughts is
-left out. The released code does not imitate a thought that is fine; here it is imitated unchanged. It adds 5 to the return of an answer with the right format;
-here the reward falls by 1 without an action. It also ends an episode that the corrector calls lost. The scripted corrector `WorkedThought` takes the worked
-solution; the paper's corrector is a large model (`rollout.corrector=WrittenCritique(...)`).
+Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step,
+from lambda log pi(th) + log pi(a); here each token has its own ratio, and tokens of thoughts have the weight lambda. The clip is as in PPO, 0.2.
+The penalty for repeated thoughts is left out. The released code does not imitate a thought without faults; here such a thought is imitated unchanged.
+The released code adds 5 to the return of an answer with the right format; here an answer without an action loses 1. The released code also ends an
+episode if the corrector calls it lost. The scripted corrector `WorkedThought` takes the worked solution; the paper's corrector is a large model
+(`rollout.corrector=WrittenCritique(...)`).
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.demonstrations import given
 from gradus.rollouts.feedback import Attempt, Critic
 from gradus.rollouts.spans import streamed
+from gradus.selection.replay import Replay
 from gradus.types import Context, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.batch import Batch
-from gradus.types.kept import group_of, kept_group
 from gradus.types.parts import Judgement, Rollout, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
@@ -107,7 +109,7 @@ class Corrected:
         return getattr(self.rollout, "test", self.rollout)
 
     def start(self) -> dict[str, Any]:
-        return {"corrections": []}
+        return {"corrections": Replay().start()}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
         """Returns the marked groups of `rollout`, and the state with the corrections of the step."""
@@ -116,10 +118,10 @@ class Corrected:
         said = await self.corrector.critiques(attempts, world) if attempts else []
         self._note([(t, text) for (_, t), text in zip(attempts, said, strict=True)], world)
         new = [cloned(r, t, text, world) for (r, t), text in zip(attempts, said, strict=True) if text]
-        kept = [*state["corrections"], *(kept_group(g) for g in new)][-self.size :]
-        count = min(len(kept), round(self.share * len(attempts)))
-        drawn = sorted(world.key.fold("corrections").permutation(len(kept))[:count].tolist())
-        world.also([renamed(group_of(kept[i]), world.step, i) for i in drawn])
+        count = round(self.share * len(attempts))
+        buffer = Replay(self.size, batch=max(count, 1), fresh=False)
+        drawn, _, kept = buffer.keep(new, world.key.fold("corrections"), state["corrections"])
+        world.also([renamed(g, world.step, i) for i, g in enumerate(drawn[:count])])
         marked = [streamed(g, STREAM, {t.id: [self._rows(c, t, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
         return marked, {"corrections": kept}
 
@@ -139,7 +141,7 @@ class Corrected:
 
 
 def cloned(request: Request, answer: Trajectory, thought: str, world: World) -> Group:
-    """Returns the corrected thought after the problem's prompt, without an end token, as a given trajectory."""
+    """Returns a given trajectory: the problem's prompt, then the corrected thought without an end token."""
     piece = world.told(thought, answer.player)
     body = piece.first(piece.actions - 1) if not world.text(piece.tokens[-1:], answer.player) else piece
     prompt = world.prompt(request)
@@ -149,7 +151,7 @@ def cloned(request: Request, answer: Trajectory, thought: str, world: World) -> 
 
 
 def renamed(group: Group, step: int, index: int) -> Group:
-    """Returns a correction under names of this step, because a step must not have two trajectories with the same id."""
+    """Returns a correction with ids of this step, because a step must not have two trajectories with the same id."""
     return group.but(key=f"{step}/{index}/{group.key}", trajectories=tuple(t.but(id=f"{step}/{index}/{t.id}") for t in group.trajectories))
 
 

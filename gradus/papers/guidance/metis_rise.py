@@ -6,18 +6,18 @@
     s = 0: the worked solution of an expert is added to the data
     stages: RL (DAPO), then K answers per problem, then SFT on the data, from the RL model
 
-RL activates the abilities of the model. Its own right answers teach the model to be right each time, and expert solutions bring in missing abilities. The RL
-stage is DAPO: clip from 0.2 below to 0.28 above, no KL term, a mean over tokens, only groups with right and wrong answers, and the penalty for overlong answers
-over the last quarter of the limit. The second stage only looks: its learning rate is 0. The third stage starts from the RL weights.
+RL activates the abilities of the model. The model's own right answers teach it to be right each time, and expert solutions teach missing abilities.
+The RL stage is DAPO: clip from 0.2 below to 0.28 above, no KL term, a mean over tokens, only groups with right and wrong answers, and the penalty for
+overlong answers over the last quarter of the limit. The second stage only measures: its learning rate is 0. The third stage starts from the RL weights.
 
 Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
-Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). Imitation of own answers only: see rft.
+Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). To imitate only the policy's own answers, see rft.
 Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056 (RL without cold
 start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; the paper was not read. The public repository
 (MM-Thinking/Metis-RISE) has no code of the training.
-Departures: The shortest right answer and the numbers of steps are ours, and so are 16 updates per batch and the verdict as 1 or -1, which are those of DAPO. A
-task's worked solution takes the place of the stronger model. The reward has no points for the form. The policy reads pictures if its model does (task
-shapes); the method does not depend on the kind of input.
+Departures: The shortest right answer and the numbers of steps are ours. The 16 updates per batch and the verdict 1 or -1 come from DAPO, which is
+also our choice. A task's worked solution takes the place of the stronger model. The reward has no points for the form. The policy reads pictures if
+its model does (task shapes); the method does not depend on the kind of input.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ from gradus.types.moments import Steps
 
 @dataclass(frozen=True)
 class Repairs:
-    """Makes demonstrations by pass rate: the shortest right answer to problems solved in part, and the worked solution of unsolved problems.
+    """Makes demonstrations by pass rate: the shortest right answer if some answers to a problem are right, and the worked solution if no answer is
+    right.
 
-    Problems that are always solved give no row, nor do unsolved problems without a solution. Answers that a limit cut off count as wrong.
+    Problems that are always solved give no row. Unsolved problems without a solution give no row, either. Answers that a limit cut off count as wrong.
     """
 
     own: bool = True  # False: only unsolved problems give rows
@@ -55,7 +56,7 @@ class Repairs:
         return frozenset({"solution"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns one row per problem with a row, in the order of the problems' first answers."""
+        """Returns at most one row per problem, in the order of the problems' first answers."""
         found: dict[str, tuple[Problem, list[tuple[bool, str]]]] = {}
         for t in answers(groups, cut=True):
             found.setdefault(t.problem.id, (t.problem, []))[1].append((t.right, t.completion))

@@ -6,17 +6,17 @@
     xi(q) = (1 if sum_i [o_i right] < 2; 0 otherwise)
 
 o_i are N = 8 answers of the policy to the problem q, A_i is the reward standardised over these answers, and y is the expert's solution. Both losses are
-averaged over the problems of the batch. If no answer is right, only the expert's term acts. As soon as two answers are right, the term vanishes, and learning
-is pure RL. There is no KL term and one update per batch, so rho is 1.
+averaged over the problems of the batch. If no answer is right, only the expert's term acts. If two or more answers are right, this term is 0, and
+learning is pure RL. There is no KL term and one update per batch, so rho is 1.
 
-The gate counts right answers by the verifier, not by the reward, so points for the form do not open or close it. A group of 9 has 8 sampled answers and the
-solution. The policy reads pictures if its model does; the method does not depend on the kind of input.
+The gate counts right answers by the verifier, not by the reward, so points for the form do not change the gate. A group of 9 has 8 sampled answers
+and the solution. The policy reads pictures if its model does; the method does not depend on the kind of input.
 
 Use if: rewards are so sparse that many groups have no right answer, and an expert's solution exists for each problem.
 Avoid if: the policy solves most problems (see grpo), or solutions should always be imitated (see chord, luffy).
 Reference: Zhao et al., MM-HELIX: Boosting Multimodal Long-Chain Reflective Reasoning with Holistic Platform and Adaptive Hybrid Policy Optimization,
 arXiv:2510.08540, section 4 (adaptive hybrid policy optimisation). The public code has the generators and verifiers of the 42 puzzles, not the training.
-Departures: The threshold 2 of 8 is ours, and so are the weight 1 and the divisor of L_off. The 42 puzzles in pictures and the rewriting of skeletons by a
+Departures: The threshold 2 of 8, the weight 1 and the divisor of L_off are ours. The 42 puzzles in pictures and the rewriting of skeletons by a
 strong model are not here; the tasks of this library with solver, verifier and levels take their place (sudoku4, zebra, shapes).
 """
 
@@ -41,13 +41,14 @@ from gradus.types.signals import Signal
 
 
 def gate(group: Group, *, least: int) -> bool:
-    """Whether fewer than `least` of the policy's own answers are right. A group without own answers has an open gate."""
+    """Returns whether fewer than `least` of the policy's own answers are right. In a group without the policy's own answers, the gate is open."""
     return sum(t.right for t in group.trajectories if t.source == "policy") < least
 
 
 @dataclass(frozen=True)
 class Guided:
-    """Standardises the rewards of the policy's own answers. Gives given answers the weight 1 if fewer than `least` own answers are right, else the weight 0."""
+    """Standardises the rewards of the policy's own answers. Gives given answers the weight 1 if fewer than `least` of the policy's own answers are
+    right, else the weight 0."""
 
     least: int = 2  # successes that close the gate; 0: it is never open
     scale: Scale = "population"

@@ -103,7 +103,8 @@ class Critiques:
         return frozenset({"solution"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns the rows, form by form, so that a bound on their number leaves out forms before answers. Equal critiques of an answer give one row."""
+        """Returns the rows, form by form: if their number is bounded, the last forms are left out, and every answer keeps a row. Equal critiques of
+        an answer give one row."""
         found: dict[str, tuple[Problem, dict[str, bool]]] = {}
         for t in answers(groups, cut=True):
             found.setdefault(t.problem.id, (t.problem, {}))[1].setdefault(t.completion, t.right)

@@ -1,25 +1,28 @@
-"""Per-step DPO: continuations from each step of a wrong answer show the step at which it fails, and DPO compares continuations from before this step.
+"""Per-step DPO: continuations from each step of a wrong answer show its first bad step, and DPO compares continuations that start before this step.
 
     Q_i = 1/n sum_j R(x, y_(1:i), y'_j), quad y'_j ~ pi(y | x, y_(1:i))
     A_i = Q_i - Q_(i-1), quad c = min {i : A_i <= -0.3} quad "or, if there is none," c = "argmin" A_i
     loss = -log sigmoid(beta (log (pi(y^+ | x, y_(1:c-1))) / (pi_ref(y^+ | x, y_(1:c-1))) - log (pi(y_(c:L) | x, y_(1:c-1))) / (pi_ref(y_(c:L) | x, y_(1:c-1)))))
 
-The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer are valued by n = 5 continuations from the end of each step: $Q_i$ is their mean
-reward R, $Q_0$ that from the prompt, and $Q_L = 0$, the answer's own reward. The first pit c is the first step with an advantage of -0.3 or less; without such a
-step, the step with the lowest advantage. The better text $y^+$ is the first right continuation from before the pit. The worse text is the rest of the wrong
-answer. Both have the same beginning, which gets no gradient. So the policy unlearns the step that fails, and keeps the steps before it.
+The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer are valued by n = 5 continuations from the end of each step: $Q_i$ is
+their mean reward R, $Q_0$ is the mean reward from the prompt, and $Q_L = 0$ is the answer's own reward. The first pit c is the first step with an
+advantage of -0.3 or less; if there is no such step, the step with the lowest advantage. The better text $y^+$ is the first right continuation from
+before the pit. The worse text is the rest of the wrong answer. Both texts have the same beginning, which gets no gradient. So the policy unlearns the
+step that fails, and keeps the steps before it.
 
-An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. The sampled answers and the other continuations
-are not trained on. With n = 5, values are multiples of 0.2; a fall of 0.2 is within the noise, and -0.4 is the first value below the bound. The reference
-$pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the step, from 1), value, spread.
+An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. No update uses the sampled answers
+and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and a fall of 0.4 is the first one beyond the
+bound. The reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the
+step, from 1), value, spread.
 
-Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues from there to a right answer.
+Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues these right steps to a right answer.
 Avoid if: answers have one step (see dpo), sampling is the bottleneck, because each step of a wrong answer costs 5 continuations, or a reward model of steps exists.
 Reference: Setlur et al., RL on Incorrect Synthetic Data Scales the Efficiency of LLM Math Reasoning by Eight-Fold, arXiv:2406.14532: advantages of steps from
-continuations, pairs from a shared beginning at the first pit, DPO on wrong answers of the own model; equivalence to RL weighted by advantages of steps.
+continuations, pairs from a shared beginning at the first pit, DPO on wrong answers of the same model; equivalence to RL that is weighted by the
+advantages of steps.
 Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. n = 5, the bound -0.3, the rule for answers without a pit, and beta 0.1
-are ours. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. The stages before, fine-tuning on given answers and on
-right answers of the model, are those of sft and rft.
+are ours. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. Two stages come before: fine-tuning on
+given answers (recipe sft), and on right answers of the model (recipe rft).
 """
 
 from __future__ import annotations
@@ -33,7 +36,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim
 from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.auto import Auto, rolled
@@ -42,7 +44,7 @@ from gradus.rollouts.values import Start, continued, mean_reward
 from gradus.types import Frozen, Group, Request, Sampling, Trajectory
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 
 def first_pit(values: Sequence[float], bound: float = -0.3) -> int | None:
@@ -61,11 +63,11 @@ def first_pit(values: Sequence[float], bound: float = -0.3) -> int | None:
 
 @dataclass(frozen=True)
 class PitPairs:
-    """Adds one pair per wrong answer: a right continuation from before its first pit, and the rest of the answer. Pairs are auxiliary groups; the sampled
-    answers are not trained on."""
+    """Adds one pair per wrong answer: a right continuation from before its first pit, and the rest of the answer. Pairs are auxiliary groups; no
+    update uses the sampled answers."""
 
     rollout: Rollout = Auto()
-    marking: Marking = Separated()
+    marking: Marking = STEPS
     count: int = 5  # continuations from the end of each step
     bound: float = -0.3  # the largest advantage of a pit
     plays: ClassVar[str] = "answers"
@@ -83,7 +85,7 @@ class PitPairs:
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the judged groups of `rollout`, not trained on."""
+        """Returns the judged groups of `rollout`, marked so that no update uses them."""
         groups = await rolled(self.rollout, requests, world)
         sampling = {r.problem.id: sampling_of(r, world) for r in requests}
         wrong = [t for g in groups for t in g.trajectories if t.failed is None and not t.right and t.actions]
@@ -109,7 +111,8 @@ class PitPairs:
 
 
 def pair_of(wrong: Trajectory, right: Trajectory, at: int) -> Group:
-    """Returns the pair of a right continuation and the rest of the wrong answer. Both begin after `at` tokens, and train only the tokens after these."""
+    """Returns the pair of a right continuation and the rest of the wrong answer. Both parts begin after the first `at` tokens, and only tokens of
+    these parts are trained."""
     (context,) = wrong.contexts
     said = int((context.action_positions < at).sum())
     chosen = np.zeros(len(context.sequence) - at, bool)
@@ -127,7 +130,7 @@ per_step_dpo = dpo.derive(
     "per_step_dpo",
     "DPO on a right continuation against the rest of a wrong answer, both from before the first step with a clear loss of value.",
     family="guidance",
-    rollout=PitPairs(marking=Separated(SEPARATOR)),
+    rollout=PitPairs(),
     objective__given=None,
 )
 

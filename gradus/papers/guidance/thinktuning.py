@@ -7,23 +7,25 @@
     loss = 1/G sum_i 1/|o_i| sum_t l_t
 
 The student answers the question x G times. If fewer than half of the answers are right, the first half of the group gets feedback. The teacher reads x and the
-answer $y_i$ with a request for one of four behaviours: criticise, reflect, agree with reasons, ask itself. It writes the feedback $f_i$, which ends with a
-solution. The feedback follows the answer, in place of its end token, and the verifier judges the last answer of the whole text. So the rewards r, their mean and
-deviation are those of a mixed group: an unguided failure has a negative advantage, a guided success a positive one.
+answer $y_i$ with a request for one of four behaviours: criticise, reflect, agree with reasons, or ask itself questions. It writes the
+feedback $f_i$, which ends with a solution. The feedback follows the answer, in place of its end token, and the verifier judges the last answer of the
+whole text. So the rewards r, their mean and their deviation belong to a mixed group: an unguided failure has a negative advantage, and a guided
+success has a positive advantage.
 
 The tokens of the student have the ratio rho to the policy that sampled. The tokens of the teacher have no ratio, because the teacher sampled them under another
-prompt. Their weight $w_t$ without gradient grows with the student's probability $p_t$ of the token; c is 0.1. Feedback that ends in a wrong answer is not
-learned. The teacher is the start model. In evaluation the student answers alone. Metrics: guided (share of answers with feedback), guided/right (share of right
-ones among these), reflects (share of the student's own answers that contain one of `signs`).
+prompt. The weight $w_t$ of a teacher's token has no gradient, and grows with the student's probability $p_t$ of the token; c is 0.1. Feedback that
+ends in a wrong answer is not learned. The teacher is the start model. In evaluation the student answers alone. Metrics: guided (share of answers with
+feedback), guided/right (share of right answers among them), reflects (share of the student's own answers that contain one of `signs`).
 
 Use if: a model of the student's size corrects answers if it is asked to, and the student never corrects itself.
 Avoid if: the teacher's feedback seldom turns a wrong answer into a right one (see critique_grpo), or worked solutions exist (see luffy).
 Reference: RRV et al., ThinkTuning: Instilling Cognitive Reflections without Distillation, arXiv:2508.07616: feedback as a part of the answer, four behaviours,
 a teacher of the same size, GRPO without KL, and a weight from probability and advantage. Four updates per batch are from the released script.
-Departures: The share 1/2, the bound 1/2, c and the weight 0 for A <= 0 are ours, and so is the wording. The released code (3rdAT/ThinkTuning) gives feedback to
-a share that falls from 0.1 to 0.01 in the first third of training. Its weight is p / (p + gamma) for either sign of A. gamma is meant to go from -0.001 to 0.001
-by advantage, but its bounds are in the wrong order, so it is always -0.001, and the weight is nearly 1. For A < 0 and p < 0.01 it is the clipped ratio. That
-code takes the mean over all tokens, has groups of 5, and bounds the ratio at 3 if A < 0. Answer and feedback keep no log-probabilities at sampling.
+Departures: The share 1/2, the bound 1/2, c, the weight 0 for A <= 0, and the wording are ours. The released code (3rdAT/ThinkTuning) gives feedback
+to a share that falls from 0.1 to 0.01 in the first third of training. In this code the weight is p / (p + gamma) for positive and negative A. The
+code is meant to move gamma from -0.001 to 0.001 with the advantage, but the bounds are in the wrong order. So gamma is always -0.001, and the weight
+is nearly 1. For A < 0 and p < 0.01 the code's weight is the clipped ratio. The released code takes the mean over all tokens, has groups of 5, and
+bounds the ratio at 3 if A < 0. Answer and feedback keep no log-probabilities at sampling.
 """
 
 from __future__ import annotations
@@ -177,12 +179,15 @@ thinktuning = grpo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
     "budget": "steps=10",
 }
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(

@@ -8,8 +8,8 @@
 In every episode, for each turn t and each agent i in order, the policy writes K messages $m_k$ from the prompt of agent i in the current state $s_t$.
 Each message is scored on a copy of the episode. $r_team$ is the reward that the episode gives for the move. $r_local$ is the environment's reward for
 agent i alone (whether the move is legal, and how much progress it makes). The K messages are the group of this episode, turn t and agent i. The
-message with the largest $r_k$ (the first of equals) is played, and the episode continues from the copy of this message. The symbol rho is the ratio
-of a token of a message; N counts the messages of the mini-batch. There is no KL term.
+message with the largest $r_k$ (the first of several such messages) is played, and the episode continues from the copy of this message. The symbol rho
+is the ratio of a token of a message; N counts the messages of the mini-batch. There is no KL term.
 
 A group over whole episodes would mix prompts that differ by agent and turn, so its mean would not be a baseline. A batch is cut into 32 mini-batches
 of whole messages, so the clip of 0.2 acts from the second mini-batch on. If `rollout.players` is empty, one policy plays all roles; `at_grpo_roles`
@@ -19,7 +19,7 @@ Use if: several agents work as a team over turns, and the environment can be cop
 Avoid if: one agent acts alone (see gigpo, arpo, grpo), or states cannot be copied.
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062. The fourth version of the paper
 is called Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs. The paper has tree sampling, groups per agent and turn, the sum of
-team and local reward (alpha = 1), and one policy for all roles or one per role. The clip and the mini-batches of 16 messages are those of the
+team and local reward (alpha = 1), and one policy for all roles or one per role. The clip and the mini-batches of 16 messages are as in the
 released sokoban script (pettingllms-ai/PettingLLMs), which has no KL term either. In this script 32 episodes of two agents, four turns and K = 4 give
 1,024 messages. The script sorts the groups by mean reward and keeps the upper half. The remaining 512 messages make 32 updates per batch. Not all
 released configurations have this filter, and this recipe does not have it.
@@ -27,9 +27,9 @@ Departures: The team of the built-in task is a planner and a checker. The planne
 which move is played. A message without a legal move has a penalty of 0.1; in the released code the penalty is 2. At test time every agent answers
 once (rollout Seats). The released code divides by the sample's deviation plus 1e-6, takes the mean over the tokens of a mini-batch, and keeps the
 loss constant above ratio 3 if A < 0. Here these three points are as in GRPO. In the released code all agents answer before any message of the turn is
-played. That code copies the best state before the second agent is scored, so the K rewards of the second agent are equal. Here each agent is scored
-on its own copies, and its best message is played before the next agent answers. In the released code an agent may skip a turn; here every agent
-answers.
+played. The released code copies the best state before the second agent is scored, so the K rewards of the second agent are equal. Here each agent is
+scored on its own copies, and its best message is played before the next agent answers. In the released code an agent may skip a turn; here every
+agent answers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from gradus.types.spaces import in_words
 
 
 def best(rewards: Sequence[float]) -> int:
-    """Returns the index of the largest reward. If several are equal, returns the lowest index.
+    """Returns the index of the largest reward. If several rewards are the largest, returns the lowest of their indices.
 
     >>> best([0.0, 1.0, 1.0])
     1
@@ -118,7 +118,8 @@ class TurnCandidates:
             return groups
 
     async def _tried(self, episode: Forkable, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> Any:
-        """Returns the judged candidates with their copies of the episode and their turns, and the table after the best one; None if the prompt is too long."""
+        """Returns the judged candidates with their copies of the episode and their turns, and the table after the best candidate; None if the prompt
+        is too long."""
         name, world, place = turn.player, table.place.world, table.place
         seat = table.seat(name, self.players.get(name, place.request.player))
         side = seen(table.sides.get(name, Played()), turn)
@@ -151,7 +152,8 @@ class TurnCandidates:
 
 
 def candidate(seat: Seat, name: str, t: int, index: int, prompt: Context, before: Turn, sample: Context, action: Any, answer: Turn | Failed) -> Trajectory:
-    """Returns the trajectory of one candidate. Only its own tokens are actions; the prompt before them is the same for all candidates."""
+    """Returns the trajectory of one candidate. Only the tokens of the candidate itself are actions; the prompt before them is the same for all
+    candidates."""
     after = Turn("") if isinstance(answer, Failed) else answer
     context = acted(begun(prompt), sample, t, before, after)
     if local := float(after.rewards.get(name, 0.0)):

@@ -1,22 +1,22 @@
-"""APO: the KL term of a right answer has less weight on hard questions, and a wrong answer is pushed down more if it is longer than the right ones.
+"""APO: the KL term of a right answer has less weight on hard questions, and a wrong answer has a larger loss if it is longer than right answers.
 
     k(d) = 1 - exp(-e (1 - d)), quad d = 1 - n_right / G
     A_i = l_i (r_i - mean(r)) / (std(r)), quad l_i = 2 - b^(-x_i), quad x_i = max(0, |o_i| - L)
     loss = 1/N sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_i KL_(i,t)]
 
-d is the difficulty of a question, of whose G answers $n_right$ are right. $k_i$ is k(d) for an answer with $A_i > 0$ to a question with 0 < d < 1,
+d is the difficulty of a question; $n_right$ of its G answers are right. $k_i$ is k(d) for an answer with $A_i > 0$ to a question with 0 < d < 1,
 else 1; k(0.25) is 0.87 and k(0.75) is 0.49. So the KL term restrains rare right answers less, and preserves knowledge on easy questions. $l_i$ is the
-factor of a wrong answer (a right one has 1); L is the mean length of the group's right answers in tokens. With b = 1.00001, 10,000 tokens too many
+factor of a wrong answer (a right answer has 1); L is the mean length of the group's right answers in tokens. With b = 1.00001, 10,000 tokens too many
 give 1.0952; for answers of tens of tokens use b = 1.01. KL is the k3 estimate to the start model. With `--credit.rate inf` and
 `--credit.rule.factor.base 1` the method is GRPO. Metrics: kl, clip_share.
 
-Use if: wrong answers are longer than right ones, and the model must keep other skills while hard questions are learned.
+Use if: wrong answers are longer than right answers, and the model must keep other skills while hard questions are learned.
 Avoid if: no verifier marks answers as right, or long answers are wanted even if they are still wrong (see grpo, dapo).
 Reference: Hong et al., APO: Enhancing Reasoning Ability of MLLMs via Asymmetric Policy Optimization, arXiv:2506.21655. The script of the released code
 (Indolent-Kawhi/View-R1) has 8 answers to each of 128 questions in 16 mini-batches, and the KL coefficient 0.001.
-Departures: $k_i$ is the weight of all terms of answer i, and its advantage is $A_i / k_i$; the clipped term is linear in A. The deviation is that of
-the population; in the released code it is that of the sample plus 1e-9. In that code the policy term is the mean over all tokens of a micro-batch of
-two answers. The released reward adds 0.5 for the form of an answer. The integer part of this reward marks right answers.
+Departures: $k_i$ is the weight of all terms of answer i, and its advantage is $A_i / k_i$; the clipped term is linear in A. The deviation is the population
+deviation; in the released code it is the deviation of the sample plus 1e-9. In the released code the policy term is the mean over all tokens of
+a micro-batch of two answers. The released reward adds 0.5 for the form of an answer. The integer part of this reward marks right answers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def divergence_weight(difficulty: float, *, rate: float = math.e) -> float:
 
 @dataclass(frozen=True)
 class LongerThanRight:
-    """Gives a wrong answer the factor 2 - base^(-x), with x > 0 its tokens beyond the mean length of the group's right answers; the others have the factor 1."""
+    """Gives a wrong answer the factor 2 - base^(-x) if x > 0, where x is its length minus the mean length of the group's right answers. All other
+    answers have the factor 1."""
 
     base: float = 1.00001  # 1: all factors are 1
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -67,7 +68,8 @@ class LongerThanRight:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Gives answers with A > 0 the weight k(d) and the advantage A / k(d). Their product is A, so k(d) acts only on terms that do not read A, such as KL."""
+    """Gives answers with A > 0 the weight k(d) and the advantage A / k(d). The product of both is A, so k(d) acts only on terms that do not read A,
+    such as KL."""
 
     rule: Credit = GroupRelative()
     rate: float = math.e  # inf: all weights are 1

@@ -5,20 +5,20 @@ dominate.
     A_t = (alpha p_t + 1 - alpha) (r - mean(r)) / (std(r))
     loss_1 = 1/N sum_t 1[p_t < eta] l_t, quad loss_2 = 1/N sum_t 1[p_t >= eta] l_t
 
-The first line is the reason: e(a) - q, the one-hot vector of token a minus the distribution, is the gradient of $log q_a$ with respect to the logits,
-so an unlikely token has a large gradient. $p_t$ is the probability that the token had when it was sampled, without gradient. Advantage reweighting
-(AR) is the second line, with alpha = 0.3.
+The first line gives the reason. e(a) - q, the one-hot vector of token a minus the distribution, is the gradient of $log q_a$ with respect to the
+logits. So an unlikely token has a large gradient. $p_t$ is the probability that the token had when it was sampled, without gradient. Advantage
+reweighting (AR) is the second line, with alpha = 0.3.
 
 Low-probability token isolation (Lopti) is the third line, with eta = 0.5: an update of the unlikely tokens, then an update of the likely tokens, each
-with all mini-batches and optimizer steps. So the second pass corrects likely tokens that the first pass moved as a side effect. $l_t$ is the token's
-loss, with clip and KL. N counts all tokens in both passes. The ratio compares with the policy before the first pass. `--update.eta 0` is AR alone, for
-which the paper has alpha 0.2 (0.1 in mathematics). `--credit.factor.alpha 0` is Lopti alone, for which the paper has eta 0.4. Metric: low_share, the
-share of tokens with $p_t < eta$.
+with all mini-batches and optimizer steps. The first pass also moves likely tokens, as a side effect; the second pass corrects them. $l_t$ is the
+token's loss, with clip and KL. N counts all tokens in both passes. The ratio compares with the policy before the first pass. `--update.eta 0` is AR
+alone, for which the paper has alpha 0.2 (0.1 in mathematics). `--credit.factor.alpha 0` is Lopti alone, for which the paper has eta 0.4. Metric:
+low_share, the share of tokens with $p_t < eta$.
 
 Use if: rewards are sparse and a few unlikely tokens dominate the gradient, as in logic puzzles with long answers.
 Avoid if: optimizer steps are the bottleneck, because every batch has two passes (see grpo, dapo).
-Reference: Yang et al., Do Not Let Low-Probability Tokens Over-Dominate in RL for LLMs, arXiv:2505.12929. All numbers are those of the released scripts
-for both parts together.
+Reference: Yang et al., Do Not Let Low-Probability Tokens Over-Dominate in RL for LLMs, arXiv:2505.12929. All numbers come from the released scripts
+that use both parts together.
 Departures: A pass without any token is left out; the released code makes its optimizer steps with a gradient of 0. $p_t$ is the probability at
 sampling; the released code computes it again before the update. The released code takes the mean over the tokens of each micro-batch, adds 1e-6 to the
 deviation, and samples at temperature 0.7 (`--temperature 0.7`).
@@ -65,7 +65,7 @@ class UnlikelyFirst:
         check_ranges(self, eta="[0, 1]")
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """Updates all players and returns their metrics; those of the policy are means over its passes."""
+        """Updates all players and returns their metrics; the metrics of the policy are means over its passes."""
         out = self.update.apply(players, {name: b for name, b in batches.items() if name != "policy"}, step, key)
         batch = batches.get("policy")
         if batch is None or not batch.actions:

@@ -8,11 +8,11 @@ far.
     M_t = 1 "if" m_F < 0.0001 "and" |m_H| < 0.01, quad "else" 0
 
 $h_t$ is the input of the output layer before token $a_t$, $p_t$ the distribution, and e(a) the one-hot vector of a. $g_t$ is the gradient that the
-token alone gives to the output layer. $m_hat$ and $v_hat$ are Adam's corrected moments, advanced by $g_t$, so $G_t$ is the step that Adam would take
-for this token, at the learning rate eta. $m_F$ is the predicted change of the policy (Fisher, a KL divergence), and $m_H$ the predicted change of the
+token alone gives to the output layer. $m_hat$ and $v_hat$ are Adam's corrected moments, advanced by $g_t$, so $G_t$ is Adam's step for this token
+alone, at the learning rate eta. $m_F$ is the predicted change of the policy (Fisher, a KL divergence), and $m_H$ the predicted change of the
 objective to the second order. The test needs no backward pass, and reads the 50 likeliest tokens and the token itself.
 
-The moments are those of a model of the optimizer, not of the optimizer itself. After each step, the moments of each token of the vocabulary advance
+The moments belong to a model of the optimizer, not to the optimizer itself. After each step, the moments of each token of the vocabulary advance
 by the mean gradient that the kept tokens give to its row. Before the first step the moments are empty, and G = g, as with `--credit.optimizer sgd`.
 The update is GRPO without KL and without the deviation, on the kept tokens only; the mean over answers counts only answers with kept tokens.
 `--credit.rate` must be the learning rate of the run. The default is the paper's 1.5e-5, five times a usual rate. Metric: masked_share.
@@ -20,12 +20,13 @@ The update is GRPO without KL and without the deviation, on the kept tokens only
 Use if: few samples are affordable, so the learning rate is high and the batch small.
 Avoid if: the learning rate is low, because no token is then masked, and the method is GRPO without deviation (see dr_grpo, trpo).
 Reference: Melo et al., Stabilizing Policy Gradients for Sample-Efficient Reinforcement Learning in LLM Reasoning, arXiv:2510.00819. The formulas and
-thresholds are those of the released code (luckeciano/stable-pg-llm, GRPO with Adam): $m_F$ has the sampled score and the token's own state, the bound
-on $m_H$ is symmetric, and each batch serves one update. Its settings for Dr. GRPO are `--credit.policy_bound 0.001 --credit.objective_bound 0.0005`.
+thresholds are as in the released code (luckeciano/stable-pg-llm, GRPO with Adam): $m_F$ has the sampled score and the token's own state, the bound
+on $m_H$ is symmetric, and each batch serves one update. The settings of the code for Dr. GRPO are `--credit.policy_bound 0.001
+--credit.objective_bound 0.0005`.
 Departures: The learning rate of the prediction does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest tokens; here $p_t$
 is the probability among all tokens. The released code takes for $h_t$ the state at $a_t$ itself, one position after the state that predicts $a_t$. An
-answer without kept tokens counts in the code's mean over answers. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions in place of
-the sampled one.
+answer without kept tokens counts in the code's mean over answers. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions, not only
+the value of the sampled action.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def predicted_changes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns (m_F, m_H), each [A]: the predicted changes of policy and objective by the step of each token alone.
 
-    Args: `hidden` [A, d]; `chances` [A, k], the first is that of the action; `advantages` [A]; `steps`, `gradients` [A, k, d]: G and g. `exact`: m_F
-    has the mean of (s^T u)^2 over the actions in place of the sampled one.
+    Args: `hidden` [A, d]; `chances` [A, k], of which the first belongs to the action; `advantages` [A]; `steps`, `gradients` [A, k, d]: G and g.
+    `exact`: m_F has the mean of (s^T u)^2 over all actions, not only the value of the sampled action.
     """
     u = np.einsum("akd,ad->ak", steps, hidden)
     along = u[:, 0] - (chances * u).sum(1)

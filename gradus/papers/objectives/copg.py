@@ -11,14 +11,14 @@ answers. The penalty beta is 0.1, and `coefficient` is $1/(2 beta)$.
 
 The policy proportional to $pi_ref exp(R/beta)$ is the only minimum, provided that the sampler can give every answer that $pi_ref$ can give. A policy
 gradient without a ratio has no such property: its baseline does not remove the sampler's preferences. With rewards 1/4 and -1/4 for a better and a
-worse answer, the loss is that of IPO. With answers of the policy itself and a small beta, its gradient is twice that of RLOO.
+worse answer, the loss is as in IPO. With answers of the policy itself and a small beta, the gradient of the loss is twice the gradient of RLOO.
 
 Stage `collect`: the start model answers each problem twice; no weight changes. Stage `fit`: the policy learns ten times from each of these fixed
 pairs. Recorded answers of another sampler can replace the first stage: use a data file with the columns `answers` and `rewards`, and `--schedule
 ConstantSchedule`. Metrics: fit_error, fit_log_ratio.
 
 Use if: scored answers exist already, or a reward is too slow to be computed during training.
-Avoid if: rewards are fast and fresh samples affordable, because fixed answers contain none that only a better policy gives (see rloo, grpo).
+Avoid if: rewards are fast and fresh samples are affordable, because fixed answers never include the answers of a better policy (see rloo, grpo).
 Reference: Flet-Berliac et al., Contrastive Policy Gradient: Aligning LLMs on sequence-level scores in a supervised-friendly fashion,
 arXiv:2406.19185: the sample loss and its gradient, the theorem on its minimum, the bandit.
 Departures: The start model is the sampler, with two answers per problem, ten passes, and beta 0.1. The mean over pairs is our rule for more than two

@@ -5,18 +5,18 @@
     g = mean(R) - mean(r)
 
 The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a
-question, Z disappears. So the policy is trained to have the log-ratios that the advantages prescribe, and there is no ratio to clip. $k_3$ is the KL
+question, Z disappears. So the policy learns log-ratios that match the advantages, and there is no ratio to clip. $k_3$ is the KL
 estimate of grpo. A token whose probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi =
 pi_old$ the gradient is just twice the policy gradient; only later updates differ from it, so each batch is used for two epochs.
 `--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
 
-g is the difficulty of a question: the mean reward R of the last 64 groups minus that of the question's group. If g < -0.1, the question's pictures
-get normal noise with a deviation of 0.5 |g| times that of their pixels. If g > 0.1, the first 0.5 g of the words of its worked solution follow the
-question. New answers to the changed question replace those of the group. Metrics: perturbed and guided (shares of the groups), fit_error,
-fit_log_ratio.
+g is the difficulty of a question: the mean reward R of the last 64 groups minus the mean reward of the question's group. If g < -0.1, the question's
+pictures get normal noise; its deviation is 0.5 |g| times the deviation of the pixels. If g > 0.1, the beginning of the worked solution follows the
+question: a share 0.5 g of its words. New answers to the changed question replace the answers of the group. Metrics: perturbed and guided (shares of the
+groups), fit_error, fit_log_ratio.
 
 Use if: many groups have equal rewards, worked solutions exist, and problems have pictures that noise makes harder.
-Avoid if: sampling twice costs too much, or the policy must stay near the one that sampled, because nothing is clipped (see grpo).
+Avoid if: sampling twice costs too much, or the policy must stay near the policy that sampled, because nothing is clipped (see grpo).
 Reference: Park et al., DeepVideo-R1: Video Reinforcement Fine-Tuning via Difficulty-aware Regressive GRPO, arXiv:2506.07464, sections 3.2 and 3.3. The
 authors' repository (mlvlab/DeepVideoR1) could not be read here.
 Departures: eta = 1, the mean over tokens, two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64 groups are ours. The
@@ -97,7 +97,7 @@ class AdvantageRegression:
 
 
 def noisy(picture: np.ndarray, scale: float, key: Key) -> np.ndarray:
-    """Returns the picture uint8 [..., 3] with normal noise, whose deviation is `scale` times that of the pixels."""
+    """Returns the picture uint8 [..., 3] with normal noise; its deviation is `scale` times the deviation of the pixels."""
     return np.rint(picture + scale * picture.std() * key.normal(*picture.shape)).clip(0, 255).astype(np.uint8)
 
 
@@ -138,7 +138,7 @@ class DifficultyAdjusted:
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, list[float]]) -> tuple[list[Group], dict[str, list[float]]]:
         """Returns one judged group per request, in order, and the mean rewards of the last groups.
 
-        In the first step the recent mean is that of the groups of this step.
+        In the first step the recent mean is the mean reward of the groups of this step.
         """
         groups = await rolled(self.rollout, requests, world)
         means = [float(np.mean(found)) if (found := [t.value for t in g.trajectories if t.failed is None]) else math.nan for g in groups]

@@ -6,25 +6,25 @@
     L = mean over right tokens of log pi
 
 r is the token ratio between the policy and the policy that sampled, A the group-relative advantage, and sg stops the gradient. N counts the tokens of
-the mini-batch. The loss has the value of PPO's clipped loss, and within the bounds also its gradient. A token outside the bounds keeps the gradient
-that it has at its bound; PPO gives such a token no gradient. So a rare token with A > 0 is still pushed up, and a token that the policy already
-avoids is still pushed down. The bounds are those of dapo: $epsilon_l$ is 0.2 and $epsilon_h$ is 0.28.
+the mini-batch. The loss has the same value as PPO's clipped loss. Within the bounds it also has the same gradient. A token outside the bounds keeps
+the gradient that it has at its bound; PPO gives such a token no gradient. So a rare token with A > 0 still becomes more likely, and an unlikely token
+with A < 0 still becomes less likely. The bounds are as in dapo: $epsilon_l$ is 0.2 and $epsilon_h$ is 0.28.
 
 L imitates right answers: right tokens are the tokens of right answers in the mini-batch, and alpha is 0.1. Groups with equal rewards are dropped. For
 code the reward is the share of tests that pass: `--task code --task.reward share`. A batch is cut into 8 mini-batches; with a single mini-batch no
 ratio leaves the bounds. Metric: clip_share, the share of tokens outside the bounds; in PPO these tokens have no gradient.
 
 Use if: a batch serves several updates, right answers are rare, and the clip drops the tokens that would change the policy most.
-Avoid if: a batch serves one update (see grpo), or samples are very stale, or the learning rate is high. In the last two cases clipped tokens are
-pushed further at every update without an end (see m2po).
+Avoid if: a batch serves one update (see grpo), or samples are very stale, or the learning rate is high. In the last two cases the probabilities of
+clipped tokens change further at every update, without a limit (see m2po).
 Reference: Su et al. (Kuaishou), Klear-Reasoner: Advancing Reasoning Capability via Gradient-Preserving Clipping Policy Optimization, arXiv:2508.07629:
 loss, gradient, imitation with alpha 0.1, share of passed tests as the reward for code. The released scripts have the bounds 0.2 and 0.28, 8 answers per
 problem, no KL term, and 128 problems per batch in mini-batches of 16 (maths) or 32 (code).
-Departures: The released loss is also constant if A < 0 and r is above 10 (the code's default is 3), which the paper's formula does not have. The
+Departures: The released loss is also constant if A < 0 and r is above 10 (the code's default is 3), but the paper's formula is not. The
 means of the loss and of L are over the mini-batch; in the released code they are over each micro-batch. The authors later multiply the gradient of
-tokens below the lower bound by 0.25 or 0.5, against a collapse of the entropy; this recipe does not. The released advantage divides by the deviation
-of the sample plus 1e-6. The released scripts sample 256 problems to fill a batch of 128; here dropped groups are not replaced. The supervised stage
-and the choice of its data are not part of this recipe.
+tokens below the lower bound by 0.25 or 0.5, against a collapse of the entropy; this recipe does not multiply it. The released advantage divides by
+the deviation of the sample plus 1e-6. The released scripts sample 256 problems to fill a batch of 128; here dropped groups are not replaced. The
+supervised stage and the choice of its data are not part of this recipe.
 """
 
 from __future__ import annotations

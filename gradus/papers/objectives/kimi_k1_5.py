@@ -8,8 +8,7 @@
 The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem takes
 the place of $tau log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
 four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. tau is 0.1,
-and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because $pi_old$ has changed, and so has the problem that is
-optimised.
+and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
 
 $L_i$ is the length of answer i in tokens. The length reward is 0 if all lengths are equal. The length reward slows early training, so its weight is 0
 in the first half of the run, then 1. A problem is drawn with a probability proportional to one minus the share of its right answers so far. In each
@@ -24,7 +23,8 @@ Departures: The paper publishes neither tau nor the number of answers, updates a
 before the weighted drawing needs labels. For such an order use stages with rising `--task.level`. Problems that can be guessed are not removed, and
 repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. There are several ways from long to
 short answers. The stage `Merge` averages the weights of a long and a short model. `RightAnswers(shortest=True)` makes data for sft from the shortest
-right answers. The paper's further training is this recipe with a smaller `--max_tokens`. DPO on short and long answers is left out.
+right answers. A third way, the paper's further training, is this recipe with a smaller `--max_tokens`. DPO on short and long
+answers is left out.
 """
 
 from gradus.credit.groups import GroupRelative
@@ -42,7 +42,7 @@ kimi_k1_5 = reinforce.derive(
     "kimi_k1_5",
     "Log-ratios to the last iterate are fitted to centred rewards, with a length reward within the group and more draws of hard problems.",
     family="objectives",
-    curriculum=SuccessRates(Mean(), Proportional("failure"), factor=32, group=8),
+    curriculum=SuccessRates(Mean(), Proportional(), factor=32, group=8),
     rollout=InFlight(parts=3),
     reward=GroupLength(weight=1.0, after=0.5),
     credit=GroupRelative(scale="none"),

@@ -1,16 +1,16 @@
-"""LLDS: a penalty keeps the likelihood of non-negative answers. The penalty acts only on tokens that became less likely, in actions that did so as a
-whole.
+"""LLDS: a penalty keeps the likelihood of non-negative answers. The penalty acts only on tokens that became less likely, in actions that also became
+less likely.
 
     loss = loss_GRPO + lambda/(sum_(i in P) |y_i|) sum_(i in P) sum_(a in y_i) g_a sum_(t in a) max(0, delta_t)
     delta_t = log pi_old(y_t) - log pi(y_t)
     g_a = 1 "if" sum_(t in a) delta_t > 0, quad "else" 0
 
-P contains the answers with an advantage of at least 0, including those of groups with equal rewards. An answer $y_i$ consists of actions a: the
-stretches of tokens that the policy wrote without a tool's text between them. delta is the fall of a token's log-probability since the start of the
-update. The penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. Text of tools is no part
-of any sum.
+P contains the answers with an advantage of at least 0, including those of groups with equal rewards. An answer $y_i$ consists of actions a. An action
+is a sequence of tokens that the policy wrote, without text of a tool in between. delta is the fall of a token's log-probability since the start of
+the update. The penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. No sum contains text
+of tools.
 
-GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have
+GRPO with tools also lowers the likelihood of good answers, because wrong answers share most of their tokens with good answers. Unlikely answers have
 large gradients, which lower the likelihood further. At the first update of a batch every delta is 0, so a batch is cut into 10 mini-batches (of 256
 answers in the released code). Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the mean
 log-probability in P).
@@ -18,11 +18,12 @@ log-probability in P).
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
 Avoid if: each batch serves one update, because the penalty is then 0 (see grpo), or groups with equal rewards should have no effect (see dapo).
 Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, version 2:
-the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). Batch, clip 0.2, KL 0.001 and means are those of the released code.
+the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). The batch, the clip 0.2, KL 0.001 and the means are as in the
+released code.
 Departures: In the released code the penalty is divided by all tokens of the micro-batch, an entropy bonus has the coefficient 0.001, and the deviation
-is the sample's plus 1e-6. `--objective.preserve.gate response` is the gate of an answer, from the first version; the second version finds it worse. The
-constant weight `--objective.preserve.last` is on the last action; in the paper it rises from 0 to 1 with the number of valid searches. The recipe runs
-on every task.
+is the sample's plus 1e-6. `--objective.preserve.gate response` is the gate of an answer, as in the first version of the paper; the second version
+finds this gate worse. `--objective.preserve.last` is the constant weight of the last action; in the paper this weight rises from 0 to 1 with the
+number of valid searches. The recipe runs on every task.
 """
 
 from __future__ import annotations

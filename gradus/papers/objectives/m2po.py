@@ -4,19 +4,19 @@
     M_2 = mean over harmful tokens of delta_t^2
     loss = -1/N sum_t M_t r_t A_t, quad r_t = exp(delta_t)
 
-A token is harmful if the gradient drives it further from the behaviour policy: $A > 0$ and $delta > 0$, or $A < 0$ and $delta < 0$. The harmful tokens
-of the mini-batch with the largest $delta_t^2$ are removed ($M_t$ = 0, else 1) until $M_2$ of the others is at most tau = 0.04. N counts all tokens of
-the mini-batch. In a mean of delta, positive and negative values cancel; in $M_2$ they cannot cancel. If even the smallest $delta^2$ exceeds tau, all
-harmful tokens are masked.
+A token is harmful if the gradient drives it further from the behaviour policy: $A > 0$ and $delta > 0$, or $A < 0$ and $delta < 0$. The harmful
+tokens with the largest $delta_t^2$ are removed from the mini-batch ($M_t$ = 0, else 1). The removal ends when $M_2$ of the other harmful tokens is at
+most tau = 0.04. N counts all tokens of the mini-batch. In a mean of delta, positive and negative values cancel; in $M_2$ they cannot cancel. If even
+the smallest $delta^2$ exceeds tau, all harmful tokens are masked.
 
-Stale data comes from the player `generator`, the policy of 8 updates ago, which are two steps of four mini-batches. This is the smaller lag of the
+Stale data comes from the player `generator`, the policy of 8 updates ago (two steps of four mini-batches). This is the smaller lag of the
 paper; the larger lag, 256 updates, would need 64 copies of the weights here. Metrics: masked_share, second_moment.
 
 Use if: samples come from weights many updates old, as in asynchronous training.
 Avoid if: data is on-policy, because no token is then masked, and the method is REINFORCE with group-relative advantages (see grpo, rloo).
 Reference: Zheng et al., Prosperity before Collapse: How Far Can Off-Policy RL Reach with Stale Data on LLMs?, arXiv:2510.01161. The lags 8 and 256 and
 four updates per batch (256 problems, 64 per update) are as in the released scripts.
-Departures: Of equal $delta^2$ the later token is removed first. The code released with the paper has another form,
+Departures: If several tokens have the same $delta^2$, the later token is removed first. The code released with the paper has another form,
 `--objective.policy.trust SecondMomentClip`.
 """
 
@@ -46,7 +46,7 @@ def harmful(log_ratio: Tensor, advantages: Tensor) -> Tensor:
 
 
 def within_second_moment(squares: Tensor, *, tau: float) -> Tensor:
-    """Returns bool [N]: which values remain if the largest are removed until the mean of the rest is at most tau."""
+    """The largest values are removed until the mean of the rest is at most tau. Returns bool [N]: True for the values that remain."""
     ascending, order = squares.sort(stable=True)
     means = ascending.cumsum(0) / torch.arange(1, len(squares) + 1).to(squares)  # of the smallest 1, 2, ...: they never fall
     kept = torch.zeros_like(squares, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Magistral: GRPO with five changes, a gated reward that also asks for one language throughout, and weights that change while answers are written.
+"""Magistral: GRPO with five changes, a gated reward for one language in the whole answer, and weights that change while answers are written.
 
     loss = 1/G sum_g 1/(sum_i |o_i|) sum_i sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)
     A_i = (B_i - mean(B)) / (std(B))
@@ -14,21 +14,22 @@ f, v and l are 0 or 1, and s is 0 to -1. Format f: an answer has one closed bloc
 the task's verifier. Language l: problem, thoughts and answer are in the same language, after code and formulas are removed. Length s: 0 up to $l_max
 - l_cache$ tokens, then falling linearly to -1 at $l_max$.
 
-Generators never stop. New weights reach them in the middle of an answer, so the tokens of one answer come from up to four versions, each with its own
-probability $pi_sampled$. Each batch is cut into two mini-batches. Metric: clip_share.
+Generators never stop. New weights reach the generators in the middle of an answer, so the tokens of one answer come from up to four versions, each
+with its own probability $pi_sampled$. Each batch is cut into two mini-batches. Metric: clip_share.
 
-The paper's data are problems that are neither always nor never solved in 16 tries, first of a weak model, then of a model trained by this method.
-`gradus screen` measures a task in this way. In later stages the paper raises the difficulty and the limit of tokens: `--schedule Ramp --schedule.path
-setting.max_tokens --schedule.points ((0,40960),(1000,49152)) --schedule.shape step`.
+The paper's data are problems that are solved in some of 16 tries, but not in all. The tries come first from a weak model, then from a model that this
+method trained. `gradus screen` measures a task in this way. In later stages the paper raises the difficulty and the limit of tokens: `--schedule Ramp
+--schedule.path setting.max_tokens --schedule.points ((0,40960),(1000,49152)) --schedule.shape step`.
 
 Use if: long thoughts are trained at scale, generation is the bottleneck, and answers must keep the user's language.
-Avoid if: the run has few steps, because the first ones train on few groups or on none (see dapo), or nearly all rewards are equal (see sec).
-Reference: Mistral-AI, Magistral, arXiv:2506.10910, sections 2 (loss, reward) and 3 (generators). The clip 0.28 is that of Magistral Medium (0.26 to
-0.28); Magistral Small has 0.3. No code is public.
+Avoid if: the run has few steps, because the first steps train on few groups or on none (see dapo), or nearly all rewards are equal (see sec).
+Reference: Mistral-AI, Magistral, arXiv:2506.10910, sections 2 (loss, reward) and 3 (generators). Magistral Medium has the clip 0.28 (0.26 to 0.28),
+and Magistral Small has 0.3. No code is public.
 Departures: An answer without any tag is judged by its text alone, because the built-in tasks have no thoughts; `--reward.first.required true` is the
-paper's rule, with `--reward.first.answer "boxed or code"`. The language is the script of most letters, not that of a trained classifier, so languages
-of one script count as the same; `--reward.then.parts.language.alphabets` names other sets of letters. No problem is translated. When new weights arrive,
-the generators here read the whole answer again; in the paper they keep their old keys and values. The reward includes the length only if the format is right.
+paper's rule, with `--reward.first.answer "boxed or code"`. The language is the script of most letters, not the verdict of a trained classifier, so
+languages with the same script count as one language; `--reward.then.parts.language.alphabets` names other sets of letters. No problem is translated.
+When new weights arrive, the generators here read the whole answer again; in the paper they keep their old keys and values. The reward includes the
+length only if the format is right.
 """
 
 from __future__ import annotations

@@ -1,27 +1,27 @@
-"""NFT: learns from wrong answers by maximum likelihood, because the policy of the wrong answers is written in terms of the policy of the right ones.
+"""NFT: learns from wrong answers by maximum likelihood, because the policy of wrong answers follows from the policy of right answers.
 
     pi_old = r_q pi_plus + (1 - r_q) pi_minus
     loss_t = -w(q) log R_t, quad "or for wrong answers" quad loss_t = -w(q) log(max_v((1 - r_q R_t) / (1 - r_q), epsilon))
     R_t = (pi(a_t)) / (pi_old(a_t)), quad w(q) = 1 - r_q
 
 $r_q$ is the share of right answers to question q, within [0.02, 0.98]. The sampling policy $pi_old$ is a mixture of $pi_plus$, the distribution of
-right answers, and $pi_minus$, that of wrong ones. The trained policy pi is the model of $pi_plus$, so the mixture gives a model of $pi_minus$ without a
-further parameter. $max_v$ bounds the value from below at epsilon = 1; the gradient is that of the expression without the bound, divided by the bounded
-value. So a wrong token with R above 1 has the loss 0, and the gradient still lowers R.
+right answers, and $pi_minus$, the distribution of wrong answers. The trained policy pi is the model of $pi_plus$, so the mixture gives a model of
+$pi_minus$ without a further parameter. $max_v$ bounds the value from below at epsilon = 1. The gradient is the gradient of the unbounded expression,
+divided by the bounded value. So a wrong token with R above 1 has the loss 0, and the gradient still lowers R.
 
-With the odds $r_q / (1 - r_q)$ the expression is 1 - odds (R - 1). Right answers get the advantage 1, wrong answers minus the odds; at R = 1 the
-gradient is that of -A log pi. w(q) makes hard questions count more, and A w is the advantage of dr_grpo. With `--credit.weight deviation`, w is
-`sqrt((1 - r_q) / r_q)` and A w is GRPO's advantage, so one update per batch gives GRPO's gradient. Only groups with right and wrong answers enter the
-update. Each batch is cut into 16 mini-batches. Metric: clamped_share (tokens of wrong answers with a bounded value).
+With the odds $r_q / (1 - r_q)$ the expression is 1 - odds (R - 1). Right answers get the advantage 1, and wrong answers get minus the odds; at R = 1
+the gradient is the gradient of -A log pi. w(q) makes hard questions count more, and A w is the advantage of dr_grpo. With `--credit.weight
+deviation`, w is `sqrt((1 - r_q) / r_q)` and A w is GRPO's advantage, so one update per batch gives GRPO's gradient. Only groups with right and wrong
+answers enter the update. Each batch is cut into 16 mini-batches. Metric: clamped_share (tokens of wrong answers with a bounded value).
 
 Use if: a verifier judges answers, a batch serves many updates, and imitation of right answers alone makes the policy settle too early.
-Avoid if: answers have graded scores (see grpo), or only right answers should be learned from (see expert_iteration).
+Avoid if: answers have graded scores (see grpo), or the policy should learn only from right answers (see expert_iteration).
 Reference: Chen et al., Bridging Supervised Learning and Reinforcement Learning in Math Reasoning, arXiv:2505.18116: the implicit negative policy, the
 token form, the weights of questions, the equality with GRPO. The released scripts have 16 answers to each of 512 questions, 16 mini-batches, epsilon 1,
 sums of tokens divided by 1,000, and groups drawn as in DAPO without its penalty for length.
-Departures: The sums are divided by the number of answers too, so a limit on the norm of the gradient acts less often. The expression is computed from
+Departures: The sums are also divided by the number of answers, so a limit on the norm of the gradient acts less often. The expression is computed from
 the odds, which gives the same numbers. The sequence form of the released code, in which R is the product over the answer, is absent. Like the released
-code, this file bounds log R at 10. For large models the code suggests a factor 0.5 on wrong answers, which is `--credit.negative 0.5`.
+code, this file bounds log R at 10. For large models the code suggests a factor 0.5 on wrong answers (`--credit.negative 0.5`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def question_weight(rate: float, kind: QuestionWeight) -> float:
 
 @dataclass(frozen=True)
 class SuccessRate:
-    """Gives right answers the advantage 1, and wrong answers minus the odds of success. The weight of an action is that of its question.
+    """Gives right answers the advantage 1, and wrong answers minus the odds of success. The weight of an action is the weight of its question.
 
     The rate of success is the share of right answers of the group, within [margin, 1 - margin]. `negative` is a further factor on wrong answers;
     0 is imitation of right answers.

@@ -6,17 +6,17 @@
 x is a problem, y its worked solution, and N the number of solution tokens of the batch. The draws come from the current policy at temperature kappa,
 without gradient. K is 256, beta -0.1, kappa 1. One forward pass gives both the draws and the loss, so a step costs as much as a step of sft.
 
-A token of the solution that $n_t$ draws hit has the weight $n_t / K$. So a token that the policy never draws is not learned, and the probable wrong
-tokens become less likely. At kappa 1 the gradient is on average that of $-(1 - beta) sg[pi(y_t)] log pi(y_t)$, because $log pi$ of a drawn token has
-the mean gradient 0. So only the variance of the draws separates the method from imitation with the weight $pi(y_t)$. `--objective.one_token.draws none`
-takes the mean over all tokens in place of draws. Metric: hit_share, the mean of $n_t / K$.
+A token of the solution that $n_t$ draws hit has the weight $n_t / K$. So the policy does not learn a token that it never draws, and probable wrong
+tokens become less likely. At kappa 1 the mean gradient equals the gradient of $-(1 - beta) sg[pi(y_t)] log pi(y_t)$, because $log pi$ of a drawn
+token has the mean gradient 0. So only the variance of the draws separates the method from imitation with the weight $pi(y_t)$.
+`--objective.one_token.draws none` takes the mean over all tokens in place of draws. Metric: hit_share, the mean of $n_t / K$.
 
 Use if: worked solutions exist that the model partly knows, and it must keep its other abilities.
 Avoid if: the model gives the tokens of the solutions almost no probability, because they are then never drawn and not learned (see sft).
 Reference: Ming et al., One-Token Rollout: Guiding Supervised Fine-Tuning of LLMs with Policy Gradient, arXiv:2509.26313, with K 256 and beta -0.1.
 Departures: No code of the authors was found. kappa is 1; reviews say that the paper has a larger value, but this value was not found. At another
-kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens. Equal positions of equal solutions get equal draws
-within a step.
+kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens. If a solution occurs several times in a step, each of
+its positions always gets the same draws.
 """
 
 from __future__ import annotations

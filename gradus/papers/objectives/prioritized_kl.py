@@ -11,13 +11,13 @@ penalty. The weight has no gradient. $A_t$ is the advantage from a critic (gamma
 -1 for a wrong one, at the last token. Each batch serves one update, as in A2C. `--objective.kl.weight.exponent 0` gives the plain KL penalty. Metric:
 kl, without weights.
 
-Use if: a model solves easy problems, fails at harder ones in a few tokens, and a KL penalty must protect its other abilities.
+Use if: a model solves easy problems, fails at harder problems because of a few tokens, and a KL penalty must protect its other abilities.
 Avoid if: the start model is uncertain nearly everywhere, because all weights are then near 0 (see ppo).
 Reference: Vassoyan et al., Ignore the KL Penalty! Boosting Exploration on Critical Tokens to Enhance RL Fine-Tuning, arXiv:2502.06533. The released
 code (jvasso/llm-rl-arithmetic) has this certainty, exponent 150, coefficient 5, the estimator k2, entropy coefficient 0.001 and tau 4.
 Departures: tau is 1. At tau 4 all weights of the built-in model are below 0.001 and the method has no KL penalty; set `--objective.kl.weight.tau 4`
-for a model with larger logits. The certainty is that of the released code's run. Another setting of the code is max q itself:
-`--objective.kl.weight.certainty probability`. The released code samples at temperature 2, and its $d_t$ and $H_t$ are those of this temperature. The
+for a model with larger logits. The certainty is defined as in the run of the released code. Another setting of the code is max q itself:
+`--objective.kl.weight.certainty probability`. The released code samples at temperature 2, and computes $d_t$ and $H_t$ at this temperature. The
 released actor and critic share a network, and the critic's loss has the coefficient 0.1; here the critic is a separate player. The released
 mini-batches of two tokens give many updates without ratios.
 """

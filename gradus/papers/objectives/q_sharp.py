@@ -10,14 +10,15 @@ $pi_ref$ alone. So p is fitted by maximum likelihood to observed rewards, and no
 gives q, the logit of p, for every next token in one pass.
 
 The guided policy writes an answer of L tokens. The answer is cut after h tokens, with h uniform in 0 .. L - 1, and $pi_ref$ writes the rest. So the
-states are those that guidance visits. The model learns only on the tokens after h, in groups of this step and of earlier steps (`selection`).
-Evaluation decodes with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`), which is not optimal.
+model learns on states that guided decoding visits. The model learns only on the tokens after h, in groups of this step and of earlier steps
+(`selection`). Evaluation decodes with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`); this form is not
+optimal.
 
-Use if: the policy's weights must not change, but a second model may run during decoding, which makes decoding slower.
+Use if: the policy's weights must not change, but a second model may run during decoding, although this makes decoding slower.
 Avoid if: the policy can be trained, because it then needs no second model at test time (see grpo, ppo).
 Reference: Zhou et al., Q#: Provably Optimal Distributional RL for LLM Post-Training, arXiv:2502.20548, section 3, with eta 0.1. In the paper data are
 collected in 2 rounds of 16 answers per problem, and the model is fitted to convergence in each round. Rewards with more than two values have a
-categorical distribution (11 atoms from 0 to 1). The released code was read in copies of it; its `eta` is 1 / eta of this recipe.
+categorical distribution (11 atoms from 0 to 1). Only copies of the released code were read; the `eta` of this code is 1 / eta of this recipe.
 Departures: Each step makes one update over its answers and the same number of earlier answers. Rewards are in {0, 1} only. All tokens are guided;
 `--rollout.rule.top 20` draws only from the reference's 20 most likely tokens. The release adds Q / eta to the logits of these 20 tokens and does not
 change the others. The temperature is applied to the guided logits. The released code keeps one more guided token after the cut and learns on it too.
@@ -41,7 +42,7 @@ q_sharp = reinforce.derive(
     "A frozen policy is guided by a second model's chance of reward after every next token.",
     family="objectives",
     rollout=SwitchedRollIn(),
-    selection=Replay(size=1024),
+    selection=Replay(),
     credit=None,
     objective=None,
     players__value=Player(

@@ -9,26 +9,27 @@
 B is a bundle of five questions of the batch. Paper g, as in an exam, has the g-th answer to each question of the bundle. The score $s_g$ of the paper
 is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8.
 The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers with a higher score have advantage 0.
-All answers of a paper get its advantage $A_g$. The deviation is that of the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
+All answers of a paper get its advantage $A_g$. The deviation is taken over the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
 tokens, and N counts the answers.
 
-The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch both move by the fourth line, with eta = 0.1, for c = a and c = b. The
-advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between two of them.
+The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch, both quantiles move by the fourth line, with eta = 0.1, for c = a
+and c = b. The advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between
+two of them.
 
-Use if: rewards have two values, the entropy of the policy falls early, and hard questions should count more than solved ones.
-Avoid if: rewards are graded within a question (see dr_grpo), or batches are small. In small batches the score of a paper is noisy, because four fifths
-of this score come from other questions than that of an answer. To compare the answers to a single question, see grpo.
+Use if: rewards have two values, the entropy of the policy falls early, and hard questions should count more than solved questions.
+Avoid if: rewards are graded within a question (see dr_grpo), or batches are small. In small batches the score is a noisy signal for a single answer,
+because four fifths of the score come from answers to other questions. To compare the answers to a single question, see grpo.
 Reference: Ren et al., RiskPO: Risk-based Policy Optimization via Verifiable Reward for LLM Post-Training, arXiv:2510.00911: Mixed Value-at-Risk,
-bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those of
+bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are as in
 the released script for DAPO-Math.
-Departures: In the article the slopes of tail and range have the ratio 1 + w to 1. In the released code, as here, they are w / a and 1 / (b - a): 4.5
-to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Most answers then become more likely
-whether right or wrong, and on the toy task nothing is learned. The released code adds 1e-6 to the deviation of the sample; here A is not divided if
-all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`, `--objective.policy.average
-TokenMean`). The released scripts share A among the answers of a paper by their distance from the question's mean (`--credit.share distance`), or
-divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own quantiles. If the last
-bundle has fewer than five questions, its scores are scaled as if it had five; the released code does not scale them.
-An answer beyond the shortest group of a bundle has A = 0.
+Departures: In the article the slopes of tail and range have the ratio 1 + w to 1. In the released code, as here, the slopes are w / a and 1 / (b -
+a), which is 4.5 to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Then most answers become
+more likely, right or wrong, and the policy does not learn the toy task. The released code adds 1e-6 to the deviation of the sample; here A is not
+divided if all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`,
+`--objective.policy.average TokenMean`). The released scripts share A among the answers of a paper by their distance from the question's mean
+(`--credit.share distance`), or divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own
+quantiles. If the last bundle has fewer than five questions, its scores are scaled as if it had five; the released code does not scale them. An answer
+beyond the shortest group of a bundle has A = 0.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ positive value. So the values of the uniform policy rank the actions, and no pol
 leads to a right end. $q_t$ is a value relative to the sampling policy: $pi = pi_old exp(q / rho)$, with rho = 1.
 
 $y_t$ has no gradient. The term with the sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0
-after the last token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient is that of $-2 (r -
-mean(r)) log pi$, a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on. Metrics:
-fit_error, next_value.
+after the last token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient equals the gradient
+of $-2 (r - mean(r)) log pi$, a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on.
+Metrics: fit_error, next_value.
 
 Use if: rewards are verified, many different answers are right, and variety matters (pass@k).
 Avoid if: each batch serves one update, because the method is then REINFORCE with group-relative advantages (see grpo, rloo).
@@ -20,8 +20,8 @@ Reference: He et al., Random Policy Valuation is Enough for LLM Reasoning with V
 policy, the relative values and algorithm 1. The paper has 8 answers, batches of 128 problems in four mini-batches, and rate 1e-6.
 Departures: None from algorithm 1. The released code averages over all tokens (`--objective.policy.average TokenMean`). The released script for
 mathematics divides the advantage by the group's sample deviation (`--credit.scale sample`) and samples at temperature 0.6; the script for countdown has
-5 answers. In an episode, tokens of the environment are skipped: the next state is the one in which the policy chooses its next token. The last token of
-a context has no next state.
+5 answers. In an episode, tokens of the environment are skipped: the next state is the state in which the policy chooses its next token. The last
+token of a context has no next state.
 """
 
 from __future__ import annotations

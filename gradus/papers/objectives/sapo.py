@@ -8,7 +8,8 @@
 
 $r_(i,t)$ is the ratio of token t of answer i between the policy and the policy that sampled; $A_i$ is the group-relative advantage. The weight w is 1
 at r = 1 for every tau, so the first update of a batch is the plain policy gradient. Far above 1, w falls as $exp(-tau (r - 1))$. The weight w is
-never exactly zero, so no token is dropped. The value f(1) is 2/tau, not 1; only gradients are comparable with those of other methods.
+never exactly zero, so no token is dropped. The value f(1) is 2/tau, not 1, so compare only the gradients with other methods, not the values of the
+loss.
 
 A negative advantage raises the logits of all other tokens, most of which were never sampled. Such updates are less stable, so they fade faster:
 $tau_+$ is 1 and $tau_-$ is 1.05. If the ratios of an answer lie close together, the mean of its gates is close to one gate on the ratio of the whole
@@ -20,8 +21,8 @@ Avoid if: a batch serves one update, because the gate then never acts (see grpo)
 reduces the gradient only a little at ratios below 2, so it does not stop a policy that drifts (see m2po).
 Reference: Gao et al. (Qwen), Soft Adaptive Policy Optimization, arXiv:2511.20347: the gate, its two temperatures and its gradient, and four
 mini-batches per batch in its controlled experiments, which compare with GRPO and GSPO. The objective has no KL term.
-Departures: No code of the authors was found. A log-ratio above 20 counts as 20, because the gate's gradient there is 0 in floating-point numbers
-anyway; public trainers with this loss cut at 20 as well.
+Departures: No code of the authors was found. A log-ratio above 20 counts as 20, because the gradient of the gate is then 0 in floating-point numbers.
+Public trainers with this loss also cut log-ratios at 20.
 """
 
 from __future__ import annotations

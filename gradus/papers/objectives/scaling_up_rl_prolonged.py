@@ -12,19 +12,20 @@ Therefore the reference becomes the current policy, and the optimizer forgets it
 than 0.01 in three evaluations. The policy's weights stay. Right after a reset the KL term and its gradient are 0. Metrics: kl,
 event/copy_weights/reference.
 
-Answers are sampled at temperature 1.2, and each batch is cut into 4 mini-batches. Only groups with right and wrong answers are trained on; the
+Answers are sampled at temperature 1.2, and each batch is cut into 4 mini-batches. Only groups with right and wrong answers are used for training; the
 rollout continues to sample until the step is full. The paper has 16 answers to each of 256 prompts.
 
-Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knights_knaves:1`. The verifier of a problem's own task judges the answers
-to it. A verdict may be a share, such as that of passed tests (`--task code --task.reward share`) or of checked constraints.
+Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knights_knaves:1`. Each problem of the mixture has a task, and the
+verifier of this task judges its answers. A verdict may be a share, such as the share of passed tests (`--task code --task.reward share`) or of
+fulfilled constraints.
 
 Use if: training goes on for so long that the policy leaves its start far behind, and the entropy must not collapse.
 Avoid if: the run is short, because the term with beta 0.0001 then has no visible effect, and no evaluation stagnates (see dapo).
 Reference: Liu et al., Scaling Up RL: Unlocking Diverse Reasoning in LLMs via Prolonged Training, arXiv:2507.12507: clip 0.2 and 0.4, temperature
 1.2, beta 0.0001, 8 stretches between resets by hand. The weights are public; no training code was found.
 Departures: A rule causes the resets, with numbers chosen here. In the paper people decide on a reset when the validation stagnates or falls. Between
-stretches they add data, a penalty for answers without an end of thinking, and at last twice the limit of tokens (`--max_tokens`). The reward is the
-verdict, without the penalty of dapo for long answers. The standard deviation is that of the population, as in dapo.
+two stretches they add data and a penalty for answers whose thinking has no end; at last they double the limit of tokens (`--max_tokens`). The reward
+is the verdict, without the penalty of dapo for long answers. The standard deviation is the population deviation, as in dapo.
 """
 
 from gradus.objectives.aggregation import TokenMean
@@ -45,7 +46,7 @@ scaling_up_rl_prolonged = dapo.derive(
     objective__kl=KL(0.0001, average=TokenMean()),
     players__reference=Player(Copy("policy")),
     reward=Verified(),
-    schedule=OnPlateau("held_out/accuracy", (CopyWeights("policy", "reference"), ResetOptimizer("policy")), gain=0.01, evaluations=3),
+    schedule=OnPlateau("held_out/accuracy", (CopyWeights("policy", "reference"), ResetOptimizer("policy")), evaluations=3),
     update__count=4,
     setting__temperature=1.2,
 )

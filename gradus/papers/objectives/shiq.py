@@ -5,21 +5,22 @@ used.
     d(s) = beta (log sum_a exp g(s, a) - log sum_a exp g_ref(s, a))
     loss = mean over answers of 1/T sum_t (sum_(k >= t) [r_k - beta (log pi(a_k|s_k) - log pi_ref(a_k|s_k))] - d(s_t))^2
 
-g are the logits of the model, $pi$ is their softmax, and $g_ref$ and $pi_ref$ are those of the start model. $s_t$ is the text before token $a_t$ of
-an answer of T tokens, and $r_t$ is the reward at this token, often 0 before the last one. In this form of q the optimal policy under the penalty
+The model has the logits g and their softmax $pi$; the start model has $g_ref$ and $pi_ref$. $s_t$ is the text before token $a_t$ of
+an answer of T tokens, and $r_t$ is the reward at this token, often 0 before the last token. In this form of q the optimal policy under the penalty
 $beta KL(pi, pi_ref)$ is the softmax of g itself, and v is the value of this policy. The arbitrary values of the start model's logits are subtracted
 as a potential, which does not change the optimal policy. So d is 0 at the start, and the error of each token is the reward that follows.
 
 The sum over the rest of the answer takes the place of the next state's value; so a reward at the end reaches all tokens at once. The gradient passes
 through $log pi$ and d. The logits themselves matter, not only their softmax: $log pi(a) - log pi_ref(a) + d / beta = g(a) - g_ref(a)$. The answers need
-no pairs and can come from any sampler that can give every answer. beta is 0.1. The data is that of the base, copg: answers of the start model,
+no pairs and can come from any sampler that can give every answer. beta is 0.1. The data is as in the base, copg: answers of the start model,
 collected in the first stage or read from a file. In an episode the sum is over the policy's own tokens. Metrics: fit_error, value_shift.
 
-Use if: scored answers or episodes exist, including single and bad ones, or rewards fall at single tokens or turns.
+Use if: scored answers or episodes exist (single and bad answers can be used, too), or rewards belong to single tokens or turns.
 Avoid if: fresh samples are affordable (see rloo, grpo), or the logits are restricted, for example by a cap.
 Reference: Clavier et al., ShiQ: Bringing back Bellman to LLMs, arXiv:2505.11081: the change of variables, the shift by the start values, the multi-step
 loss.
-Departures: The mean over the tokens of an answer, the number of answers and that of passes are ours. Logits are divided by the temperature of sampling.
+Departures: The mean over the tokens of an answer, the number of answers and the number of passes are ours. Logits are divided by the temperature of
+sampling.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ from gradus.types.tally import Tally, tally
 class PathConsistency:
     """coefficient * mean of (reward to go - beta * log-ratio to go - d)^2: the multi-step soft Bellman error on logits.
 
-    The advantage of an action is its reward to go. The log-ratio is the one to `player`. d is beta times the log-sum-exp of the logits minus beta
-    times that of the logits of `player`.
+    The advantage of an action is its reward to go. The log-ratio compares with `player`. d is beta times a difference: the log-sum-exp of the logits
+    minus the log-sum-exp of `player`'s logits.
     """
 
     beta: float = 0.1  # temperature of the KL, in units of the reward per nat

@@ -14,13 +14,14 @@ One grade for the whole answer, such as 1 to 10, differs less within a group tha
 spread; 3 to 6 constraints are enough.
 
 Use if: instructions for long texts have several demands, and no reference texts or preferences exist.
-Avoid if: a single verdict suffices (see grpo), or all checklists are the same (then the rubric of mpo_meta is simpler).
+Avoid if: a single verdict suffices (see grpo), or all checklists are the same (because the rubric of mpo_meta is then simpler).
 Reference: Chen et al., ACE-RL: Adaptive Constraint-Enhanced Reward for Long-form Generation Reinforcement Learning, arXiv:2509.04903: checklists,
-three grades, length reward, GRPO. No code is public.
-Departures: The equal weights, the form of the decay and delta are ours. The checklist is the problem's column `checklist`, or comes from the task's
-verifier; the model that writes it is not part of the recipe. L is the column `length`. A problem without L has only R_con. Words are separated by
+three grades, length reward, GRPO.
+Departures: Only the abstract and summaries were read; the released code (ZNLP/ACE-RL) could not be read. The equal weights, the form of the decay,
+delta and the KL coefficient are ours. The checklist is the problem's column `checklist`, or comes from the task's verifier; the model that writes it
+is not part of the recipe. L is the column `length`, or comes from the task's verifier. For a problem without L, R = R_con / 2. Words are separated by
 spaces; the text begins after the last "=" in tasks whose answers have a draft. The judge is a copy of the first model until `--players.judge.model`
-names another.
+names another. In the claims, every problem asks for a number of words.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def length_score(words: int, wanted: float, *, delta: float = 0.1, width: float 
 
 @dataclass(frozen=True)
 class AskedLength(Combines):
-    """The score of an answer's length in words (see `length_score`); 0 for an answer without an end. It does not apply to a problem without a wanted length.
+    """The score of an answer's length in words (see `length_score`); 0 for an answer without an end. The score does not apply to a problem without a
+    wanted length.
 
     The wanted length is the problem's column `length`, or comes from the function `length` of the task's verifier.
     """
@@ -110,13 +112,16 @@ claims = (
         own={"reward": "Verified"},
     ),
     Claim(
-        says="On instructions with three constraints, the share of held-out constraints that are met is after 20 steps at least 0.03 above that of one verdict.",
-        source="arXiv:2509.04903, comparison with one grade by the same judge; task, judge and the size of the effect are ours",
+        says="On texts with a number of words, a first and a last word, the share of held-out constraints met after 20 steps is at least 0.03 above one verdict's.",
+        source=(
+            "arXiv:2509.04903, comparison with one grade by the same judge; stated again before a measurement, with a wanted length in every problem; task, judge "
+            "and the size of the effect are ours"
+        ),
         against="ace_rl --reward Verified",
         measure="held_out/reward:last",
         better_by=0.03,
         task="instructions",
-        options={"level": "2"},
+        options={"level": "2", "kinds": "words,first,last"},
         fields={
             "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist", "study.reward.judge": "ScriptedPoints",
             "study.problems": "64",

@@ -1,24 +1,24 @@
-"""Con-RAG (PS-GRPO): differently worded versions of a question should get the same answer. An answer is rewarded for its likeness to their answers.
+"""Con-RAG (PS-GRPO): differently worded versions of a question should get the same answer. The reward is the likeness to the other answers.
 
     r_ij = 1/((n - 1) g) sum_(u != i) sum_(m=1)^g sim(o_ij, o_um)
     A_ij = (r_ij - mean_j(r_i)) / (std_j(r_i))
     loss = GRPO with beta = 0.04
 
-A question has n paraphrases, and each has its own documents, which a search found for its wording. The policy answers each paraphrase g times; $o_ij$
-is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. No stored answer is needed. For short
-answers, w times the F1 with the stored answer may be added: `--reward.accuracy 1`.
+A question has n paraphrases. Each paraphrase has its own documents: a search found them for its wording. The policy answers each paraphrase g times;
+$o_ij$ is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. No stored answer is needed. For short answers, w times the F1 with the
+stored answer may be added: `--reward.accuracy 1`.
 
 The whole sum needs n (n - 1) g^2 comparisons. Here each answer is compared with `rollouts` = 2 answers of `paraphrases` = 3 other paraphrases, chosen
-at random for each answer: n g kappa s comparisons, with the same expected value. The answers to the own paraphrase never enter. One constant answer to all
-questions would earn the full reward; the KL term stands against it. Metrics: reward/likeness, reward/accuracy.
+at random for each answer: n g kappa s comparisons, with the same expected value. An answer is not compared with other answers to its own paraphrase.
+One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
 
 Use if: users word the same question in several ways, and a search in front of the model makes its answers depend on the wording.
 Avoid if: right answers are known and accuracy is all that matters (see grpo), or the model always says the same already.
 Reference: Hamman et al., Improving Consistency in Retrieval-Augmented Systems with Group Similarity Rewards, arXiv:2510.04392: paraphrased sets, the
 reward, its cheaper estimate, BLEU, and the three kinds of inconsistency. No code of the authors was found.
-Departures: kappa 3, s 2, g 4, beta 0.04 and the stored answer's weight of 0 are ours. BLEU is smoothed, because short answers have no four equal words
-in a row. The wordings of the task `paraphrased` come from templates, and its search counts common words. A problem without paraphrases earns the
-task's verdict. `inconsistency` measures the search and the answers; the judge of meaning is left out.
+Departures: The numbers kappa 3, s 2, g 4, beta 0.04, and the weight 0 of the stored answer are ours. BLEU is smoothed, because short answers have no
+four equal words in a row. The wordings of the task `paraphrased` come from templates, and its search counts common words. A problem without
+paraphrases earns the task's verdict. `inconsistency` measures the search and the answers; the judge of meaning is left out.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Likeness(Combines):
         return await beside_verdict(groups, world, terms)
 
     def likeness(self, said: str, others: Sequence[Sequence[str]], key: Key) -> float | None:
-        """Returns the mean overlap of `said` with the drawn texts of `others`, one list per paraphrase; None without any text."""
+        """Returns the mean overlap of `said` with texts drawn from `others`, which has one list per paraphrase; None if there is no text."""
         picked = [drawn(texts, self.rollouts, key.fold(i)) for i, texts in enumerate(drawn([o for o in others if o], self.paraphrases, key))]
         found = [MEASURES[self.measure](said, text) for texts in picked for text in texts]
         return sum(found) / len(found) if found else None

@@ -9,11 +9,11 @@ negated statement has a label that follows from the original theorem, so proofs 
 in a batch at most half of the statements have the same label, so a constant verdict earns 0.5. Variants of one theorem are not in the same batch. The
 rest is GRPO with 64 answers per statement and without a KL term; groups with equal rewards are dropped.
 
-The outcome of a theorem needs the verdicts on all its variants; guesses reach $2^(-v)$. A constant verdict has the outcome 0 if each theorem has a
-variant of each label. `AllVariants` measures it: held_out/outcome. The process score of a proof is 0.4 validity + 0.3 completeness + 0.2 correctness
-+ 0.1 clarity, each from 0 to 1 by a judge (`process_score`); it is for reports, and no reward reads it.
+The outcome of a theorem is 1 if the verdicts on all its v variants are right; guesses reach $2^(-v)$ on average. A constant verdict has the outcome 0
+if each theorem has a variant of each label. `AllVariants` measures it: held_out/outcome. The process score of a proof is 0.4 validity + 0.3
+completeness + 0.2 correctness + 0.1 clarity, each from 0 to 1 by a judge (`process_score`); it is for reports, and no reward reads it.
 
-Use if: statements with a known truth value can be varied so that the truth of the variants follows, and proofs are in plain language.
+Use if: statements with a known truth value have variants whose truth follows from it, and proofs are in plain language.
 Avoid if: proofs are formal and a checker exists, or a verdict can be guessed and only its reasons matter.
 Reference: Zhang et al., DeepTheorem: Advancing LLM Reasoning for Theorem Proving Through Natural Language and Reinforcement Learning,
 arXiv:2505.23754: variants, reward, outcome and the four axes with their weights. The released script (Jiahao004/DeepTheorem) has 64 answers per
@@ -52,9 +52,9 @@ def process_score(scores: dict[str, float]) -> float:
 
 @dataclass(frozen=True)
 class SeparateVariants:
-    """Requests the problems of shuffled passes with each answer at most in half of a step, and with at most one variant of a theorem in a step.
+    """Requests the problems of shuffled passes: in a step, at most half of the problems have the same answer, and each theorem has at most one variant.
 
-    After 50 n problems that are left out, for n requested problems, the next problems are taken in spite of this.
+    If n problems are requested and 50 n were left out, the next problems are taken without these two conditions.
     """
 
     group: int | None = None  # samples per problem; None: `group` of the setting

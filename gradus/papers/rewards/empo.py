@@ -1,4 +1,5 @@
-"""EMPO: no labels at all. An answer is rewarded by the share of the group's answers that mean the same, so the semantic entropy of the policy falls.
+"""EMPO: no labels at all. The reward of an answer is the share of the group's answers with the same meaning, so the semantic entropy of the policy
+falls.
 
     p_k = |C_k| / G
     H = - sum_k p_k ln p_k
@@ -14,11 +15,11 @@ Use if: questions have no labels, answers can be compared, and the frequent answ
 Avoid if: labels exist (see grpo), or the model's most frequent answer is usually wrong, because the policy then becomes certain of it. A majority
 label (see ttrl) gives nothing to minorities; here a minority still gets its share.
 Reference: Zhang et al., Right Question is Already Half the Answer: Fully Unsupervised LLM Reasoning Incentivization, arXiv:2504.05812, sections 3 and 4:
-classes, entropy, reward and thresholds. Groups of 7, no KL, no reward without an answer and the upper bound ln G are those of the released code for
-mathematics (QingyangZhang/EMPO, trl). Another released set-up (verl-empo) has groups of 16 and pays a missing answer 1/G.
+classes, entropy, reward and thresholds. Groups of 7, no KL, the reward 0 for a missing answer and the upper bound ln G come from the released code
+for mathematics (QingyangZhang/EMPO, trl). Another released set-up (verl-empo) has groups of 16 and gives a missing answer the reward 1/G.
 Departures: Equal numbers and equal texts form a class; the paper compares formulas, and free text by a small verifier model. The bounds are compared
-with a slack of 1e-9, because rounding can put H of G classes below ln G. The lower bound in the paper is a free number; 0 is ours. Penalties for free
-text (no answer, a repeated question) are left out. The deviation is that of the population.
+with a slack of 1e-9, because rounding can put H of G classes below ln G. The paper leaves the lower bound open; 0 is ours. Penalties for free
+text (no answer, a repeated question) are left out. The deviation is the population deviation.
 """
 
 from __future__ import annotations

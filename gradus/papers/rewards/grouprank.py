@@ -1,4 +1,4 @@
-"""GroupRank: a reranker gives one score to each document of a group. It is rewarded for the order, and for scores that mean the same in every group.
+"""GroupRank: a reranker gives one score to each document of a group. The reward is for the order, and for scores that mean the same in every group.
 
     R = 0.3 R_recall + 0.4 R_ndcg + 0.3 R_dist, quad R = 0 "if the ids are not those of the group"
     R_recall = ("positives in the first" k) / k, quad k = "number of positives"
@@ -7,23 +7,23 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A query comes with g documents. The answer gives a score $s_d$ from 0 to 10 to every document d. The documents are sorted by score; equal scores keep
-the given order. $y_d$ is the label of document d, $y_p$ the label at place p, and $y^*$ the labels from the largest on. A document is positive if its
+the given order. $y_d$ is the label of document d, $y_p$ the label at place p, and $y^*$ the labels in descending order. A document is positive if its
 label is above 0. Without positives, recall and NDCG are 0.
 
-At test time the candidates of a query are cut into groups, each group is scored alone, and all scores are sorted together (`merged`). So a 7 must mean
-the same in every group: $R_dist$ alone sees a shift of all scores of a group, because a shift leaves the order as it is. Metrics: reward/recall,
-reward/ndcg, reward/distribution.
+At test time the candidates of a query are cut into groups, each group is scored alone, and all scores are sorted together (`merged`). So a score of 7
+must mean the same in every group. Only $R_dist$ depends on a shift of all scores of a group, because a shift does not change the order. Metrics:
+reward/recall, reward/ndcg, reward/distribution.
 
 Use if: many candidates are ranked in parallel groups, and graded labels exist on the scale of the scores.
 Avoid if: one list fits into one prompt and only its order matters (see rank_grpo), or labels are not comparable between queries.
 Reference: Sun et al., GroupRank: A Groupwise Reranking Paradigm Driven by Reinforcement Learning, arXiv:2511.11653: groups with one score each, a
 reward of ranking metrics and of the distribution of scores, GRPO after supervised fine-tuning. Only the abstract and overviews could be read. The
 authors' repository (AQ-MedAI/Diver) has the scoring of groups and the supervised stage, but no reward.
-Departures: The form of $R_dist$, the three weights, k, and the rule for groups without positives are ours. The paper's answers are JSON; pairs such
-as "A7 B3" before the last "=" are read too, because the built-in model writes them. The labels are the `grades` of the problem; on the task `ranking`
-they are counts of words, so set `--reward.most` to the largest count. The released code scores shuffled groups of 10 twice, takes the mean, and adds
-the retriever's score with a weight of 0.4; `merged` scores once, and the retriever's order decides equal scores. The synthesis of queries and labels,
-and the supervised stage (`Stages`), are left out.
+Departures: The form of $R_dist$, the three weights, k, and the rule for groups without a positive document are ours. The paper's answers are JSON;
+pairs such as "A7 B3" before the last "=" are read too, because the built-in model writes them. The labels are the `grades` of the problem; on the
+task `ranking` they are counts of words, so set `--reward.most` to the largest count. The released code scores shuffled groups of 10 twice, takes the
+mean, and adds the retriever's score with a weight of 0.4; `merged` scores once, and the retriever's order decides equal scores. The synthesis of
+queries and labels, and the supervised stage (`Stages`), are left out.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def ranked(scores: Mapping[str, float], order: Sequence[str]) -> list[str]:
 
 
 def merged(groups: Sequence[Mapping[str, float]], order: Sequence[str]) -> list[str]:
-    """Returns all documents of independently scored groups from the highest score on. Equal scores keep their `order`, that of the retriever."""
+    """Returns all documents of independently scored groups from the highest score on. Documents with equal scores keep their `order`, which is the
+    retriever's order."""
     return ranked({name: score for group in groups for name, score in group.items()}, order)
 
 

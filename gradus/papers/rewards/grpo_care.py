@@ -1,4 +1,4 @@
-"""GRPO-CARE: a right answer that follows from its reasoning gets a bonus. A slowly moving copy of the policy judges whether it follows.
+"""GRPO-CARE: a right answer that follows from its reasoning gets a bonus. A slowly moving copy of the policy judges whether the answer follows.
 
     c_i = min(exp(1/|a_i| sum_t log pi_ref(a_(i,t) | q, z_i, a_(i,<t))), u)
     "accurate: " b_i > 0.1 "and" b_i >= mean(b)
@@ -17,9 +17,9 @@ Avoid if: the reasoning does not determine the answer, or every right answer is 
 Reference: Chen et al., GRPO-CARE: Consistency-Aware Reinforcement Learning for Multimodal Reasoning, arXiv:2506.16141, section 4: bonus, reference,
 no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, 0.995 every 10 steps, the sample deviation plus 1e-4,
 the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
-Departures: No epsilon in the deviation. The answer's tokens end before the end token; the released code finds the answer by its tags, and leaves out
-the closing tag by position. The terms for format and length of the released code are left out (add `Tags`). `ReadsShapes` is the consistency check of
-the task `shapes`, ours.
+Departures: No epsilon in the deviation. The answer's tokens end before the end token. The released code finds the answer by its tags, and leaves out
+the last tokens, which are the closing tag. The terms for format and length of the released code are left out (add `Tags`). `ReadsShapes` is the
+consistency check of the task `shapes`, ours.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gradus.types.spans import ends
 
 class Check(Protocol):
     def consistent(self, problem: Problem, completion: str) -> bool | None:
-        """Whether the reasoning of a completion implies its answer; None if this cannot be read."""
+        """Returns whether the reasoning of a completion implies its answer; None if the completion cannot be read."""
         ...
 
 
@@ -73,7 +73,7 @@ class ReadsShapes:
 def bonuses(base: Sequence[float], chances: Sequence[float], *, beta: float, upper: float, margin: float) -> list[float]:
     """Returns the bonus of each answer of a group: beta * base for accurate answers whose clamped chance reaches the threshold, else 0.
 
-    A chance of NaN means that the answer was not found; such an answer is not accurate.
+    A chance of NaN means that no answer was found; then the answer counts as not accurate.
 
     >>> bonuses([1, 1, 0, 1], [0.9, 0.6, 0.8, 0.3], beta=0.5, upper=0.95, margin=0.01)
     [0.5, 0.5, 0.0, 0.0]

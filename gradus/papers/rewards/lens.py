@@ -5,17 +5,17 @@
     A_i = (tilde(r)_i - mean(tilde(r))) / (std(tilde(r))), quad "without a right answer" A_i = 0.5 (tilde(r)_i - mean(tilde(r)))
 
 $r_i$ is the verdict of answer $o_i$, 0 or 1. A right answer keeps 1; a wrong one gets minus its odds. The formula follows from maximum likelihood: if
-pi / D is the chance that an answer is right, the gradient of the likelihood of the verdicts is a policy gradient with this reward. D belongs to the
-question and is smaller for an easy one. Here D is twice the largest confidence of the group, so a penalty is at most 1. No gradient flows through pi
-and D. The rest is GRPO in groups of 16. Groups without a right answer are kept; they are centred only, and have the weight 0.5, because a division by
-their small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
+pi / D is the chance that an answer is right, the gradient of the likelihood of the verdicts is a policy gradient with this reward. Each question has
+its own D, which is smaller for an easy question. Here D is twice the largest confidence of the group, so a penalty is at most 1. No gradient flows
+through pi and D. The rest is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. The rewards of such groups are only
+centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
 
 Use if: in many groups all answers are wrong, and the policy is surer of some of them than of others.
 Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually the better ones.
-Reference: Feng et al., Don't Waste Mistakes: Leveraging Negative RL-Groups via Confidence Reweighting, arXiv:2510.08696: reward model tied to the
-policy, its likelihood, and the calibrated reward. No code of the authors was found.
-Departures: Ours are the confidence per token, D, the missing division and the weight 0.5 of groups without a right answer. The deviation is that of
-the population.
+Reference: Feng et al., Don't Waste Mistakes: Leveraging Negative RL-Groups via Confidence Reweighting, arXiv:2510.08696: a reward model that is tied
+to the policy, the likelihood of the verdicts, and the calibrated reward. No code of the authors was found.
+Departures: Ours are the confidence per token, D, the missing division and the weight 0.5 of groups without a right answer. The deviation is the population
+deviation.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 Instructions have several constraints that programs check. The paper sorts the prompts by the start model into pass, easy and hard. On pass prompts it
 keeps traces that restate the constraints before the draft and check them after it; the model learns these traces by Entropy-SFT (light_if_sft). Then
 RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p the probability of the token. In an answer with A > 0, w
-is large at likely tokens, whose entropy would fall most; in an answer with A < 0 at unlikely ones. The ratio is clipped at 0 and 2, and the loss is
-constant above ratio 10 if A < 0.
+is large at likely tokens; in an answer with A < 0, at unlikely tokens. At these tokens the entropy would fall most. The ratio is clipped at 0 and 2,
+and the loss is constant above ratio 10 if A < 0. A batch is used for four updates.
 
 `Stages(Frozen(cold=Stage(light_if_sft, Steps(100)), rl=Stage()))` trains both stages in one run.
 
@@ -17,12 +17,13 @@ Use if: instructions have several checkable constraints, few answers meet them a
 Avoid if: instructions have one constraint, or constraints cannot be checked one by one (see grpo).
 Reference: Wang et al., Light-IF: Endowing LLMs with Generalizable Reasoning via Preview and Self-Checking for Complex Instruction Following,
 arXiv:2508.03178: dense reward, TEA-RL. The released code (Qihoo360/Light-IF) has the token weights with 10 and 5, KL 0.001, the clip 1.0 with the
-ceiling 10, groups of 8 and the learning rate 5e-6.
-Departures: The released weight uses cov = (A - mean A)(log p - mean log p) in place of A log p, over the tokens of a micro-batch. mean log p cancels
-in the softmax, and mean A is 0 for standardised advantages, so both agree up to the cut into micro-batches. The weight has no gradient here. The
-coefficient c = 0.001 is ours; in the public scripts it is 0. The bonus 0.5 is ours; the released code computes a score per constraint, a score for
-all constraints and a score that grows with the length of the thinking (up to twice the other scores at 8192 tokens) separately, and the last one is
-left out. No target entropy was found in the code.
+ceiling 10, groups of 8, four updates per batch (128 problems, 32 per update) and the learning rate 5e-6.
+Departures: The released weight uses cov = (A - mean A)(log p - mean log p) in place of A log p. mean log p cancels in the softmax. mean A is over the
+tokens of a micro-batch, and is left out; it is 0 if all answers are equally long. p is that of the policy at the start of the update, and the weight
+has no gradient; the released weight has a gradient. The coefficient c = 0.001 is ours: the released function has 1, but the released trainer does not
+call it, and its scripts have no other entropy term. The bonus 0.5 is ours. The released code has three separate scores: one per constraint, one for
+all constraints together, and one that grows with the length of the thinking (up to twice the other scores at 8192 tokens). The score of the length is
+left out. The released loss is a mean over tokens. No target entropy was found in the code.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ light_if = grpo.derive(
     objective__policy__trust=DualClip(1.0, 1.0, 10.0),
     objective__kl__coefficient=0.001,
     objective__entropy=EntropyBonus(0.001, weight=Covariance()),
+    update__count=4,
     requires=frozenset({"checklist"}),
 )
 
@@ -114,7 +116,7 @@ claims = (
     same_weights(
         says="Without the entropy term and with the task's verdict, the final weights are those of GRPO with the same clip.",
         source="arXiv:2508.03178, without its two changes",
-        against='grpo --objective.policy.trust "DualClip(low=1, high=1, ceiling=10)" --objective.kl.coefficient 0.001',
+        against='grpo --objective.policy.trust "DualClip(low=1, high=1, ceiling=10)" --objective.kl.coefficient 0.001 --update.count 4',
         task="instructions",
         own={"reward": "Verified", "objective.entropy": "none"},
     ),

@@ -1,4 +1,5 @@
-"""MolReasoner: text to molecule. A valid molecule earns a floor, a like one more, and the right one the most; chains of thought start the training.
+"""MolReasoner: text to molecule. A valid molecule earns a little, a similar one more, and the right one the most. Training starts from chains of
+thought.
 
     R = 0 "if the answer is missing or no molecule"; 2 "if it is the right molecule"
     R = 0.5 + 1.5 (s_"print" + s_"fragment" + s_"group" + s_"bleu") / 4 quad "else"
@@ -9,9 +10,9 @@ Jaccard index of fragments, plus half their recall. $s_"group"$ is $e^(-d / n)$ 
 the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So the first thing to learn is validity, then likeness. The KL weight is
 0.001, and the temperature 0.7.
 
-For captions, of a molecule in words, R has the mean of text measures in place of the four terms: `--reward.caption true` takes BLEU-2, BLEU-4, ROUGE-1,
-ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, without those that contradict the molecule's facts. Metrics: reward/valid,
-reward/exact, reward/likeness.
+A caption describes a molecule in words. For captions, R has the mean of text measures in place of the four terms: `--reward.caption true` takes
+BLEU-2, BLEU-4, ROUGE-1, ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, without those that contradict the molecule's
+facts. Metrics: reward/valid, reward/exact, reward/likeness.
 
 Use if: answers are structures that a program can parse and compare, and exact matches are rare at first.
 Avoid if: a program can check the wanted property itself, so that no single structure is the right one.
@@ -19,9 +20,10 @@ Reference: Zhao et al., MolReasoner: Toward Effective and Interpretable Reasonin
 (545487677/MolReasoner, chembl_desc2mol.py, chembl_mol2desc.py, and the script for text to molecule): floor 0.5, exact 2, the four terms, KL weight
 0.001, learning rate 1e-7, temperature 0.7.
 Departures: The released code takes fingerprints (MACCS, paths, Morgan of radius 2) from RDKit, and fragments and groups from the package EFGs. The
-task `molecules` has chains of atoms instead: paths of up to 2 atoms, of all lengths, and neighbourhoods of radius 2; pieces between carbon and other
-atoms; groups by place. METEOR is left out, because it needs a dictionary of synonyms. Captions are compared by words; there by sub-word tokens, and
-stems for ROUGE. A task whose verifier compares no molecules gives only its verdict.
+task `molecules` has chains of atoms instead. The fingerprints of the task are paths of up to 2 atoms, paths of all lengths, and neighbourhoods of
+radius 2. The fragments are pieces between carbon and other atoms, and the groups depend on the place. METEOR is left out, because it needs a
+dictionary of synonyms. Captions are compared by words; the released code compares sub-word tokens, and word stems for ROUGE. A task whose verifier
+compares no molecules gives only its verdict.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ are standardised. There is no value coefficient, because the critic is a separat
 `--players.judge.model` and `--players.meta.model` name larger models. The paper's plans for clusters of problems are left out. In the released code
 the judge writes one sentence and then an integer, criterion by criterion. Analysis and refinement are one conversation, in which the meta model first
 gives the number of criteria and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
-the released code the n tuples come from all batches since the last change of the rubric. That code whitens advantages, but does not standardise
-rewards.
+the released code the n tuples come from all batches since the last change of the rubric. The released code whitens advantages, but does not
+standardise rewards.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ look at each `reward/NAME`.
 Use if: several qualities of an answer count, labels of single answers exist, and the trade-off should be set by weights.
 Avoid if: the labels are cheap enough to reward every answer directly (set `--reward RequestScores`), or one quality may never be traded.
 Reference: Li et al., Optimizing Safe and Aligned Language Generation: A Multi-Objective GRPO Approach, arXiv:2503.21819, abstract and reward model.
-Departures: No training code was found. The weights are ours, with safety last and highest. A larger model labels in the paper; here rules of the task
-`safety` do. Politeness there is the tone of a text; these answers have no tone, so the label is that the answer has the required form and nothing
-else. LoRA of rank 16 is left out, and so is the gate of our catalogue, by which a safety score below 0.5 alone counts. The paper's PPO and DPO arms
-are `ppo` and `dpo` with the same reward.
+Departures: No training code was found. The weights are ours, with safety last and highest. In the paper a larger model gives the labels; here rules
+of the task `safety` give the labels. In the paper politeness is the tone of a text. The answers here have no tone, so the label is 1 if the answer
+has the required form and nothing else. LoRA of rank 16 is left out. Our catalogue also has a gate, which is left out: if the safety score is below
+0.5, only this score counts. The paper's PPO and DPO arms are `ppo` and `dpo` with the same reward.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ WEIGHTS = Frozen(politeness=0.2, meaning=0.2, action=0.2, safety=0.4)
 def labels(problem: Problem, completion: str) -> dict[str, float]:
     """Returns the labels of an answer such as "tea:ok acid:harm=refuse", each from 0 to 1.
 
-    Politeness: only thoughts, one "=" and a decision. Meaning: the share of right thoughts, relative to the larger of two numbers: the written and the
-    wanted thoughts.
-    Action: the decision is right, and a refusal names a broken rule. Safety: a request that breaks a rule is not answered.
+    Politeness: only thoughts, one "=" and a decision. Meaning: the number of right thoughts, divided by the larger of two numbers: the
+    written thoughts and the wanted thoughts. Action: the decision is right, and a refusal names a broken rule. Safety: a request that breaks a rule is not
+    answered.
     """
     wanted = [str(thought) for thought in problem.meta["thoughts"]]
     before, marker, said = completion.strip().partition("=")
@@ -101,7 +101,7 @@ multi_objective_grpo = grpo.derive(
     "multi_objective_grpo",
     "One regression model predicts several scores of an answer; their weighted sum is the reward.",
     family="rewards",
-    reward=RewardModel("judge", NAMES, WEIGHTS, chance=True),
+    reward=RewardModel("judge", weights=WEIGHTS, chance=True),
     players__judge=Player(Head(of=Copy("policy"), outputs=NAMES, bias=False)),
     schedule=Stages(
         Frozen(judge=Stage(until=Steps(50), changes=JUDGE), policy=Stage(until=Steps(100), start="first", players=Frozen(judge="judge.judge")))

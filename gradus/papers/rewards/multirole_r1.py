@@ -4,11 +4,11 @@
     r_"div" = 1/2 (m / n_max + 1/5 (d_1 + d_2 + d_3 + H / (ln T) + 1 - J))
     A_i = (R_i - mean(R)) / (std(R))
 
-A response argues for roles under headers such as [owner], and ends with a final answer. m counts the different roles that are really argued: at least
-10 words that are no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the n-grams of the T words, H
-the entropy of the words, and J the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$ is 4, and lambda is 0.2. A
-wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final answer. The KL coefficient is
-0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
+A response argues for roles under headers such as [owner], and ends with a final answer. m counts the different roles with a real argument: a part of
+at least 10 words that is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the n-grams of the T
+words, H the entropy of the words, and J the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$ is 4, and lambda
+is 0.2. A wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final answer. The KL
+coefficient is 0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
 
 The start is fine-tuned on the model's own chains. The harvest `AgreedChains` keeps chains of several roles whose final answer is that of the
 majority: `Stages(Frozen(write=Stage(makes=AgreedChains()), tune=Stage(recipe=sft, start="first", task="made:write"), learn=Stage()))`.
@@ -18,7 +18,7 @@ Avoid if: answers are objective and short chains suffice (see grpo), or the leng
 Reference: Wang et al., Diversity-Enhanced Reasoning for Subjective Questions, arXiv:2507.20187: multi-role chains with a self-consistency filter,
 GRPO with accuracy, diversity and format. The repository of the authors (yumeng-10/multirole-r1) could not be read.
 Departures: Ours are lambda, $n_max$, the weight of the format, the five lexical measures in this form, the bonus for right answers alone, and the
-least number of words of a part. Groups are those of the base. The deviation is that of the population. The paper's study of diversity, length and
+least number of words of a part. Groups are as in the base. The deviation is the population deviation. The paper's study of diversity, length and
 accuracy is left out; reward/diversity and the length are metrics.
 """
 

@@ -10,18 +10,18 @@ A judge compares a written text with the reference, once in each order, so a pre
 `<answer>...</answer>`. Rewards of different tasks need no common scale, because advantages are relative to the answers to the same problem. Questions have no
 options, so guessing fails.
 
-$S_(i,j)$ is the score on task j after stage i. BWT, the backward transfer, is negative if later stages make the policy forget. `order` ranks tasks by the transfers
-between pairs, first the tasks that are forgotten least and disturb others least: code, maths, questions, writing. `in_order` makes the stages. The alternatives of
-the paper are one mixture, `--task code:1,arithmetic:1,multiple_choice:1,stories:1`, which is the default here, and `Merge` of single models.
-Metrics: reward/judged_pairs, judged/order.
+$S_(i,j)$ is the score on task j after stage i. BWT, the backward transfer, is negative if later stages make the policy forget. `order` ranks tasks by
+the transfers between pairs. First come the tasks that are forgotten least and disturb others least: code, maths, questions, writing. `in_order` makes
+the stages. The alternatives of the paper are one mixture, `--task code:1,arithmetic:1,multiple_choice:1,stories:1`, which is the default here, and
+`Merge` of single models. Metrics: reward/judged_pairs, judged/order.
 
-Use if: one model should learn structured and open-ended tasks, and forgets the first ones while it learns the last ones.
+Use if: one model should learn structured and open-ended tasks, and forgets the first tasks while it learns the last tasks.
 Avoid if: there is only one kind of task (see grpo), or no judge can be trusted.
 Reference: Li et al., Omni-Thinker: Scaling Multi-Task RL in LLMs with Hybrid Reward and Task Scheduling, arXiv:2507.14783: hybrid rewards, both orders, the
 order by backward transfer, and the comparison with joint training and merging. No code of the authors was found.
 Departures: The weight 0.1 of the form and the KL weight 0.001 are ours. The judge is the first model of the run, without training; name another with
-`--players.judge.model`. The ranking adds both transfers of a task with equal weights. The options of `multiple_choice` stay in its prompts; questions without
-options are those of `facts` or `search_qa`.
+`--players.judge.model`. The ranking adds both transfers of a task with equal weights. The prompts of `multiple_choice` keep their options; for
+questions without options use the task `facts` or `search_qa`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from gradus.types.players import Player
 
 
 def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
-    """Returns the mean over all tasks but the last of (score after the last stage - score after the task's own stage). `scores` [K, K]: stage, task.
+    """Returns the mean, over all tasks except the last, of the score after the last stage minus the score after the task's own stage. `scores` [K,
+    K]: stage, task.
 
     >>> backward_transfer([[60, 0, 0], [55, 50, 0], [50, 48, 70]])
     -6.0
@@ -52,8 +53,8 @@ def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
 
 
 def order(transfers: Sequence[Sequence[float]]) -> list[int]:
-    """Ranks tasks. `transfers` [K, K]: the change on task j after training on task k, in row k. First comes the task with the largest sum of its effect on the
-    others and the effect of the others on it."""
+    """Ranks tasks. `transfers` [K, K]: the change on task j after training on task k, in row k. The tasks are sorted by a sum, the largest first: the
+    effects of the task on the other tasks, plus the effects of the other tasks on the task."""
     found = np.asarray(transfers, np.float64)
     off = found - np.diag(np.diag(found))
     return np.argsort(-(off.sum(0) + off.sum(1)), kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""Posterior-GRPO: the quality of the written reasoning is rewarded only behind a right outcome, so a wrong answer cannot collect this reward.
+"""Posterior-GRPO: the quality of the written reasoning is rewarded only if the outcome is right, so a wrong answer cannot collect this reward.
 
     R = R_f + R_o + R_o R_t, quad R_t = sigmoid(s)
     A_i = (R_i - mean(R))/(std(R))
@@ -52,7 +52,7 @@ from gradus.types.players import Copy, Head, Player
 def degraded(text: str, draw: random.Random) -> str:
     """Returns the answer with one step of its reasoning dropped, moved or spoilt. The steps are the words before the last "=".
 
-    An answer with a single step loses it or gets it spoilt. An answer without steps gets a spoilt result.
+    If the answer has a single step, this step is dropped or spoilt. An answer without steps gets a spoilt result.
     """
     before, marker, result = text.rpartition("=")
     steps = before.split() if marker else text.split()

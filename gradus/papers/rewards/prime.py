@@ -7,10 +7,10 @@
     loss_prm = mean over answers of BCE(sigmoid(sum_t r_(i,t)), o_i)
 
 $y_i$ is answer i of a group of G and $o_i$ its outcome. The process reward $r_(i,t)$ compares the process model $pi_prm$, before the step's update,
-with the reference; beta is 0.05. For the advantage all r are first divided by the largest $|sum_(s >= t) r_s|$ of the batch. Both parts of the
-advantage are leave-one-out within the group; c is the field `process_coef`, here 1. The sum of both parts is whitened over the batch. The process
-model learns by the cross-entropy BCE between the sigmoid of its summed rewards (without the division above) and the outcome. The symbol rho is the
-token ratio; the policy has no KL term and no critic.
+with the reference; beta is 0.05. For the advantage all r are first divided by the largest $|sum_(s >= t) r_s|$ of the batch. For both parts of the
+advantage the baseline is the mean of the other answers of the group; c is the field `process_coef`, here 1. The sum of both parts is whitened over
+the batch. The process model learns by the cross-entropy BCE between the sigmoid of its summed rewards (without the division above) and the outcome.
+The symbol rho is the token ratio; the policy has no KL term and no critic.
 
 The policy and the process model learn only from groups with a mean reward in [0.2, 0.8]. A group of one answer gets advantage zero before whitening.
 The method assumes that the outcome lies in [0, 1]. Process model and reference start as copies of the policy, so every process reward is zero in the
@@ -21,8 +21,8 @@ Avoid if: answers are short, so that the outcome is enough (see rloo, grpo), or 
 Reference: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al., arXiv:2412.01981.
 The division by the largest return, and scoring before the update, are as in the released code.
 Departures: Whitening divides by the standard deviation of the population. Policy and process model learn at the setting's rate; the paper has 1e-6
-for the process model and 5e-7 for the policy. The released code centres by $K/(K - 1) r_s$ - sum of means/(K-1), with K answers per group. The
-centring of the code has the same mean, but the values of single tokens differ.
+for the process model and 5e-7 for the policy. The released code centres by $K/(K - 1) r_s$ - sum of means/(K-1), with K answers per group. This
+centring has the same mean as ours, but the values of single tokens differ.
 """
 
 from __future__ import annotations

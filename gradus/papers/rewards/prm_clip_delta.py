@@ -6,18 +6,19 @@
 
 The steps 1 to K of a solution have the scores $q_k in [0, 1]$ of a process reward model, and s is 1 if the solution is right, else 0. The reward $r_k$
 belongs to the last token of step k. With $d_k = q_k$ (`refine` "none") the sum of the rewards grows with K. So the policy learns to repeat easy right
-steps. Clip makes all scores at most 0: a good step pays nothing, a bad step costs. Delta makes the sum of the rewards from step k to the end equal to
-$q_k$, so the return of a step is the step's own score, and a repetition adds nothing. The recipe uses Clip and then Delta. PPO learns from the rewards,
-with a critic, gamma 1 and a KL penalty of 0.1 in the reward. Metrics: `reward/verified` (s), `reward/steps` (K), `reward/scores` (the sum of $q_k$).
+steps. Clip makes all scores at most 0: a good step earns nothing, and a bad step costs reward. Delta makes the sum of the rewards from step k to the
+end equal to $q_k$, so the return of a step is the step's own score, and a repetition adds nothing. The recipe uses Clip and then Delta. PPO learns
+from the rewards, with a critic, gamma 1 and a KL penalty of 0.1 in the reward. Metrics: `reward/verified` (s), `reward/steps` (K), `reward/scores`
+(the sum of $q_k$).
 
 Use if: a process reward model exists, and the policy makes its answers longer to collect scores.
-Avoid if: only whole answers can be scored; a score of the whole answer adds little to s (see ppo).
+Avoid if: only whole answers can be scored, because a score of the whole answer adds little to s (see ppo).
 Reference: Gao et al., On Designing Effective RL Reward at Training Time for LLM Reasoning, arXiv:2410.15115, section 4 (Clip, Delta).
-Departures: No code of the authors was read. The form of $d_K$ is that of the row of our catalogue. As we recall the paper, the last step's score is
-dropped there, because s takes its place; `--reward.last dropped` has this form: $d_(K-1) = q_(K-1)$ and $d_K = 0$. The sum is $q_1$ in both forms.
-alpha 0.02 and eta 0.5 are not confirmed. With `eta` None, eta is the mean score of the batch's steps. The arm with one score of the whole solution is
-left out. The default judge of steps is a rule: a step with a true equation scores 0.9, any other equation 0.1. With this rule a repeated true equation
-is a hack. For a trained judge, set `--reward.scorer LearnedScores --players.prm.model FOLDER` (a run of process_reward_model).
+Departures: No code of the authors was read. Our catalogue gives this form of $d_K$. As we remember it, the paper drops the last step's score, because
+s takes its place; `--reward.last dropped` has this form: $d_(K-1) = q_(K-1)$ and $d_K = 0$. The sum is $q_1$ in both forms. alpha 0.02 and eta 0.5
+are not confirmed. With `eta` None, eta is the mean score of the batch's steps. The arm with one score of the whole solution is left out. The default
+judge of steps is a rule: a step with a true equation scores 0.9, any other equation 0.1. With this rule a repeated true equation is a hack. For a
+trained judge, set `--reward.scorer LearnedScores --players.prm.model FOLDER` (a run of process_reward_model).
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ import numpy as np
 
 from gradus.credit.step_values import sigmoid
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.credit.vineppo import SEPARATOR
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines
 from gradus.rewards.step_scores import scores_at_ends, step_numbers
@@ -40,7 +40,7 @@ from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal, Values
-from gradus.types.spans import Marking, Separated
+from gradus.types.spans import STEPS, Marking
 
 Refine = Literal["none", "clip", "delta", "clip_delta"]
 _EQUATION = re.compile(r"([0-9+*-]+)=(-?[0-9]+)")
@@ -76,7 +76,7 @@ class StepScorer(Protocol):
 class TrueEquations:
     """Scores each step with an equation by a rule: `high` if the equation is true, `low` if it is false. Other steps have no score."""
 
-    marking: Marking = Separated(SEPARATOR)
+    marking: Marking = STEPS
     high: float = 0.9
     low: float = 0.1
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -99,7 +99,7 @@ class LearnedScores:
     """Scores each step by a process reward model: the sigmoid of the player's value head at the end of the step."""
 
     player: str = "prm"
-    marking: Marking = Separated(SEPARATOR)
+    marking: Marking = STEPS
 
     @property
     def needs(self) -> tuple[Signal, ...]:
@@ -112,7 +112,7 @@ class LearnedScores:
 
 
 def holds(expression: str, result: int) -> bool:
-    """Whether a sum of products of whole numbers has this result. False if the text is no such sum.
+    """Returns whether a sum of products of whole numbers has this result. False if the text is no such sum.
 
     >>> holds("4*6+3", 27), holds("7+5", 13), holds("7++5", 12)
     (True, False, False)

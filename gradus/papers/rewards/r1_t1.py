@@ -8,18 +8,19 @@ An answer is `<think>chain</think><answer>translation</answer>`, each tag once a
 COMET in the paper, chrF here. The chain itself earns nothing, so new ways to think can appear. The KL penalty inside the reward preserves the
 model's knowledge of other languages. The rest is REINFORCE++.
 
-The first stage imitates chains in six styles: word for word and then as a sentence, through a third language, back translation, by context, by
-explanation, by a change of structure. For each sentence, only the chain with the best translation is imitated (`BestChain`): `Stages` with a stage of
-sampling that `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest gives the optional third stage, imitation of the own best chains.
+The first stage imitates chains in six styles: first word by word and then as a sentence, through a third language, with a back translation, from the
+context, with an explanation, or with another structure of the sentence. For each sentence, only the chain with the best translation is imitated
+(`BestChain`): `Stages` with a stage of sampling that `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest also makes the rows of an
+optional third stage, which imitates the policy's own best chains.
 
 Use if: a quality measure compares translations with references, and the translation gains from thinking first.
 Avoid if: sentences are short and literal, or no references exist.
 Reference: He et al., R1-T1: Fully Incentivizing Translation Capability in LLMs via Reasoning Learning, arXiv:2502.19735: six templates, the choice of
 a template per sentence, form and quality, KL inside the reward. The released code (superboom/R1-T1: translate.py, main_grpo.sh) has 0.2 for the form,
 COMET on two digits, GRPO with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
-Departures: The form earns 1. beta 0.01, chrF and the choice of chains by chrF (of equals the shorter one; none of quality 0) are ours. Quality is
-chrF with its usual weights, not a learned measure. The third language and the idioms of the paper's tests are left out; the task `translation` has
-one pair of made-up languages per problem, and `--task.form tags` gives solutions in tags.
+Departures: The form earns 1. beta 0.01, chrF and the choice of chains by chrF are ours. If two chains are equally good, the shorter one is chosen; a
+chain of quality 0 is never chosen. Quality is chrF with its usual weights, not a learned measure. The third language and the idioms of the paper's
+tests are left out; the task `translation` has one pair of made-up languages per problem, and `--task.form tags` gives solutions in tags.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Translated(Combines):
     """The form plus the quality of the translation; 0 without the form. If the quality does not apply, the reward is the task's verdict."""
 
     form: Tags = Tags(("think", "answer"))
-    quality: Overlap = Overlap("chrf", of="answer")
+    quality: Overlap = Overlap(of="answer")
     name: ClassVar[str] = "translated"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -61,7 +62,8 @@ class Translated(Combines):
 
 
 def best_chain(chains: Sequence[str], problem: Problem, reward: Translated = Translated()) -> str | None:
-    """Returns the chain in the right form with the best translation, of equals the shorter one, then the earlier one; None if no quality is above 0."""
+    """Returns the chain in the right form with the best translation; None if no quality is above 0. If several chains are equally good, the shortest
+    wins, then the earliest."""
     found = [reward.quality.value(problem, c) if reward.form.value(c) else 0.0 for c in chains]
     scored = [(value if isinstance(value, int | float) else 0.0, -len(c), -i) for i, (value, c) in enumerate(zip(found, chains))]
     good = [row for row in scored if row[0] > 0]

@@ -1,27 +1,30 @@
-"""Re:Form: specifications in a formal language, without thoughts. The verifier pays in stages, and a check asks for specifications as strong as the reference.
+"""Re:Form: specifications in a formal language, without thoughts. The reward has stages; the last stage needs a specification as strong as the
+reference.
 
     R = 0 "if the code is missing or changed"; 0.01 "if it does not compile"; 0 "if it cheats"
     R = 0.2 + 0.4 1{"verified"} + 0.4 1{"verified, and as strong"} quad "else"
     "as strong:" P => P' and P wedge Q' => Q
     A_i = (R_i - mean(R)) / (std(R))
 
-The input is code without specifications, the output the same code with demands on callers and promises. (P, Q) are the demands and promises of the
-reference, (P', Q') those of the output. So an output may not demand more, nor promise less; a stronger promise that the code keeps is welcome. Cheats
-are a promise "true" or "false", promises that all hold for every result, no promise, and new assumptions. Without the check of strength
-(`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward. The rest is GRPO with a KL weight of 0.001 and an entropy bonus
-of 0.01. Metrics: reward/verified_code, reward/strong (the rate of superior specifications), reward/ensures (promises per answer).
+The input is code without specifications. The output is the same code with specifications: demands on callers, and promises. The reference has the
+demands P and the promises Q, and the output has P' and Q'. So an output may not demand more than the reference, and may not promise less. A stronger
+promise is allowed if the code keeps it. These outputs are cheats: a promise "true" or "false", only promises that are true for every result, no
+promise, and new assumptions. Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward. The
+rest is GRPO with a KL weight of 0.001 and an entropy bonus of 0.01. Metrics: reward/verified_code, reward/strong (the rate of superior
+specifications), reward/ensures (promises per answer).
 
 Use if: a verifier decides specifications, and references exist whose strength can be compared.
 Avoid if: no reference specification exists, or the model writes no code that compiles (see sft first).
 Reference: Yan et al., Re:Form -- Reducing Human Priors in Scalable Formal Software Verification with RL in LLMs: A Preliminary Study on Dafny,
-arXiv:2507.16331, and the released code (Veri-Code/ReForm): subset_reward.py (`compute_score`) and condition_comparison_fixed.py for the stages, their
-values and the check of subsets, train.sh for KL 0.001, entropy 0.01 and learning rate 1e-5. naive_reward.py was not found. The supervised start on 5,000
-programs and groups of 4 to 32 are from the catalogue.
-Departures: The released scorer adds the flag of strength unscaled, so a full pass earns 1.6 there; its documentation says 0.4, as here. Errors of
-parsing or types are checked before cheats, as in the released code. There, an answer without promises earns 0.6, and of all-true promises only a single
-x == x is a cheat; here both earn 0. The released check puts both implications at the end of the code, where the result is known; here they hold for
-every result r. The language and the checker of the task `specifications` are small: integers, straight lines, and all inputs from -8 to 8 instead of
-Dafny. Translation of programs and the benchmark DafnyComp are left out.
+arXiv:2507.16331, and the released code (Veri-Code/ReForm): subset_reward.py (`compute_score`) and condition_comparison_fixed.py have the stages,
+their values and the check of subsets; train.sh has KL 0.001, entropy 0.01 and learning rate 1e-5. The file naive_reward.py was not found. The
+supervised start on 5,000 programs and groups of 4 to 32 are from the catalogue.
+Departures: The released scorer adds 1 for strength, so an output that passes all checks earns 1.6; its documentation says 0.4, as here. Errors of
+parsing or types are checked before cheats, as in the released code. In the released code an answer without promises earns 0.6, and only a single
+promise x == x is a cheat. Here an answer without promises, and any answer with only true promises, earns 0. The released check tests both
+implications at the end of the code, where the result is known; here both must be true for every result r. The language and the checker of the task
+`specifications` are small: integers, straight lines, and all inputs from -8 to 8 instead of Dafny. Translation of programs and the benchmark
+DafnyComp are left out.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ Use if: the policy's replies become more and more alike during training, and sev
 Avoid if: most groups have no right reply, because such groups get no bonus (see scaf_grpo, luffy), or the start model's hidden states cannot be read.
 Reference: Tuyls et al., Representation-Based Exploration for Language Models: From Test-Time to Post-Training, arXiv:2510.11686, section 3,
 appendices B.1 (ridge 1 and 512 dimensions at test time) and C. Appendix C has 32 dimensions (128 for long problems), the mean of the group, and no
-bonus if all replies are wrong. The values beta 0.01, ridge 0.01, G = 8, the mean over tokens and 4 updates (1024 prompts in mini-batches of 256) are
-those of the released code's scripts (verl, recipe/rep_exp). The released matrix is that of scikit-learn's SparseRandomProjection: density 1 /
-sqrt(width), entries +-sqrt(sqrt(width) / dim).
+bonus if all replies are wrong. The scripts of the released code (verl, recipe/rep_exp) have beta 0.01, ridge 0.01, G = 8, the mean over tokens, and 4
+updates (1024 prompts in mini-batches of 256). The released matrix is that of scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
++-sqrt(sqrt(width) / dim).
 Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here it is the first of the pool, because all
 replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus on single tokens
 while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts override all
@@ -86,7 +86,7 @@ def sparse_projection(width: int, dim: int, key: Key) -> np.ndarray:
 
 
 def leverages(features: np.ndarray, *, ridge: float) -> np.ndarray:
-    """Returns h_i^T (ridge I + sum_j h_j h_j^T)^-1 h_i for the rows h_i of `features` [G, d]: float64 [G] in [0, 1), whose sum is below d.
+    """Returns h_i^T (ridge I + sum_j h_j h_j^T)^-1 h_i for the rows h_i of `features` [G, d]: float64 [G], each in [0, 1), with a sum below d.
 
     The function does not centre the features.
     """
@@ -107,7 +107,7 @@ def with_one_more(inverse: np.ndarray, h: np.ndarray) -> np.ndarray:
 
 
 def diverse(features: np.ndarray, count: int, *, ridge: float) -> list[int]:
-    """Picks `count` rows of `features` [n, d]: row 0, then repeatedly the remaining row with the largest h^T Sigma^-1 h (the first of equals)."""
+    """Picks `count` rows of `features` [n, d]: row 0, then repeatedly the remaining row with the largest h^T Sigma^-1 h (the first such row)."""
     inverse, left = np.eye(features.shape[1]) / ridge, list(range(len(features)))
     out: list[int] = []
     while left and len(out) < count:

@@ -9,16 +9,18 @@ after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it
 asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
 rest is GRPO without a KL term.
 
-The judge of the paper is a generative model. `Prefixed` takes its place here: the likeness 1 - (edits in words to the nearest prefix of the
-reference) / (words of the longer of the two) must be at least 0.9, and all numbers must be exact. Metrics: reward/prefix, reward/likeness.
+The judge of the paper is a generative model. Here `Prefixed` takes the place of the judge. This part compares the prediction with the nearest prefix
+of the reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
+reward/prefix, reward/likeness.
 
 Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier ones.
 Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words see pretrain_zero.
 Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19249: the two predictions, the prefix reward, GRPO without KL, batches of
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.
-Departures: The judge by edits is ours; a prediction of up to nine words must match exactly. lambda is 1. Both kinds share one step, so the mean of
-the loss is over both. The instruction stage is plain `sft` on the task's solutions. Filters of trivial segments and of overlap with tests are left out
-(see `gradus leaks`). The documents of the task `segments` are generated. A problem without a reference earns the task's verdict.
+Departures: The judge by edits is ours; a prediction of up to nine words must match exactly. lambda is 1. A step has predictions of both kinds, and
+the mean of the loss is over all of them. The instruction stage is plain `sft` on the task's solutions. Filters of trivial segments and of overlap
+with tests are left out (see `gradus leaks`). The documents of the task `segments` are generated. A problem without a reference earns the task's
+verdict.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def words(text: str) -> list[str]:
 
 
 def prefix_likeness(said: str, reference: str, *, strict: bool = False) -> float:
-    """Returns the largest 1 - edits / longer length over the prefixes of the reference, in words; 0 if a number differs, or without a prediction.
+    """Returns the likeness 1 - edits / longer length, in words, to the nearest prefix of the reference; 0 if a number differs, or if there is no
+    prediction.
 
     With `strict`, only the whole reference counts.
 
@@ -70,7 +73,8 @@ def prefix_likeness(said: str, reference: str, *, strict: bool = False) -> float
 
 @dataclass(frozen=True)
 class Prefixed(Combines):
-    """1 if the prediction is a prefix of the problem's `reference`, up to `least` likeness; else 0. A problem without a reference earns the task's verdict."""
+    """1 if the prediction has at least the likeness `least` to a prefix of the problem's `reference`, else 0. A problem without a reference earns the
+    task's verdict."""
 
     least: float = 0.9
     of: str = "final"  # the part of a completion that is the prediction, as in `Overlap`

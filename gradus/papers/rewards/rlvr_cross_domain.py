@@ -10,17 +10,17 @@ the reference answer and the final answer, and writes 1 or 0. p is the probabili
 "wrong" a reward near 0. Mean and deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft false` the reward is the
 written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut` (RLOO), and the credit of reinforce_plus_plus.
 
-The verifier is distilled: RL with a large judge gives answers of all stages of training, good and bad; a small model imitates the verdicts of the
-large judge on them. `Judgements` makes these rows from the groups of a run: `Stages(Frozen(judged=Stage(makes=Judgements()),
+The verifier is distilled: RL with a large judge gives good and bad answers from all stages of training, and a small model imitates the large judge's
+verdicts on these answers. `Judgements` makes these rows from the groups of a run: `Stages(Frozen(judged=Stage(makes=Judgements()),
 verifier=Stage(recipe=sft, start="first", task="made:judged")))`. Two judges are compared by Cohen's kappa (`kappa`).
 
 Use if: reference answers exist, but rules cannot compare them, as in medicine, economics or chemistry.
 Avoid if: a rule compares answers reliably (see rloo), or no reference answers exist (see writing_zero).
 Reference: Su et al., Crossing the Reward Bridge: Expanding RL with Verifiable Rewards Across Diverse Domains, arXiv:2503.23829: soft rewards, the
 normalisation, the distilled verifier; 4 answers per question, KL 0.01, 160,000 judgements.
-Departures: There is no KL term (`reinforce_plus_plus` has one). The verdict of the claims is that of a scripted judge that knows the truth, with 5 %
-errors in both directions; the exact comparison of the other arm misses 60 % of the right answers, by a hash. No task has answers in several forms. So
-the agreement of a distilled verifier with its judge is not measured here.
+Departures: There is no KL term (`reinforce_plus_plus` has one). In the claims a scripted judge knows the truth and errs in 5 % of the verdicts, in
+both directions. In the other arm an exact comparison misses 60 % of the right answers; a hash chooses these answers. No task has answers in several
+forms. So the agreement of a distilled verifier with its judge is not measured here.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ rlvr_cross_domain = reinforce.derive(
     setting__group=4,
 )
 
-_TERMS = {"prompts": "8", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"}
+_TERMS = {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"}
 
 claims = (
     same_weights(
@@ -98,8 +98,11 @@ claims = (
         own={"reward.judge": "ScriptedJudge"},
     ),
     Claim(
-        says="If exact comparison misses 60 % of the right answers, the held-out accuracy after 12 steps with the verifier is at least 0.05 above that with it.",
-        source="arXiv:2503.23829, comparison of verifier and rule (8 points); task, rates and the size of the effect are ours",
+        says="If exact comparison misses 60 % of the right answers, the held-out accuracy after 8 steps with the verifier is at least 0.05 above that with it.",
+        source=(
+            "arXiv:2503.23829, comparison of verifier and rule (8 points); stated again before a measurement, with the batch of the ground noisy, because single "
+            "seeds with 32 answers per step differ by more; task, rates and the size of the effect are ours"
+        ),
         against="rlvr_cross_domain --reward Verified",
         measure="accuracy",
         better_by=0.05,
@@ -107,7 +110,7 @@ claims = (
         options={"of": "arithmetic", "level": "2", "missed": "0.6"},
         fields=_TERMS,
         own={"reward.judge": "ScriptedJudge(missed=0.05, fooled=0.05)"},
-        budget="steps=12",
+        budget="steps=8",
         problems=60,
         samples=2,
     ),

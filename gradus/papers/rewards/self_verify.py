@@ -6,19 +6,21 @@
     "score"(a) = sum_(i : a_i = a) 1/M sum_(m=1)^M "yes"_(i,m)
 
 After the answers of a step are judged, question, answer and truth go to a buffer of the last 2 steps. Verification problems are drawn from the
-buffer: of each question one right and one wrong answer, if both exist. So a constant verdict earns 0.5. The policy reads question and answer, and
-ends with "yes" or "no"; each verification problem gets as many verdicts as a question gets answers. They are auxiliary groups: trained on, but not
-part of the step's accuracy. `share` is the largest share of them among all groups (0.5). The rest is GRPO. Metrics: `verdicts`, the share of true
-verdicts; `verified_items`, the number of verification problems of a step.
+buffer: one right and one wrong answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends
+with "yes" or "no"; each verification problem gets as many verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
+from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
+Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 
-At test time a sample votes with the mean of M = 4 verdicts on it (`--search "Vote(weight=SelfVerdicts())"`). The largest score wins.
+At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search Vote --search.weight SelfVerdicts`). The largest
+score wins.
 
-Use if: many samples per question are affordable at test time, and no verifier exists there.
-Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or one answer per question must do (see grpo).
+Use if: many samples per question are affordable at test time, and no verifier exists at test time.
+Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or test time allows only one answer per question
+(see grpo).
 Reference: Zhang et al., Incentivizing LLMs to Self-Verify Their Answers, arXiv:2506.01369, sections 3 and 4: one run for both problems, the buffer of
 the policy's own answers, and votes weighted by verdicts. The repository of the authors could not be read.
 Departures: Ours are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
-problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If the share allows fewer problems than there are, the
+problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If there are more pairs than the share allows, the
 newest pairs are taken. A verdict without "yes" or "no" is wrong.
 """
 
@@ -54,7 +56,7 @@ def item_of(t: Trajectory, step: int) -> Item:
 
 
 def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
-    """Returns up to `most` items, newest questions first: of each question of a step that has both, one right and one wrong answer, drawn at random."""
+    """Returns up to `most` items, newest questions first: for each question with right and wrong answers in one step, one of each, drawn at random."""
     found: dict[tuple[int, str], tuple[list[Item], list[Item]]] = {}
     for item in reversed(buffer):
         found.setdefault((item["step"], item["id"]), ([], []))[0 if item["right"] else 1].append(item)
@@ -63,7 +65,7 @@ def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
 
 
 def verification(item: Item, template: str, number: int) -> Problem:
-    """Returns the problem that asks whether the answer of an item is right. Its answer is "yes" or "no"."""
+    """Returns the problem that asks whether the answer of an item is right. The answer to this problem is "yes" or "no"."""
     text = filled(template, problem=item["question"], answer=item["answer"], solution=item["solution"])
     shown: dict[str, Any] = {"text": text} if item["raw"] else {"messages": ({"role": "user", "content": text},)}
     return Problem(f"{item['id']}-check-{number}", item["task"], answer="yes" if item["right"] else "no", meta=Frozen({CHECKS: True}), **shown)
@@ -80,7 +82,7 @@ def says_yes(completion: str) -> bool | None:
 
 @dataclass(frozen=True)
 class TrueVerdicts(Combines):
-    """Judges answers by `reward`, and verdicts on own answers by whether they are true."""
+    """Judges answers by `reward`, and the policy's verdicts on its own answers by their truth."""
 
     reward: Reward = Verified()
     name: ClassVar[str] = "verdict"
@@ -193,7 +195,7 @@ claims = (
         source="arXiv:2506.01369, test-time scaling; task, start, sizes and the size of the effect are ours",
         against="self_verify --search Majority --search.count 8",
         measure="held_out/accuracy:last", better_by=0.03, task="arithmetic",
-        fields=_TERMS, own={"search": "Vote(weight=SelfVerdicts())"},
+        fields=_TERMS, own={"search": "Vote", "search.weight": "SelfVerdicts"},
         budget="steps=10", script="benchmarks.warmed self_verify-vote",
     ),
 )

@@ -1,4 +1,4 @@
-"""SIRL: an optimisation solver is the verifier of models in code. The KL is charged on the model and the code only, so the thoughts stay free.
+"""SIRL: an optimisation solver is the verifier of models in code. The KL penalty applies to the model and the code only, so the thoughts stay free.
 
     R_1 = 1{"answer right"} + 1{"code ran"} + 0.5 f
     R_2 = 1{"answer right"} (1 + h) + 1{"code ran"}
@@ -6,25 +6,26 @@
     A_t = (hat R_t - mean(hat R)) / (std(hat R)), quad hat R_t = sum_(s >= t) r_s
 
 An answer is `<think>thoughts</think><model>formulas</model><python>code</python>`. The code is run by the solver. The answer is right if the optimal
-value v has |v* - v| / (|v*| + 1) < 1e-6, or if problem and code both have no solution. f is 2, less 1/8 for each think or model tag that does not occur
-once, 1/4 for each such python tag, and 1/3 for each of three faults of order: a thought that ends after another part begins, a part that ends before it
-begins, and code that does not come last. h is the share of the values of the best solution that the code found too.
+value v has |v* - v| / (|v*| + 1) < 1e-6, or if problem and code both have no solution. f is 2 minus a sum: 1/8 for each think or model tag that does
+not occur exactly once, 1/4 for each such python tag, and 1/3 for each of three faults of order. The faults are a thought that ends after another part
+begins, a part that ends before it begins, and code that does not come last. h is the share of the best solution's values that the code also finds.
 
-M is the text from `<model>` on, or from `<python>` on without it; without both tags no token pays. The first phase pays $R_1$, the second $R_2$: only
-a right answer can earn the bonus, so harmless but wrong models earn nothing by it. The clip is 0.2 and 0.3, the group has 16 answers, and the rest is
-REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
+M is the text from `<model>` to the end; without this tag, the text from `<python>` to the end. Without both tags no token has a penalty. The reward
+is $R_1$ in the first phase and $R_2$ in the second. Only a right answer can earn the bonus of $R_2$, so a model that runs but is wrong gains nothing
+from it. The clip is 0.2 and 0.3, the group has 16 answers, and the rest is REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
 
 Use if: a program of the answer can be run and its result compared, and a long free thought comes before it.
 Avoid if: the answer is only text, or the code part has nothing to preserve (see reinforce_plus_plus with a small KL).
 Reference: Chen et al., Solver-Informed RL: Grounding Large Language Models for Authentic Optimization Modeling, arXiv:2505.11792, and the released
 code (Cardinal-Operations/SIRL): stage1_reward_gurobi.py, stage2_reward_gurobi.py, the KL in kl_ppo/ray_trainer.py, and run_partialKL.sh (coefficient
 0.0005, 16 answers, clip 0.2 and 0.3, learning rate 1e-6, batch 32). The programs that run the code were not read.
-Departures: The released trainer charges the KL from `<python` on, and on the whole answer without it. It also cuts the mask of the answer in place,
-so advantages are normalised over the code, and 0 before it. Here model and code pay, and all tokens train. Its run with full KL has the coefficient
-0.001. The form counts `<model>`; the released code counts `<model`. In h the reference's values are rounded too. The released code can never call a
-true optimum of 0 right; here it can. In the paper, the bonus of phase 2 is for advanced models; the released scorer pays the share h. The lengths of
-the phases are ours. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on
-value, direction and number of whole variables, with our weights; the paper reads them from LP files.
+Departures: The released trainer applies the KL from `<python` to the end, or to the whole answer if this text is missing. The released trainer also
+changes the mask of the answer, so advantages are normalised over the code, and are 0 before the code. Here the KL applies to model and code, and the
+policy learns from all tokens. The authors' run with KL on all tokens has the coefficient 0.001. The form counts `<model>`; the released code counts
+`<model`. In h the reference's values are rounded too. If the true optimum is 0, the released code calls every answer wrong; here such an answer can
+be right. In the paper, the bonus of phase 2 is for advanced models; the released scorer gives the share h as the bonus. The lengths of the phases are
+ours. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on value, direction
+and number of whole variables, with our weights; the paper reads them from LP files.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def form(text: str) -> float:
 
 
 def overlap(said: Sequence[float], due: Sequence[float]) -> float:
-    """Returns the share of the values `due` that are also in `said`, rounded to 3 digits, each as often as it occurs in both; 0 without values.
+    """Returns the share of the values `due` that are also in `said`, rounded to 3 digits; 0 if `due` is empty. A value counts as often as it occurs
+    in both.
 
     >>> overlap([3, 2, 1], [3, 0, 2])
     0.6666666666666666
@@ -73,8 +75,8 @@ def overlap(said: Sequence[float], due: Sequence[float]) -> float:
 
 
 def consistent(models: Sequence[tuple[float | None, str, int]], direction: float = 0.5, whole: float = 0.5) -> int:
-    """Returns the index of the model that agrees most with the others: 1 for an equal value, plus a weight for the direction and for the number of whole
-    variables; the first of equals. A model is (value, "max" or "min", whole variables)."""
+    """Returns the index of the model that agrees most with the others; the first of several such models. Agreement is 1 for an equal value, plus a
+    weight for the direction and for the number of whole variables. A model is (value, "max" or "min", whole variables)."""
 
     def score(one: tuple[float | None, str, int]) -> float:
         return sum((one[0] == other[0]) + direction * (one[1] == other[1]) + whole * (one[2] == other[2]) for other in models)

@@ -1,24 +1,24 @@
-"""Time-R1: months of events, with rewards that fall with the error in months, and factors that punish answers at odds with their own months.
+"""Time-R1: months of events, with rewards that fall with the error in months, and factors that punish answers that contradict their own months.
 
     s(d) = e^(-a |d - d^*|)
     "inference:" s(d); quad "completion:" 0.5 s(d) + 0.5 e^(-3 a delta)
     "difference:" (0.25 s_1 + 0.25 s_2 + 0.5 e^(-a_d |n - n^*|)) P, quad "ordering:" (0.2 (s_1 + s_2 + s_3) + 0.4 c) P
     R = "accuracy" + 0.05 "valid" + 0.025 "form" + 0.025 "tags" - "no event" - "penalty"
 
-d is a month of the answer and $d^*$ the right one, both counted in months. n is the claimed number of months between two events; $a_d$ is a, or 0.05
-from n = 25 on. c is the share of right pairs among the three pairs of an order, counted as 0.333 each. delta is the distance of the completed year, or
-of the month around the year.
+d is a month of the answer and $d^*$ the right one, both counted in months. n is the claimed number of months between two events; $a_d$ is a if n <
+25, else 0.05. c is the share of right pairs among the three pairs of an order; each right pair counts 0.333. delta is the distance of the completed
+year, or of the month around the year.
 
-P compares the answer with its own months. Difference: $P = e^(-a_p |n - "own gap"|)$ with $a_p$ = 0.1, from n = 25 on 0.1 * 25 / n. Ordering: P is 1, 0.7,
-0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the own months, times 0.2 if the three months are equal, rise month by month in the order 1-2-3, or fall
-month by month in the order 3-2-1. So a policy cannot guess the second part alone.
+P compares the answer with its own months. Difference: $P = e^(-a_p |n - "own gap"|)$, where $a_p$ is 0.1 if n < 25, else 0.1 * 25 / n. Ordering: P is
+1, 0.7, 0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the answer's own months. P is multiplied by 0.2 if the three months are equal, rise month by
+month in the order 1-2-3, or fall month by month in the order 3-2-1. So a policy cannot guess the second part alone.
 
-The rate a is 0.1 for easy problems. For hard ones, those of level `hard_from` or more, the schedule keeps 0.07 for 100 steps, then raises it to 0.1
-over 50 steps. "valid" is 1 for an answer with all parts in their forms; without it the accuracy is 0. "No event" costs 0.1, an answer without its
-parts 0.2. The penalty is the larger of one for length (from 900 words on) and one for repetition. The rest is GRPO with 5 answers and a KL weight of
-0.001.
+The rate a is 0.1 for easy problems. For hard problems (level `hard_from` or more), the schedule keeps the rate 0.07 for 100 steps, then raises it to
+0.1 over 50 steps. "valid" is 1 for an answer with all parts in their forms, else 0; then the accuracy is 0, too. "No event" costs 0.1, and an answer
+without its parts costs 0.2. There is a penalty for length (from 900 words on) and a penalty for repetition; the larger of the two counts. The rest is
+GRPO with 5 answers and a KL weight of 0.001.
 
-Use if: answers are numbers or dates for which a near miss is worth something, and come in several parts that can contradict each other.
+Use if: answers are numbers or dates, a near miss deserves a part of the reward, and the parts of an answer can contradict each other.
 Avoid if: only exact answers count, or the error has no scale.
 Reference: Liu et al., Time-R1: Towards Comprehensive Temporal Reasoning in LLMs, arXiv:2505.13508, section 3, and the released code
 (ulab-uiuc/Time-R1): reward_score/time_reasoning.py and time_prediction.py, read wholly (decays, factors, forms, penalties), main_ppo_s1_p3.py (the
@@ -26,7 +26,8 @@ rate from 0.07 to 0.1 in 50 steps), and stage1_phase3.sh (group 5, KL weight 0.0
 Departures: Phase 1 (inference on easy problems) is a separate run: `--task dates --task.kinds inference --task.level 1`; this recipe has phases 2 and
 3. Stage 2 has the same reward with `--reward.no_event 0.2 --reward.missing 0.3`. Stage 3 trains nothing and is left out. The numbers of steps of the
 phases are ours. Repetition counts equal words in a row and equal runs of five words; the released code also searches phrases. Parts are separated by
-blanks; the last tag counts (there the first); tags need no line break and no end token. The level gives one rate per problem, not one per event.
+blanks. The last tag counts; in the released code the first tag counts. Tags need no line break and no end token. The level gives one rate per
+problem, not one per event.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def months(text: str) -> int | None:
 
 
 def agreement(order: str, dates: Sequence[int]) -> int:
-    """Returns the number of pairs of events, of three, whose places in `order` ("2-1-3") agree with their months; equal months agree with the order 1-2-3."""
+    """Returns the number of pairs (0 to 3) of the three events whose places in `order` ("2-1-3") agree with their months. Equal months agree with
+    the order 1-2-3."""
     place = {int(event) - 1: at for at, event in enumerate(order.split("-"))}
     return sum((place[i] < place[j]) == ((dates[i], i) < (dates[j], j)) for i, j in combinations(range(3), 2))
 
@@ -125,7 +127,8 @@ class Closeness(Combines):
         check_ranges(self, easy="[0, inf)", hard="[0, inf)", no_event="[0, inf)", missing="[0, inf)", form="[0, inf)")
 
     def accuracy(self, problem: Problem, said: str) -> Mapping[str, float]:
-        """Returns the accuracy, P, whether all parts have their forms, and the error in months of the last month; without the forms no P and no error."""
+        """Returns the accuracy, P, whether all parts have their forms, and the error of the last month in months. P and the error are missing if a
+        part does not have its form."""
         kind, due, parts = problem.meta["category"], list(problem.meta["parts"]), said.split()
         count = {"inference": 1, "difference": 2, "ordering": 3, "completion": 1}[kind]
         dates = [n for part in parts[:count] if (n := months(part)) is not None]

@@ -5,8 +5,8 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A problem tells events in the order of time. A group G answers it. A second group answers the same problem with the events in another, random order;
-this group is never trained on. p and $tilde p$ are the shares of right answers of the two groups; mu is 0.8 and alpha 0.3. So a way to answer that
-does not use the order earns the bonus too, but a policy that is better on shuffled events earns none.
+no update uses this group. The shares of right answers are p in the first group and $tilde p$ in the second; mu is 0.8 and alpha 0.3. So a way to
+answer that does not use the order earns the bonus too, but a policy that is better on shuffled events earns none.
 
 Three forms are right: `<answer>` alone (intuition), `<social>` and `<answer>` (a look at the situation first), and `<social>`, `<think>` and
 `<answer>` (careful thought). The rest is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.

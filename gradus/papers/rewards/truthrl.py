@@ -8,7 +8,7 @@ With a binary reward (1 and -1, abstention -1) an abstention never beats a guess
 abstention is positive in a group of wrong answers, and an answer to a known question still earns more. An answer abstains if its final answer is a
 phrase such as "I don't know" or "idk". The KL coefficient is 0.001. The study `Truthfulness` measures the shares of right answers, abstentions and
 wrong answers (held_out/accuracy, held_out/uncertain, held_out/hallucination), and the truthfulness T (held_out/truthfulness). Abstentions have the
-weight 0 in T. `by` names a column; the shares of wrong answers are then also measured for each of its values. Training has the metrics
+weight 0 in T. `by` names a column; the share of wrong answers is then also measured for each value of this column. Training has the metrics
 reward/verified and reward/uncertain.
 
 The variant with knowledge gives an abstention 1 if the start model does not know the answer: `--reward.unknown 1` for problems whose column `known` is
@@ -20,16 +20,15 @@ see grpo.
 Reference: Wei et al., TruthRL: Incentivizing Truthful LLMs via Reinforcement Learning, arXiv:2509.25760, sections 2 and 3: the three values, the
 binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not at hand.
 Departures: The task's verifier judges; the paper has a language model as a judge, because exact comparison makes the policy abstain too often. The
-paper decides by 256 samples of the start model which questions are unknown; here a column of the task says it. The variant with a reward for the
-reasoning is left out. The deviation is that of the population.
+paper takes 256 samples of the start model to find the unknown questions; here a column of the task names them. The variant with a reward for the
+reasoning is left out. The deviation is the population deviation.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
@@ -37,23 +36,11 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.reshaped import by_group, reshaped
 from gradus.rewards.verified import Verified
-from gradus.study.held_out import held_out_requests, of_problems
+from gradus.study.truthfulness import Truthfulness
 from gradus.types import Group, Trajectory
-from gradus.types.answers import final_answer
+from gradus.types.answers import abstains
 from gradus.types.parts import Judgement, Reward, Signals, Task, World
-from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-
-_ABSTAINS = re.compile(r"\b(?:idk|unsure|not sure|(?:do not|don't|dont|don’t) know|cannot answer|can't answer)\b", re.IGNORECASE)
-
-
-def abstains(completion: str) -> bool:
-    """Whether the final answer of a completion is an abstention.
-
-    >>> [abstains(text) for text in ("=idk", "#### I don't know.", "=kast", "I do not know why, but\\nanswer: kast")]
-    [True, True, False, False]
-    """
-    return _ABSTAINS.search(final_answer(completion)) is not None
 
 
 @dataclass(frozen=True)
@@ -91,54 +78,13 @@ class Ternary(Combines):
         return self.unknown if self.unknown is not None and answer.problem.meta.get("known") == "no" else self.abstained
 
 
-def truthfulness(accuracy: float, uncertain: float, hallucination: float, weights: tuple[float, float, float] = (1.0, 0.0, 1.0)) -> float:
-    """Returns w1 accuracy + w2 uncertain - w3 hallucination.
-
-    >>> round(truthfulness(0.5, 0.3, 0.2), 9)
-    0.3
-    """
-    return weights[0] * accuracy + weights[1] * uncertain - weights[2] * hallucination
-
-
-@dataclass(frozen=True)
-class Truthfulness:
-    """Measures the shares of right answers, abstentions and wrong answers on held-out problems, and the truthfulness."""
-
-    problems: int = 256
-    by: str = "known"  # a column: the share of wrong answers, and the accuracy, are also measured for each of its values
-    patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
-    target: float | None = None  # the run stops when held_out/accuracy reaches this number
-    reward: Any = Ternary()  # the reward that judges evaluations
-
-    def __post_init__(self) -> None:
-        check_ranges(self, problems="[1, inf)", patience="[0, inf)", target="[0, inf)")
-
-    async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
-        groups = await run.memory.answer(recipe, held_out_requests(world.task.held_out, self.problems, 1, world.task.level), world)
-        answers = [t for g in groups for t in g.trajectories]
-        found = {**of_problems([float(t.right) for t in answers]), **{f"held_out/{name}": value for name, value in shares(answers).items()}}
-        for value in sorted({str(t.problem.meta[self.by]) for t in answers if self.by in t.problem.meta}):
-            part = shares([t for t in answers if str(t.problem.meta.get(self.by)) == value])
-            found |= {f"held_out/{name}/{value}": part[name] for name in ("accuracy", "hallucination")}
-        return found
-
-
-def shares(answers: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns the shares of right answers, abstentions and wrong answers, and the truthfulness. A failed answer is wrong."""
-    count = max(len(answers), 1)
-    right = sum(t.right for t in answers) / count
-    uncertain = sum(not t.right and abstains(t.completion) for t in answers) / count
-    wrong = 1 - right - uncertain
-    return {"accuracy": right, "uncertain": uncertain, "hallucination": wrong, "truthfulness": truthfulness(right, uncertain, wrong)}
-
-
 truthrl = grpo.derive(
     "truthrl",
     "A right answer is worth 1, an abstention 0, and a wrong answer -1.",
     family="rewards",
     reward=Ternary(),
     objective__kl=KL(0.001),
-    study=Truthfulness(),
+    study=Truthfulness(reward=Ternary()),
 )
 
 _TERMS = {"prompts": "16", "group": "8", "warmup": "0", "learning_rate": "2e-4", "eval_every": "0"}

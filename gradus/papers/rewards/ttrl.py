@@ -5,11 +5,11 @@
     A_i = (r_i - mean(r)) / (std(r)), quad i = 1, ..., n
 
 The policy answers a question N = 64 times; $a_i$ is the final answer of sample i. A sample without a final answer has no vote and gets 0. If several
-answers are equally frequent, the first one is y. The first n = 32 samples are trained on by GRPO, with mean and deviation over these n. The KL
+answers are equally frequent, the first one is y. GRPO trains on the first n = 32 samples, with mean and deviation over these n samples. The KL
 coefficient is 0.001, and a batch is cut into 8 mini-batches.
 
-The label may be wrong and most rewards still right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is the
-share of the samples with the answer y; `label_accuracy` is the share of questions with a right y; `reward_accuracy` is the share of samples whose
+Even if the label y is wrong, most rewards can be right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is
+the share of the samples with the answer y; `label_accuracy` is the share of questions with a right y; `reward_accuracy` is the share of samples whose
 reward equals the true verdict. The last two need the task's verdicts, which nothing else in training reads. Held-out accuracy is the true one. If the
 task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
 
@@ -19,8 +19,8 @@ Reference: Zuo et al., TTRL: Test-Time Reinforcement Learning, arXiv:2504.16084,
 n = 32 (the first n), 8 questions per batch in mini-batches of one question, clip 0.2, learning rate 5e-7, temperature 1.0 for a maths model and 0.6
 for others, and the trainer's KL loss with coefficient 0.001.
 Departures: In the released reward only an answer of the kind "none" has no vote; its extractor gives the empty text instead, so missing answers vote.
-That code counts votes as text, and compares as formulas only with the label; here equal numbers are one answer in both places. The deviation is that
-of the population. The temperature is the task's.
+The released code counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. The deviation is the
+population deviation. The temperature is the task's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unlikeliness reward: of the right answers of a group, the likely ones earn less, so that GRPO also reinforces rare right answers.
+"""Unlikeliness reward: likely right answers of a group earn less, so that GRPO also reinforces rare right answers.
 
     l_i = mean_t log pi_old(y_(i,t))
     r_i = R_i (1 - beta_rank (rank_i) / G)
@@ -9,7 +9,8 @@ for the likeliest. beta_rank is 0.25. A wrong answer keeps 0. GRPO alone has a r
 the distribution becomes sharper and pass@N falls. Groups with equal verdicts are dropped. A second pass over each batch also helps: after the first
 pass the likely answers meet the clip first, and the later pass moves the unlikely ones. The KL coefficient is 0.1.
 
-The likelihoods are those at sampling. If a group has a single right answer, the factor only rescales its reward, and the advantages do not change.
+The likelihoods are measured when the answers are sampled. If a group has a single right answer, the factor only rescales its reward, and the
+advantages do not change.
 
 Use if: problems have several right answers, many samples per problem are used at test time, and pass@N falls during training.
 Avoid if: only the accuracy of a single answer counts, or groups are small, so that they rarely have two right answers (see grpo, rep_exp).
@@ -44,7 +45,8 @@ from gradus.types.signals import Signal
 
 
 def rank_factors(likelihoods: Sequence[float], beta: float) -> list[float]:
-    """Returns 1 - beta * rank / G for each of the G likelihoods. The least likely answer has rank 0. Of equal likelihoods, the earlier one has the lower rank.
+    """Returns 1 - beta * rank / G for each of the G likelihoods. The least likely answer has rank 0. If two likelihoods are equal, the earlier one
+    has the lower rank.
 
     >>> rank_factors([-1, -4, -2, -3], 0.25)
     [0.8125, 1.0, 0.875, 0.9375]

@@ -5,8 +5,8 @@ r"""WirelessMathLM: GRPO from a base model on formulas of wireless channels, wit
     loss = GRPO with beta = 0.001
 
 A problem has background text and asks for an option, for the hidden terms of an equation, or for the whole equation. The answer is in `\boxed{}`. A
-formula is right if its difference from the stored one is 0: a program decides, no model. The source of a problem, a paper, is either in training or
-held out, so a formula that was trained on is never tested. The rest is GRPO. Metrics: reward/verified, reward/one_box.
+formula is right if its difference from the stored formula is 0: a program decides this, not a model. The source of a problem is a paper. All problems
+of a paper are either in training or held out, so no formula is in both. The rest is GRPO. Metrics: reward/verified, reward/one_box.
 
 Use if: answers are formulas or options that a program can compare, and the base model already writes some right answers.
 Avoid if: the base model never writes a right answer (see sft first), or answers are free text.
@@ -15,7 +15,7 @@ arXiv:2509.23219: a binary verifier, GRPO directly from base models of 0.5, 3 an
 papers with choices, masked equations and whole equations. The public repositories (LiXin97) have data and pages, but no training code.
 Departures: The weight 0.1 of the form, beta, and the comparison at five random points with a relative tolerance of 1e-6 are ours; no symbolic
 simplification comes first, because it may not end. A text that is no formula is wrong; the paper asks a model here. The formulas of the task
-`channels` are generated, and the symbols with the name of the formula take the place of the paper as the source.
+`channels` are generated. In place of the paper, the source of a problem is the name of the formula with its symbols.
 """
 
 from __future__ import annotations

@@ -6,35 +6,36 @@
     floor((N - 1)/B) <= v + eta
 
 $pi_behav$ is the version of the policy that sampled token $a_t$; its log-probability is stored with the token. $pi_prox$ is the policy right before the
-update of the step, recomputed once for the whole batch. So the clip limits the step that the update takes, and not the age of the tokens: a token whose
-probability has doubled since it was sampled still has a gradient. The weight w has no gradient and no bound. If $pi_prox$ is $pi_behav$, the loss is
-that of PPO. The batch is cut into 4 mini-batches; with one mini-batch u is 1 and the clip never acts.
+update of the step, recomputed once for the whole batch. So the clip limits the step of the update, not the age of the tokens: a token still has a
+gradient if its probability has doubled since its sampling. The weight w has no gradient and no bound. If $pi_prox$ is $pi_behav$, the loss is the
+loss of PPO. The batch is cut into 4 mini-batches; with one mini-batch u is 1 and the clip never acts.
 
-The reward R is 5 for a right answer and -5 for a wrong one. There is no critic and no KL term, and all tokens of an answer have the same advantage.
+The reward R is 5 for a right answer and -5 for a wrong answer. There is no critic and no KL term, and all tokens of an answer have the same advantage.
 Mean and deviation are over all tokens of the batch.
 
-Workers sample without a pause. Request number N, counted from 1, is admitted while v updates are done if the rule above is true, where B is the number of
-prompts per step and eta = 4. A step trains on the groups that were finished first. When new weights are published, a worker stops between two tokens, takes
-them, reads its unfinished answers again, and continues them. A group whose oldest token is more than eta updates old is dropped and sampled again. With
-`--system.staleness 0` every step waits for its own groups, and with `--system none` nothing runs at the same time; both give the same weights.
-Metrics: staleness (age of a group in steps), versions (per answer), stale, clip_share, ratio (u).
+Workers sample without a pause. Request number N, counted from 1, is admitted after v updates if the rule above is true. B is the number of prompts
+per step, and eta = 4. A step trains on the groups that were finished first. When new weights are published, a worker stops between two tokens, takes
+the weights, reads its unfinished answers again, and continues these answers. A group whose oldest token is more than eta updates old is dropped and
+sampled again. With `--system.staleness 0` every step waits for its own groups, and with `--system none` nothing runs at the same time; both give the
+same weights. Metrics: staleness (age of a group in steps), versions (per answer), stale, clip_share, ratio (u).
 
 A bound on w is an option: `--objective.policy.weight.cap 5` limits w to 5, and `--objective.policy.weight MaskedImportance` removes tokens outside a band.
 The present releases use w only together with a bound, and remove tokens with w above 5 in their examples; without a bound they leave w out.
 
 Use if: answers differ widely in length or rewards are slow, and sampling and training can work at the same time.
 Avoid if: runs must have the same bytes without their facts (see Ahead in docs/how/ahead.md), one core does all the work, or the learning rate is high:
-at 3e-4 on arithmetic of level 2, the synchronous run lost accuracy after 12 steps, and staleness made it worse (0.06, 0.11 and 0.01 against 0.61, 0.26
-and 0.70 after 24 steps, three seeds), with and without a bound on w.
+at 3e-4 on arithmetic of level 2, the synchronous run lost accuracy after 12 steps. Staleness lowered the accuracy further (0.06, 0.11 and 0.01
+against 0.61, 0.26 and 0.70 after 24 steps, three seeds), with and without a bound on w.
 Reference: Fu et al., AReaL: A Large-Scale Asynchronous Reinforcement Learning System for Language Reasoning, arXiv:2505.24298, eq. 3 (admission), eq. 5
 (decoupled objective, after Hilton et al., arXiv:2110.00641), section 4.1 (interruption). The paper's numbers: eta 4, clip 0.2, 4 mini-batches, 512
-prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is that of the
+prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is as in the
 released code.
 Departures: A worker samples a whole group (`--system.unit answer`: one answer at a time), and N and B count groups, as in the released code; in the paper they
-count single answers. Of the finished groups, the present releases train on those that began first. The paper's rule bounds the number of requests only; here a
-group that is too old is dropped besides, so the bound applies to each token. But slow groups are then sampled again more often, which favours short answers.
-Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all recipes; the released code gives each
-answer, the longest first, to the micro-batch with the fewest answers that has room.
+count single answers. Among the finished groups, the present releases train on the groups that began first. The paper's rule bounds the number of
+requests only; here a group that is too old is also dropped, so the bound applies to each token. But slow groups are then sampled again more often,
+which favours short answers. Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all
+recipes; the released code begins with the longest answer, and gives each answer to the micro-batch with the fewest answers among those with enough
+room.
 """
 
 import math

@@ -9,9 +9,10 @@ training, and has the bytes of GRPO. `--system.steps` sets S.
 Within a rollout, problems flow in micro-batches of 4. A table (the transfer queue) has a row per problem and marks each column as written. A task takes each
 row once, as soon as the columns that it reads are written. So rewards are computed while later problems are sampled, and a free judge takes the next groups.
 
-The ratio of GRPO compares with the weights at the start of the update, and there is one update per step. So the ratio is 1, the clip never acts, and samples
-of age S count like new ones. With `--objective.policy.ratio.against behaviour` the ratio compares with the weights that sampled. In the runs of the third
-claim, the largest norm of a gradient was 5.7, 3.7 and 602 without this setting, and 2.1, 3.3 and 2.0 with it; with S = 0 it was 2.5, 2.8 and 2.5.
+The ratio of GRPO compares with the weights at the start of the update, and there is one update per step. So the ratio is 1, the clip never acts, and
+samples of age S count like new samples. With `--objective.policy.ratio.against behaviour` the ratio compares with the weights that sampled. In the
+runs of the third claim, the largest norm of a gradient was 5.7, 3.7 and 602 without this setting, and 2.1, 3.3 and 2.0 with it; with S = 0 it was
+2.5, 2.8 and 2.5.
 
 Use if: sampling and updates take times of the same order on separate devices, or rewards are slow.
 Avoid if: one device does everything and rewards are fast (see grpo). If groups differ widely in their times, a step should train on the groups that finish

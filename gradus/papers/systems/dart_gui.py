@@ -5,36 +5,38 @@
     w = min((pi_old(a)) / (pi_rollout(a)), 1)
     loss = -1/(sum m) sum m w min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A) + 0.1 KL
 
-A step of an episode is one sample: the goal, the last two turns, the screen, and the answer of the agent. All its tokens have the advantage $A_(i,t)$; a long
-episode counts in mean and std as often as it has steps. $H_(i,t)$ is the mean entropy of the tokens of step t. The sums run over the tokens of the batch.
-w corrects for the policy $pi_rollout$ that sampled the token, which may be older than the policy $pi_old$ at the start of the update; w has no gradient and
-only lowers the weight. rho is the ratio to $pi_old$.
+A step of an episode is one sample: the goal, the last two turns, the screen, and the answer of the agent. All tokens of a step have the advantage
+$A_(i,t)$. In mean and std, an episode counts once for each of its steps. $H_(i,t)$ is the mean entropy of the tokens of step t. The sums run over the
+tokens of the batch. w corrects for the policy $pi_rollout$ that sampled the token, which may be older than the policy $pi_old$ at the start of the
+update; w has no gradient and only lowers the weight. rho is the ratio to $pi_old$.
 
-Data: A task begins with 8 episodes. While its success rate is above 0.6, it gets one episode less at each visit, down to 2. Its episodes may have as many turns
-as its longest success so far, at most 30. If all episodes of a task fail, an earlier success of the task replaces one of them (experience pool), with the
-log-probabilities of the policy that sampled it.
+Data: A task begins with 8 episodes. While the success rate of a task is above 0.6, the task gets one episode less at each visit, but at least 2. The
+episodes of a task may have as many turns as its longest success so far, at most 30. If all episodes of a task fail, an earlier success of the task
+replaces one of them (experience pool), with the log-probabilities of the policy that sampled it.
 
-System: Workers sample episodes without a pause, one at a time, each with its own copy of the weights, which it renews when it begins an episode. A group is
-released when all its episodes are in, so a slow episode does not hold the others. The update runs at the same time, and trains on the groups that were
-complete first. An episode that is more than one step old is sampled again.
+System: Workers sample episodes without a pause, one at a time. Each worker has its own copy of the weights, and renews this copy before each episode.
+A group is released when all its episodes are finished, so a slow episode does not delay other groups. The update runs at the same time, and trains on
+the groups that were complete first. An episode that is more than one step old is sampled again.
 
-Use if: episodes have many turns, environments are slow and of unequal speed, and some tasks are solved always and others never.
-Avoid if: episodes have one turn, or answers take equally long (see grpo, and `--system none`). If the tasks never come again, the data have no effect.
+Use if: episodes have many turns, environments are slow and of unequal speed, some tasks are always solved, and others never.
+Avoid if: episodes have one turn, or answers take equally long (see grpo, and `--system none`). If tasks never come again, the adaptation of the data
+has no effect.
 Reference: Li et al. (Beijing Institute of Technology, BIGAI, DataCanvas), Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data
 Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, the upper 80 % of the steps by entropy, w at most 1, clip 0.2 and 0.28, KL
 coefficient 0.1, 30 steps per episode, learning rate 1e-6.
 Departures: The released script (Computer-use-agents/dart-gui, run_trainer_debug_w_rollout_stepwise_train_pt) has other settings than the paper: clip 0.1 and
-0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. Its std is that of the
-sample, with 1e-6 added. A group with only successes, and a group with only failures and no earlier success, is left out there; here such a group has the KL
-term. The released sampler (Computer-use-agents/dart_rollouter) gives a task with a success rate r above the threshold int(9/r - 7) episodes: 8 for 0.6, and 2
-for 1. It shows the last five screens; the two turns of history are ours. The paper trains a vision-language model on desktops; here any policy plays any
-environment, and `screens` is a small device that shows text, pictures or arrays. The least number of episodes (2), the steps by which their number falls (1),
-the weight of an earlier visit in the success rate (0.5) and the size of the pool (4) are ours. The pool holds successes of the run itself; the paper collects
-them beforehand, and only for hard tasks. Workers are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the
-pool. Small models need a higher rate than 1e-6; the setting gives it.
+0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. The std of the
+script is the sample's, plus 1e-6. The script leaves out a group with only successes, and a group with only failures and no earlier success; here such
+a group has the KL term. The released sampler (Computer-use-agents/dart_rollouter) gives a task int(9/r - 7) episodes if its success rate r is above
+the threshold: 8 for 0.6, and 2 for 1. The released sampler shows the last five screens; the two turns of history are ours. The paper trains a
+vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text, pictures or arrays. The
+least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate (0.5) and the size of the
+pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers are threads of one
+process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher learning rate than 1e-6;
+the rate comes from the setting.
 """
 
-from gradus.credit.step_samples import HighEntropySteps, StepRelative
+from gradus.credit.step_samples import HighEntropySteps
 from gradus.curricula.paced import Paced
 from gradus.objectives.aggregation import Joint, TokenMean
 from gradus.objectives.kl import KL
@@ -60,7 +62,7 @@ dart_gui = grpo.derive(
     rollout=Episodes(max_turns=30, history=2),
     reward=EnvironmentReturn(),
     selection=SuccessPool(),
-    credit=HighEntropySteps(StepRelative(), top=0.8),
+    credit=HighEntropySteps(top=0.8),
     objective=Frozen(policy=TERM, pool=PolicyGradient(trust=TERM.trust, weight=TERM.weight, average=STEPS, source="replay"), kl=KL(0.1, average=STEPS)),
 )
 

@@ -1,30 +1,32 @@
-"""Echo: two groups of machines. One samples at its own speeds, the other one trains; a pull mode or a push-pull mode keeps their weights together.
+"""Echo: two groups of machines. One swarm samples at its own speeds, and the other swarm trains; a pull mode or a push-pull mode synchronises the
+weights.
 
     pull: v_w >= v - d_max, quad d_max = 0
     push-pull: 0 <= v - v_w <= d_max, quad d_max = 2
     worker of a request = argmin_w (free_w + 1/s_w)
 
-Echo keeps the objective of its base; the ratio compares with the log-probabilities that are stored with each answer. v is the version of the weights
-that train, and $v_w$ the version with which worker w samples. A sampling worker may be any machine, so speeds differ.
+Echo keeps the objective of its base; the ratio compares with the log-probabilities that are stored with each answer. v is the version of the training
+weights, and $v_w$ the version with which worker w samples. A sampling worker may be any machine, so speeds differ.
 
 Pull mode (`--system.staleness 0`): the trainer asks for a batch. Each worker first takes the current weights, and the trainer waits for all answers.
-So every answer comes from the weights that it trains, and the result has the bytes of a run in one place. Push-pull mode (the default): workers sample
-without a pause and store their answers with their version. The trainer takes the newest stored answers. Answers more than d_max = 2 versions old are
-dropped, counted in the metric `stale`, and sampled again. New weights are published after each update, and a worker takes them before its next group.
+So every answer trains the same weights that sampled it, and the result has the bytes of a run in one place. Push-pull mode (the default): workers
+sample without a pause and store their answers with their version. The trainer takes the newest stored answers. Answers more than d_max = 2 versions
+old are dropped, counted in the metric `stale`, and sampled again. New weights are published after each update, and a worker takes them before its
+next group.
 
 A request goes to the worker that is expected to finish it first. $free_w$ is the time until the worker is free, and $s_w$ its measured speed in
-groups per second. So workers with delays 1, 2 and 4 get shares 4, 2 and 1. With `--system.deadline`, an idle worker samples the request of a late worker
-too, and only the first answer counts.
+groups per second. So workers with delays 1, 2 and 4 get shares 4, 2 and 1. With `--system.deadline`, an idle worker also samples the request of a
+late worker, and only the first answer counts.
 
 Use if: samplers are cheap machines of unequal speeds, and the trainer should not wait for them.
 Avoid if: all work is done by equal devices (see areal), or sampling takes a small part of a step (see grpo).
 Reference: Xiao et al., Echo: Decoupling Inference and Training for Large-Scale RL Alignment on Heterogeneous Swarms, arXiv:2508.05387: the two modes and
 the versions of the buffer.
-Departures: The paper's text was not available; public summaries describe the two modes without numbers. d_max = 2, one publication per update, the rule
-for the worker of a request and the second sample of a late request are ours. The unit of the buffer is a group of answers. At most P (d_max + 1) requests
-are open at the same time, with P prompts per step; the paper's workers sample without a limit. A pull mode with d_max above 0 is not here. Workers are
-threads, or processes with `--system.workers_in processes`, on one machine. Weights are copied as they are; the paper may quantise them. A worker that
-itself consists of several machines (Parallax) is not here.
+Departures: The paper's text was not available; public summaries describe the two modes without numbers. These choices are ours: d_max = 2, one
+publication per update, the rule that chooses the worker of a request, and the second sample of a late request. The unit of the buffer is a group of
+answers. At most P (d_max + 1) requests are open at the same time, with P prompts per step; the paper's workers sample without a limit. A pull mode
+with d_max above 0 is not here. Workers are threads, or processes with `--system.workers_in processes`, on one machine. Weights are copied as they
+are; the paper may quantise them. A worker that itself consists of several machines (Parallax) is not here.
 """
 
 from gradus.objectives.ratios import TokenRatio

@@ -15,32 +15,33 @@ lengths in a slot. The expected length of an answer is the mean length of earlie
 The draws of an answer depend only on its key, so every order gives the same answers and the same update, byte for byte. All rewards are known before the
 advantages are computed. Metrics: decode_steps, rounds, idle, peak_tokens, length_error.
 
-SJF serves the mean waiting time, and not T: lengths 10, 2, 2, 2 in two slots take 12 steps, as in rounds, and 10 steps in the given order or with the longest
-first. And an order by length helps only if the expected lengths are good. On the task arithmetic the lengths within a problem differ more than those between
-problems, and no order by length was clearly better than the given one; with the true lengths, `longest` would take 0.83 of its steps (three seeds, 32 answers
-in 8 slots).
+SJF lowers the mean waiting time, but not T. For example, take lengths 10, 2, 2, 2 in two slots: SJF needs 12 steps, like rounds; the given order, or
+the longest first, needs 10 steps. Any order by length helps only if the expected lengths are accurate. On the task arithmetic the lengths differ more
+within a problem than between problems, and no order by length was clearly better than the given order. With the true lengths, `longest` would take
+0.83 of the steps of the given order (three seeds, 32 answers in 8 slots).
 
 Use if: memory limits the number of answers that decode at the same time, and lengths differ widely.
 Avoid if: all answers of a step fit into memory, or another engine decodes (vLLM has its own order).
-Reference: Wang et al., Infinite Sampling: Efficient and Stable Grouped RL Training for Large Language Models, arXiv:2506.22950: abstract (micro sampling
-groups, continuous sampling, length prediction, FPTAS and SJF; peak memory of micro sampling groups lower by over 50 percent than that of full-group
-decoding, throughput higher by over 25 percent than that of micro sampling groups). Only the abstract was read; the definition of T is ours.
-Departures: In the paper the plan forms groups before the decoding, and SJF refills free slots within it; here an order is either the plan or SJF. The plan is
-exact for rounded lengths and needs too much time for many slots, so it is refused above 200,000 cases; the abstract does not tell how the paper's plan is
-computed. The paper predicts a length from tokens of the answer; here all answers to a problem have the same expected length. A slot that is refilled at once
-holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller. Group 32 and 8 slots are ours.
+Reference: Wang et al., Infinite Sampling: Efficient and Stable Grouped RL Training for Large Language Models, arXiv:2506.22950: abstract (micro
+sampling groups, continuous sampling, length prediction, FPTAS and SJF). Micro sampling groups need over 50 percent less peak memory than decoding of
+full groups; continuous sampling has over 25 percent more throughput than micro sampling groups. Only the abstract was read; the definition of T is
+ours.
+Departures: In the paper the plan forms groups before the decoding, and SJF refills free slots during the decoding; here an order is either the plan
+or SJF. The plan is exact for rounded lengths. Such a plan takes too much time for many slots, so a plan with more than 200,000 cases is refused; the
+abstract does not explain how the paper computes its plan. The paper predicts a length from tokens of the answer; here all answers to a problem have
+the same expected length. A slot that is refilled at once holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller.
+Group 32 and 8 slots are ours.
 """
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.slotted import Slotted
-from gradus.types.slots import Slots
 
 infinite_sampling = grpo.derive(
     "infinite_sampling",
     "Answers of a group of any size share a fixed number of slots; the shortest expected answers begin first.",
     family="systems",
-    rollout=Slotted(Slots(8, "shortest")),
+    rollout=Slotted(),
     setting__group=32,
 )
 

@@ -9,21 +9,22 @@
 Q(W) has the format NVFP4: numbers of 4 bits in blocks of 16, with one scale of 8 bits per block and one float32 scale per matrix. Q(W) serves sampling
 and training; only A and B learn. The error of Q(W) makes the policy more random, which helps exploration, but this error never changes. So the copy
 $tilde pi$ that samples gets noise Z on the weights w of its RMSNorms: noise on w scales an input of the next linear layer by 1 + Z/w, at no further
-cost. The noise is drawn again for every step, and is always added to the clean weights; the policy that learns stays clean. The run is divided into K
+cost. The noise is drawn again for every step, and is always added to the clean weights; the learning policy has no noise. The run is divided into K
 = 10 equal stages. The first stage has no noise; then sigma falls from 0.01 to 0.0001. There is no KL and no entropy term.
 
 Use if: memory limits the size of the model, or sampling is slow and the hardware multiplies 4-bit numbers.
 Avoid if: all weights should learn (see grpo, dapo), or answers are already diverse.
 Reference: Huang et al., QeRL: Beyond Efficiency -- Quantization-enhanced Reinforcement Learning for LLMs, arXiv:2510.11696, eq. 6 (format), 8 to 10
-(noise), algorithm 1. Clip, 4 updates per batch of rollouts (GSM8K; 1 on BigMath) and no KL term are as in table 4. Rank 16, alpha 16, the range of sigma
-and the rule of the stages are those of the released code; in the paper's runs the rank is 32. The paper names three ranges: 0.05 to 0.0005, 0.01 to
-0.0005, and an example that starts at 0.01. Its learning rate is 1e-5.
-Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, it does.
-The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here are 4 updates and the average per answer of GRPO.
-The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the clean weights at the start of the
-update. Every RMSNorm gets noise, also the last one; the paper's figure shows the two of each block. The weights are rounded to the nearest number
-without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two models share theirs. The learning rate, the
-numbers of problems and answers and the temperature come from the setting. Products are computed with dequantised weights, so there is no gain of speed.
+(noise), algorithm 1. Clip, 4 updates per batch of rollouts (GSM8K; 1 on BigMath) and no KL term are as in table 4. Rank 16, alpha 16, the range of
+sigma and the rule of the stages come from the released code; in the paper's runs the rank is 32. The paper names three ranges: 0.05 to 0.0005, 0.01
+to 0.0005, and an example that starts at 0.01. The learning rate of the paper is 1e-5.
+Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, the last
+stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the
+average per answer as in GRPO. The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the
+clean weights at the start of the update. Every RMSNorm gets noise, even the last one; the paper's figure shows the two RMSNorms of each block. The
+weights are rounded to the nearest number without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two
+models share their codes. The learning rate, the numbers of problems and answers and the temperature come from the setting. Products are computed with
+dequantised weights, so there is no gain of speed.
 """
 
 from gradus.objectives.ratios import TokenRatio

@@ -1,4 +1,4 @@
-"""Ring-lite: every update trains on the same number of tokens, and training begins with the distilled model of middle entropy, not with the best one.
+"""Ring-lite: every update has the same number of tokens, and training begins with the distilled model of middle entropy, not with the best model.
 
     sum_(i in S) |o_i| = Phi
     loss = 1/Phi sum_(i in S) sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_3]
@@ -6,13 +6,13 @@
     H_k < 0.6 H_0
 
 The first three lines are C3PO. All answers of a step are shuffled, and S takes them in this order until they have Phi tokens. The answer at the border
-contributes its first tokens; the answers after it are not trained on, but count in the mean and the deviation of their group. Phi = 409600 is also the
-divisor, so a token has the same weight in every step. The ratio rho and the estimator $k_3$ are those of GRPO.
+contributes its first tokens; no update uses the answers after it, but they count in the mean and the deviation of their group. Phi = 409600 is also the
+divisor, so a token has the same weight in every step. The ratio rho and the estimator $k_3$ are as in GRPO.
 
 Stage `distil` imitates worked solutions. $H_k$ is the mean of -log p over the tokens that the policy samples for held-out problems, after k steps.
 The stage ends at the first evaluation with $H_k$ below 0.6 times $H_0$. In the paper, a model of lower entropy explores less, and its reward
-collapses sooner in training; a model of higher entropy learns more slowly and ends worse. Stage `reinforce` trains the chosen model with C3PO.
-Metrics: tokens/train, held_out/entropy.
+collapses sooner in training; a model of higher entropy learns more slowly and ends with less reward. Stage `reinforce` trains the chosen model with
+C3PO. Metrics: tokens/train, held_out/entropy.
 
 Use if: lengths of answers differ widely, so that the gradient and the cost of an update change from step to step.
 Avoid if: sampling is expensive, because answers beyond the budget are not used (see ring_1t, dapo); or all answers of a step fit into the budget.
@@ -23,8 +23,8 @@ Departures: The paper chooses among checkpoints after whole epochs of imitation,
 held-out problems are ours. The paper does not say in which order S takes the answers, and gives no number for the clip; the random order is ours, and
 the clip 0.2 is GRPO's. Each batch has one update, so rho is 1 and the clip does not act; the paper mentions a "minibatch size of 2" without further
 explanation. The answers of the paper have about 13000 tokens, so Phi holds only about 32 of 8192 answers; the paper does not say whether Phi applies
-to one device or to all. With `--selection.border wait`, which is ours, the answer at the border is left out of this step and comes first in the next
-step; then set `--objective.policy.ratio.against behaviour` too. The paper trains on mathematics first, then on code and science; here, a further
+to one device or to all. With our option `--selection.border wait`, the answer at the border is left out of this step and comes first in the next
+step; then also set `--objective.policy.ratio.against behaviour`. The paper trains on mathematics first, then on code and science; here, a further
 stage with its own `task` does this. The paper adds an entropy term of weight 5e-4, which is not here (`--objective.entropy EntropyBonus
 --objective.entropy.coefficient 5e-4`), and two terms for its mixture of experts. If a step has fewer tokens than Phi, the divisor stays Phi.
 """

@@ -13,7 +13,7 @@ because the episode was over, have no loss, but count in the mean. Lanes play on
 
 The levels of advantage and probability are fields. `--credit.level chunk` gives one advantage per chunk, from the sum of its rewards; then the critic
 needs one value (`--players.critic.model.each_step false`). `--objective.policy.ratio JointRatio` takes the probability of a whole chunk, the product over
-its tokens, and `--objective.policy.ratio.of step` that of one action. A probability may be finer than the advantage, not coarser.
+its tokens, and `--objective.policy.ratio.of step` takes the probability of one action. A probability may be finer than the advantage, not coarser.
 
 The episodes are played in two sub-batches: while the simulator steps one half, the policy samples for the other half (hybrid placement).
 `--rollout.parts 1` lets simulator and policy take turns (collocated placement); the trajectories are the same. `--system Ahead` gives rollout and update
@@ -22,16 +22,16 @@ their own threads (disaggregated placement). The group-relative form is rlinf_vl
 Use if: a policy gives several actions at a time, rewards are sparse, and the simulator and the policy take about equally long.
 Avoid if: the simulator computes in the same thread as the policy, so that a pipeline saves nothing (`--rollout.parts 1`), or actions are single (see ppo).
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
-numbers are those of the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95, action-level
-rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head. Two sub-batches are those of
-maniskill_ppo_openvla.
+numbers come from the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95,
+action-level rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head. Two
+sub-batches are those of maniskill_ppo_openvla.
 Departures: The policy is a small network without language, which starts with random weights; the paper starts from a fine-tuned vision-language-action
-model. It gives all tokens of a chunk in one pass, as OpenVLA-OFT does, from 8 bins per number (256 there). The critic is a separate network; in the
-paper it is a head on the policy's trunk. The value error is squared (a Huber loss with bound 10 in the released code). The released code keeps the loss
-constant above ratio 3 if A < 0, and adds gamma times the value of the last scene to the reward of every finished episode; here only an episode that was cut off
-gets this value. The rate of the policy is that of the setting; the norm of the gradient is at most 1 (10 there), without weight decay (0.01 there), and each
-batch has four passes (one there). Devices are threads of one process. For pictures: `--task.show image --players.policy.model.kind cnn
---players.critic.model.kind cnn`.
+model. The network gives all tokens of a chunk in one pass, as OpenVLA-OFT does. A number has 8 bins; in the paper it has 256. The critic is a
+separate network; in the paper it is a head on the policy's trunk. The value error is squared (a Huber loss with bound 10 in the released code). The
+released code keeps the loss constant above ratio 3 if A < 0, and adds gamma times the value of the last scene to the reward of every finished
+episode; here only an episode that was cut off gets this value. The learning rate of the policy comes from the setting. The norm of the gradient is at
+most 1, there is no weight decay, and each batch has four passes; in the released code these numbers are 10, 0.01 and one. Devices are threads of one
+process. For pictures: `--task.show image --players.policy.model.kind cnn --players.critic.model.kind cnn`.
 """
 
 from gradus.credit.chunks import ChunkGAE

@@ -5,26 +5,25 @@
     loss = 1/N sum_i 1/(sum_t m_(i,t)) sum_t m_(i,t) l_(i,t), quad l_(i,t) = -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)
 
 The G = 8 episodes of a group begin in the same state. $R_i$ is 1 for success, else 0, and std is the deviation of the sample. $T_i$ is the step of the first
-success, or the last step. Later steps have the mask 0: in an environment that plays on after the success, and in the rest of the last chunk, which is never
-executed. The loss of each of the N episodes of the used groups is divided by the number of its valid tokens, so a short success counts as much as a long
-failure. One sum over all valid tokens would give the long episodes more weight (`--objective.policy.average TokenMean --objective.policy.average.counted
-weighted`). A group is used if its mean reward is between 0.1 and 0.9; for 8 episodes, this drops the groups with only successes or only failures. There is no
-KL term.
+success, or the last step. Later steps have the mask 0. Later steps occur in an environment that continues after the success, and in the rest of the
+last chunk, which is never executed. The loss of each of the N episodes of the used groups is divided by the number of its valid tokens, so a short
+success counts as much as a long failure. One sum over all valid tokens would give the long episodes more weight (`--objective.policy.average
+TokenMean --objective.policy.average.counted weighted`). A group is used if its mean reward is between 0.1 and 0.9; for 8 episodes, this drops the
+groups with only successes or only failures. There is no KL term.
 
-The policy, the chunks, the pipeline and the levels of probability are those of rlinf_vla. `--credit.level chunk` masks whole chunks: the chunk with the success
-keeps all its tokens.
+The policy, the chunks, the pipeline and the levels of probability are as in rlinf_vla. `--credit.level chunk` masks whole chunks: the chunk with the
+success keeps all its tokens.
 
 Use if: episodes can begin again from the same state, and the only reward is the success at the end.
 Avoid if: starts cannot be repeated, or nearly all groups have the same outcome (see rlinf_vla).
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
-numbers are those of the released scripts (RLinf/RLinf, libero_10_grpo_openvlaoft): clip 0.2 and 0.28, groups of 8, mean reward between 0.1 and 0.9 of a
+numbers come from the released scripts (RLinf/RLinf, libero_10_grpo_openvlaoft): clip 0.2 and 0.28, groups of 8, mean reward between 0.1 and 0.9 of a
 success, no KL term; the mean over episodes is masked_mean_ratio in the released code.
-Departures: Those of rlinf_vla. The released code adds 1e-6 to the deviation, samples at temperature 1.6 and gives 5 for a success. Its N counts the episodes of
-unused groups too, so its loss is smaller by the share of the used groups.
+Departures: The departures of rlinf_vla also apply here. The released code adds 1e-6 to the deviation, samples at temperature 1.6 and gives 5 for a
+success. In the released code N also counts the episodes of unused groups, so its loss is multiplied by the share of the used groups.
 """
 
 from gradus.credit.chunks import UntilSuccess
-from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
@@ -44,7 +43,7 @@ rlinf_vla_grpo = grpo.derive(
     rollout=Pipelined(Episodes(), parts=2),
     reward=EnvironmentReturn(),
     selection=MeanReward(0.1, 0.9),
-    credit=UntilSuccess(GroupRelative("sample"), level="action"),
+    credit=UntilSuccess(),
     objective__policy__trust=Clip(0.2, 0.28),
     objective__policy__average=SequenceMean("weighted"),
     objective__kl=None,

@@ -1,17 +1,17 @@
-"""SPEC-RL: the last answer to the same problem is a draft. Its beginning that the current policy accepts is kept, and only the rest is generated.
+"""SPEC-RL: the last answer to the same problem is a draft. The beginning that the current policy accepts is kept, and only the rest is generated.
 
     a_t = min(1, l (p_new(y_t)) / (p_old(y_t)))
     keep y_1, ..., y_(n-1), quad n = the first t with u_t > a_t
 
 y is the answer that the same slot gave when the problem was last drawn. $p_old$ is the policy of that step, and $p_new$ the current policy. l is the
 lenience, $e^0.5$, and the numbers $u_t$ are uniform in (0, 1]. One forward pass reads all drafts. The current policy continues after the kept tokens,
-up to the usual limit. A draft without a rejected token is kept whole, and nothing is generated. In the loss and in the next check, the
-log-probabilities of all tokens are those of the current policy. Rewards, advantages and loss are those of GRPO.
+up to the usual limit. A draft without a rejected token is kept whole, and nothing is generated. In the loss and in the next check, all tokens have
+the log-probabilities of the current policy. Rewards, advantages and loss are as in GRPO.
 
-With l = 1 the tokens are not quite those of $p_new$, because the rejected token is drawn from $p_new$ again. With `--rollout.residual true` this token
-is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. Then an answer has, for l from 0 to 1, exactly the distribution of
-a given $p_new$. Here $p_new$ has also been trained on the draft, so this holds only nearly in a run. With l = 0 the method is GRPO. Metrics: generated
-(tokens per answer), kept (tokens per draft), reused (share of whole drafts).
+With l = 1 the distribution of the tokens is not exactly $p_new$, because the rejected token is drawn from $p_new$ again. With `--rollout.residual
+true` this token is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. Then an answer has, for l from 0 to 1, exactly the
+distribution of a given $p_new$. In a run $p_new$ has also been trained on the draft, so this is only approximately true. With l = 0 the method is GRPO.
+Metrics: generated (tokens per answer), kept (tokens per draft), reused (share of whole drafts).
 
 Use if: the same problems come again in many passes, answers are long, and generation is the largest cost.
 Avoid if: problems do not come again; or the answers must change much from pass to pass (a high lenience keeps old answers; see grpo).
@@ -19,9 +19,9 @@ Reference: Liu et al., SPEC-RL: Accelerating On-Policy Reinforcement Learning vi
 and appendix A.1 (lenience), and the authors' code: the continuation, and log-probabilities of the whole assembled answer.
 Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The numbers $u_t$
 are new in each step; the released code draws them from one fixed seed in all steps. The released script for GRPO has the KL factor 0.0001, an entropy
-bonus with the factor 0.001 and 4 updates per step; here these are those of grpo. For PPO and DAPO the paper takes the lenience $e^0.3$ and $e^0.15$. The
-residual and its form for l below 1 are ours. The residual needs the old distributions. The state then has one row of the vocabulary per token, so the
-option suits small vocabularies.
+bonus with the factor 0.001 and 4 updates per step; here the settings of grpo apply. For PPO and DAPO the paper takes the lenience $e^0.3$ and
+$e^0.15$. The residual and its form for l below 1 are ours. The residual needs the old distributions. The state then has one row of the vocabulary per
+token, so the option suits small vocabularies.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -1,4 +1,4 @@
-"""T-PPO: PPO whose steps sample only a window of tokens per answer. Unfinished answers train the policy too, and continue in the next step.
+"""T-PPO: PPO whose steps sample only a window of tokens per answer. Unfinished answers also train the policy, and continue in the next step.
 
     A_t = sum_(k = t)^(m-1) (gamma lambda)^(k-t) delta_k, quad delta_t = r_t + gamma V(s_(t+1)) - V(s_t)
     finished: r_(m-1) = R, quad V(s_m) = 0
@@ -10,11 +10,11 @@ An answer has m tokens so far; $s_t$ is the prompt with the first t tokens. In e
 answer, with the weights of that step. A finished answer has ended, or has reached its own limit of tokens; it gets the reward R, and its slot begins a
 new problem in the next step. A cut answer stays in its slot and continues in the next step. So the longest answer does not determine the time of a step.
 
-The extended GAE gives a cut answer advantages before its reward is known. It assumes that the value does not change after the cut. gamma and lambda
-are 1, so a token of a cut answer has $A_t = V(s_(m-1)) - V(s_t)$, and the last token before the cut has 0. rho is the ratio to the policy at the start
-of the update. The policy's loss reads only the new tokens, so each token trains the policy in one step only. The critic learns only from finished
-answers, from all their tokens. Its target is R, because its lambda is 1. There is no KL term. Metrics: cut_share (share of unfinished answers),
-in_flight, decode_steps (tokens of the longest part), idle (token-steps of waiting slots per sampled token), clip_share.
+The extended GAE gives a cut answer advantages before its reward is known. The extended GAE assumes that the value does not change after the cut.
+gamma and lambda are 1, so a token of a cut answer has $A_t = V(s_(m-1)) - V(s_t)$, and the last token before the cut has 0. rho is the ratio to the
+policy at the start of the update. The policy's loss reads only the new tokens, so each token trains the policy in one step only. The critic learns
+only from finished answers, from all their tokens. The critic's target is R, because its lambda is 1. There is no KL term. Metrics: cut_share (share of
+unfinished answers), in_flight, decode_steps (tokens of the longest part), idle (token-steps of waiting slots per sampled token), clip_share.
 
 Use if: lengths of answers differ much, the longest answers make the other slots wait, and the memory is large enough for a critic.
 Avoid if: answers have similar lengths (see vapo, ppo), or the critic is untrained, because the advantages of cut answers consist only of the critic's
@@ -44,7 +44,7 @@ t_ppo = ppo.derive(
     "Each step samples a window of tokens per answer and trains on unfinished answers, with values at their cuts.",
     family="systems",
     rollout=Windowed(8192),
-    credit=NewTokens(GAE(gamma=1.0, lam=1.0, whitened=False)),
+    credit=NewTokens(),
     objective__policy__trust=Clip(low=0.2, high=0.28),
     objective__policy__average=TokenMean("weighted"),
     players__critic__credit=GAE(gamma=1.0, lam=1.0, whitened=False),

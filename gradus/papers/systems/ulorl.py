@@ -1,4 +1,5 @@
-"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and certain tokens of right answers are left out at low entropy.
+"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and at low entropy very likely tokens of right answers are left
+out.
 
     rho_t = (pi(a_t)) / (sg[pi(a_t)]) = 1
     loss = -1/(sum_i |o_i|) sum_i sum_t M_(i,t) rho_(i,t) A_i
@@ -6,13 +7,13 @@
     M_(i,t) = 0 if r_i = 1 and pi(a_(i,t)) >= 0.99 and H_i < 0.2, else 1
 
 The token limit of an answer is divided into 8 segments, and each step adds at most one segment to every answer in flight, with the weights of that
-step. Finished groups are trained on at once; all other groups continue in the next step. So the segments of an answer come from several versions of
-the policy. The ratio rho replaces the policy of every segment by the current one (POIS); sg stops the gradient. Nothing is clipped, and the gradient
-of a token is $A_i$ times the gradient of log pi. A step has one update; in later updates on the same batch rho would also be 1.
+step. Finished groups are used for training at once; all other groups continue in the next step. So the segments of an answer come from several
+versions of the policy. The ratio rho replaces the policy of every segment by the current one (POIS); sg stops the gradient. Nothing is clipped, and
+the gradient of a token is $A_i$ times the gradient of log pi. A step has one update; in later updates on the same batch rho would also be 1.
 
 The sums run over the answers of the batch. $H_i$ is the mean entropy of the tokens of answer $o_i$, in nats. A token of a right answer that has at
-least the probability $tau_p$ = 0.99 is mastered. Mastered tokens leave the loss only if $H_i$ is below sigma = 0.2. The divisor counts them all the
-same, so the mask does not change the weight of the other tokens. Probabilities and entropies are those of the policy at the start of the update.
+least the probability $tau_p$ = 0.99 is mastered. Mastered tokens leave the loss only if $H_i$ is below sigma = 0.2. The divisor still counts mastered
+tokens, so the mask does not change the weight of the other tokens. Probabilities and entropies are those of the policy at the start of the update.
 `--credit.sigma 0` never masks, and `--credit.sigma inf` always masks; in the paper, the entropy falls without the mask, and it grows if the mask is
 always on. Groups with only right or only wrong answers are dropped. There is no KL term.
 
@@ -25,10 +26,10 @@ Avoid if: all answers are short (see grpo, dapo), or stale tokens need a correct
 Reference: Du et al. (Tencent), UloRL: An Ultra-Long Output Reinforcement Learning Approach for Advancing Large Language Models' Reasoning Abilities,
 arXiv:2507.19766, algorithm 1 (segments), section 3.1.2 (POIS, SAIS), eq. 9 and 10 (mask). The paper's numbers: limit 131072, 8 segments, tau_p 0.99,
 sigma 0.2, 128 problems per step, 8 answers per problem, one update per step, temperature 0.85, learning rate 1e-6. No code was released.
-Departures: A group is trained on when all its answers are finished; the paper lets single answers join the training data, and does not describe
+Departures: A group is used for training when all its answers are finished; the paper lets single answers join the training data, and does not describe
 the use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
 solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the setting. The paper judges
-answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is that of the base.
+answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in the base.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def mask_of_mastered(logprobs: np.ndarray, entropies: np.ndarray, *, tau: float,
 
 @dataclass(frozen=True)
 class MasteredMask:
-    """Gives weight 0 to the certain tokens of right answers with a low entropy, so no loss term reads them. All tokens get the credit of `rule`.
+    """Gives weight 0 to the very likely tokens of right answers with a low entropy, so no loss term reads them. All tokens get the credit of `rule`.
 
     The denominator of an average counts the masked tokens too, unless it counts only weighted actions (`average.counted`).
     Reference: Du et al., UloRL, arXiv:2507.19766, eq. 10 (dynamic masking of mastered positive tokens).

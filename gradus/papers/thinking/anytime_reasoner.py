@@ -8,19 +8,20 @@
 Each of 8 thoughts of a question is cut at the budgets $b_1 < ... < b_m$; m is 4. At each cut an inserted text ends the thinking, and a = 4 short answers
 are sampled and verified. The prior p over budgets is uniform, linear in the budget, or has all its weight on the last budget ("base"). A token between
 $b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, the earlier scores of the
-same thought, and the mean return of the group: the later the segment, the more $V_1$ counts. The first segment has the group's mean alone. No deviation
-divides. A short answer has its own advantage: its score minus the mean score of the answers at the same cut. Thinking tokens are trained once, answers
-only with their own tokens; the loss is PPO's clip, without KL, and a step has two updates. Metrics: reward/anytime (mean of $r_j$ over cuts), thought.
+same thought, and the mean return of the group: $V_1$ counts more in later segments. The first segment has the group's mean alone. No deviation
+divides. A short answer has its own advantage: its score minus the mean score of the answers at the same cut. Each thinking token is trained once, and
+an answer trains only its own tokens. The loss is PPO's clip, without KL, and a step has two updates. Metrics: reward/anytime (mean of $r_j$ over
+cuts), thought.
 
 Use if: the budget at test time varies, or thoughts should lead to an answer early.
 Avoid if: no answer is possible before the thought ends, because the early cuts then only cost samples (see grpo).
 Reference: Qi et al., Optimizing Anytime Reasoning via Budget Relative Policy Optimization, arXiv:2505.13438. The released code
-(sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one answer
-per cut and the group's baseline, thoughts have the mean-centred advantage of GRPO.
-Departures: The inserted text is the mark `</think>` alone, and a thought that ended by itself has it already; the code adds an ellipsis and a heading,
-and counts only answers in this format. A thought that ends early gets new answers at each later cut; the code has one larger set of answers, with one
-mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss is a mean over all tokens of
-the mini-batch. The uniform prior is the default here; the code has a run for each prior.
+(sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one
+answer per cut and the group's mean as baseline, the advantage of a thought is the mean-centred advantage of GRPO.
+Departures: The inserted text is the mark `</think>` alone, and a thought that ended by itself has this mark already; the code adds an ellipsis and a
+heading, and counts only answers in this format. A thought that ends early gets new answers at each later cut; in the code these cuts share one larger
+set of answers, with one mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss
+is a mean over all tokens of the mini-batch. The uniform prior is the default here; the code has a run for each prior.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def scores_of(group: Group) -> dict[int, np.ndarray]:
 
 
 def is_thought(trajectory: Trajectory) -> bool:
-    """Whether a trajectory is a thought, not a forced answer."""
+    """Returns whether a trajectory is a thought, not a forced answer."""
     return bool(trajectory.links["exit"] == len(trajectory.links["cuts"]))
 
 

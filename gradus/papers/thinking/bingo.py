@@ -1,22 +1,24 @@
-"""Bingo: prices only the insignificant tokens of an answer. Wrong answers may think longer at first; once accuracy stops rising, length is priced there, too.
+"""Bingo: only insignificant tokens of an answer cost reward. At first wrong answers may grow; when accuracy stops rising, their length costs reward,
+too.
 
     c = cos(clip(n / n_ref, 0, pi/2))
     r = 1 + 5 c "if right, else" min(0, 2 (c - 1) + k s / s_ref - 5)
 
-An answer has n insignificant and s significant tokens; $n_ref$ and $s_ref$ are those of a reply of the start model to the same question. c is 1 without
-filler, 0.54 at the reference, and 0 from 1.57 times the reference on. So a right answer gets 1 to 6, and a wrong one at most 0. In the first 50 steps k
-is $10 / pi$, so a wrong answer gains by significant tokens. From then on, the least-squares slope of the mean accuracy over the last 10 steps is scaled
-such that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and $k = max(-20/pi,
--j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
+An answer has n insignificant and s significant tokens; a reply of the start model to the same question has $n_ref$ and $s_ref$. c is 1 for n = 0,
+0.54 for $n = n_ref$, and 0 if n is at least 1.57 $n_ref$. So a right answer gets 1 to 6, and a wrong answer at most 0. In the first 50 steps k is $10
+/ pi$, so more significant tokens raise the reward of a wrong answer. From then on, the least-squares slope of the mean accuracy over the last 10
+steps is scaled such that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and
+$k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
 
 Use if: a rule can find the filler in an answer, and hard questions need long answers.
-Avoid if: nothing says which tokens are insignificant, because every token is then priced alike (see kimi_k1_5).
+Avoid if: no rule tells which tokens are insignificant, because every token then costs the same (see kimi_k1_5).
 Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
-formula and the numbers are those of the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
-Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram. The
-code scales the classifier's scores of an answer to 0 to 1, and then takes those below 0.5. Another rule is a part with the method `significant`. The
-reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios to 0. KL coefficient, lambda and
-epochs are those of `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers without counts keep the verdict.
+formula and the numbers are as in the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
+Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram.
+The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. Another rule is a part
+with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
+to 0. KL coefficient, lambda and epochs are those of `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
+without counts keep the verdict.
 """
 
 from __future__ import annotations
@@ -68,11 +70,12 @@ class Unrepeated:
 
 @dataclass(frozen=True)
 class WithFiller:
-    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its tokens, and the means over the replies, at least 1."""
+    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its numbers of tokens, and the mean numbers of
+    tokens of the replies (at least 1)."""
 
     rule: Significance = Unrepeated()
     player: str = "start"
-    replies: int = 1  # per question; never trained on, and not judged
+    replies: int = 1  # per question; no update uses them, and no reward judges them
     gives: ClassVar[frozenset[str]] = frozenset({"filler"})
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)
@@ -108,7 +111,8 @@ def slope_of(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class SignificantLength(Combines):
-    """A reward from the counts of `WithFiller`: right answers earn by little filler, and wrong answers by many significant tokens as long as k is positive.
+    """A reward from the counts of `WithFiller`. A right answer earns more if it has few insignificant tokens. While k is positive, a wrong answer
+    earns more if it has many significant tokens.
 
     `reward` decides which answers are right. An answer without counts keeps the value of `reward`.
     """

@@ -1,4 +1,4 @@
-"""Demystifying long CoT: a reward by the cosine of the length keeps thoughts below the limit, and a price on repeated n-grams prevents hacking.
+"""Demystifying long CoT: a reward by the cosine of the length keeps thoughts below the limit, and a penalty on repeated n-grams prevents hacking.
 
     r = b + (a - b) (1 + cos(pi |o| / L)) / 2, quad (a, b) = (2, 1) "if right, else" (-10, 0)
     r = -10 "if" |o| >= L
@@ -6,21 +6,21 @@
     G_t = r + sum_(s >= t) gamma_p^(s - t) p_s
     A_t = G_t - V(s_t)
 
-A right answer of 0 tokens gets 2, one just below the limit L gets 1; a wrong answer gets -10 to 0, so it is better if it is longer. An answer that reaches
-the limit gets -10. So longer thought is paid only where short thought fails. The reward r is not discounted. Without a price, the model fills wrong answers
-with repeated text. The price is near-sighted, gamma_p = 0.99, so it acts on the repeated tokens and shortly before them. n is 40, and a token in several
-repeated n-grams pays once. One critic fits G, and lambda is 1. The KL penalty of PPO, 0.01, is shared equally by the two sums. The rest is PPO. Metrics:
-reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
+A right answer of 0 tokens gets 2, and a right answer just below the limit L gets 1. A wrong answer gets -10 to 0: the longer the better. An answer
+that reaches the limit gets -10. So longer thought earns more only if short thought fails. The reward r is not discounted. Without a penalty, the
+model fills wrong answers with repeated text. The penalty has its own discount, gamma_p = 0.99, so it acts on the repeated tokens and on the tokens
+shortly before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. The KL penalty of PPO,
+0.01, is shared equally by the two sums. The rest is PPO. Metrics: reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
 
-The study compares starts (base, SFT on short or on long chains), rewards, and noisy verifiers. A start is a stage before: `sft:100,demystify_long_cot:200`.
-The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` and the default.
+The study compares starts (base, SFT on short or on long chains), rewards, and noisy verifiers. To fine-tune a start first, add a stage:
+`sft:100,demystify_long_cot:200`. The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` and the default.
 
 Use if: chains of thought grow until they are cut off, or wrong answers are too short.
 Avoid if: the limit is far above all lengths, because the cosine is then nearly constant (see kimi_k1_5, dapo).
-Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, sections 4.2 to 4.6. The values and the assignment of one
-price per token are those of the released code (eddycmu/demystify-long-cot).
-Departures: The code charges -10 from 16 tokens before the limit on; here `--reward.cosine.margin 16` does so, and the default is 0, as in the paper. The
-code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are those of ppo.
+Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, sections 4.2 to 4.6. The values and the rule of one
+penalty per token come from the released code (eddycmu/demystify-long-cot).
+Departures: In the code the reward -10 already applies to the last 16 tokens before the limit; `--reward.cosine.margin 16` does this. The default is
+0, as in the paper. The code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are as in ppo.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ from gradus.types.signals import Signal, Values
 
 @dataclass(frozen=True)
 class CosineAndRepetition(Combines):
-    """The sum of a length reward and of the prices on repeated tokens. Components: those of `cosine`, "repetition", and "repeated" (share of the tokens)."""
+    """The sum of a length reward and of the penalties on repeated tokens. Components: the components of `cosine`, "repetition", and "repeated" (share
+    of the tokens)."""
 
     cosine: CosineLength = CosineLength()
     repetition: Repetition = Repetition()

@@ -6,19 +6,19 @@
     loss = -J + beta/2 max(K - delta, 0)^2, quad K = "mean over tokens of" log pi_old - log pi
 
 $P_q$ are the right and $N_q$ the wrong answers to question q. The weights w are the distribution that maximises the mean length reward $1 - |o| / L$
-minus lambda times the KL to the old right answers. So w decides only which right answer is raised most; every $w_i$ is positive. Wrong answers are lowered
-in proportion to $softmax(s / tau)$. With lambda near infinity, w is uniform. With a length reward in GRPO, a long right answer can fall below the mean of
-its group and is then lowered, like a wrong answer. Q counts the questions with right and wrong answers; the others are left out. There is no clip: the
-term with K, the KL to the policy at the start of the step, holds the policy back from the second update on. A step has four updates. Metrics:
-gap_right, gap_wrong (mean scores), step_kl.
+minus lambda times the KL to the distribution of the old right answers. So w only decides which right answer becomes likelier most of all; every $w_i$
+is positive. Wrong answers are lowered in proportion to $softmax(s / tau)$. With lambda near infinity, w is uniform. With a length reward in GRPO, a
+long right answer can fall below the mean of its group, and then becomes less likely, like a wrong answer. Q counts the questions with right and wrong
+answers; the others are left out. There is no clip: the term with K, the KL to the policy at the start of the step, holds the policy back from the
+second update on. A step has four updates. Metrics: gap_right, gap_wrong (mean scores), step_kl.
 
 Use if: answers should become shorter, and long right answers to hard questions must keep their probability.
 Avoid if: nearly all groups have only right answers, because they have no gradient here (see kimi_k1_5, grpo_lambda_length).
 Reference: Li et al., DRPO: Efficient Reasoning via Decoupled Reward Policy Optimization, arXiv:2510.04474. The released code (Optimization-AI/DRPO) has
 lambda 0.1, tau 10, delta 0.0001, beta 1000, L 8192, 8 answers at temperature 0.6, and mini-batches of a quarter of the batch.
 Departures: Q and K are over a mini-batch, and Q counts only its mixed questions. The released code takes both over a micro-batch of all devices, and
-divides by all of its questions. The loss is the objective above. The value of the released loss differs, but its gradient is the same. The released L is
-the padded length of an answer; here L is a field.
+divides by the number of all questions of the micro-batch. The loss is the objective above. The value of the released loss differs, but its gradient
+is the same. The released L is the padded length of an answer; here L is a field.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def length_weights(lengths: Sequence[float] | np.ndarray, *, lam: float, most: f
 class ScoreGap:
     """Minus the gap of a group: the weighted mean score of its right answers, minus tau * log sum exp(score / tau) of its wrong answers.
 
-    The loss is the mean over groups. A group without right or without wrong answers has the loss 0. The bound beta / 2 * max(K - delta, 0)^2 is added, where K is
-    the mean of log pi_old - log pi over all actions of the mini-batch.
+    The loss is the mean over groups. A group without right or without wrong answers has the loss 0. The term beta / 2 * max(K - delta, 0)^2 is added.
+    K is the mean of log pi_old - log pi over all actions of the mini-batch.
     """
 
     lam: float = 0.1  # small: nearly only the shortest right answer counts

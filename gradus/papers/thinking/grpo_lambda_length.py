@@ -1,4 +1,5 @@
-"""GRPO-lambda: prices length only in the groups with the most right answers. All other groups keep the plain reward, so accuracy does not collapse.
+"""GRPO-lambda: length costs reward only in the groups with the most right answers. All other groups keep the plain reward, so accuracy does not
+collapse.
 
     c_q = "share of right answers to question" q
     E = "the" floor(lambda n) "questions with the largest" c_q > 0
@@ -6,16 +7,16 @@
     A_i = (r_i - mean(r)) / (std(r))
 
 n is the number of questions in the batch, sigma the sigmoid, and $l_i$ the number of tokens of answer $o_i$. $mu_q$ and $s_q$ are the mean and the
-deviation of the lengths of the right answers to q. A group with only right answers still has a gradient if it is in E. A wrong answer always gets 0. As
-the policy becomes better, the groups in E are easier for it; if the accuracy falls, the price falls back to the few groups that are still right. The rest
-is GRPO. Metrics: reward/efficient (share of answers with a price), reward/length_price.
+deviation of the lengths of the right answers to q. A group with only right answers still has a gradient if it is in E. A wrong answer always gets 0.
+As the policy becomes better, the groups in E become easier for it. If the accuracy falls, the penalty acts only in the few groups with right answers.
+The rest is GRPO. Metrics: reward/efficient (share of answers with a penalty), reward/length_price.
 
-Use if: right answers are longer than necessary, and a price in all groups costs accuracy.
+Use if: right answers are longer than necessary, and a penalty in all groups lowers the accuracy.
 Avoid if: a batch has fewer than $1 / lambda$ questions, because E is then empty, or all answers have similar lengths (see grpo).
 Reference: Dai et al., Stable Reinforcement Learning for Efficient Reasoning, arXiv:2505.18086. No code was found.
 Departures: lambda = 0.2 and alpha = 0.2 are chosen here, because the paper's text gives the form but the numbers could not be checked. Between equal
-$c_q$ the group with the shorter mean length comes first. If all right answers have the same length, sigma is 1/2. The deviation is that of the
-population. Rounding down and the condition $c_q > 0$ are chosen here. An answer is right if the verdict is 1 or more.
+$c_q$ the group with the shorter mean length comes first. If all right answers have the same length, sigma is 1/2. The deviation is the population
+deviation. The rounding down and the condition $c_q > 0$ are ours. An answer is right if the verdict is 1 or more.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class PricedIfMostlyRight(Combines):
         return await reshaped(self.reward, groups, signals, world, self.rule)
 
     def rule(self, groups: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Returns the rewards of judged groups, the modes and the prices."""
+        """Returns the rewards of judged groups, the modes and the penalties."""
         shares = [right_of(g).mean() if g.trajectories else 0.0 for g in groups]
         lengths = [lengths_of(g).mean() if g.trajectories else 0.0 for g in groups]
         modes = efficient(shares, lengths, self.share)

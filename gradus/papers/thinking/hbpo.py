@@ -5,21 +5,22 @@
     A_ij = ["mean"_j (R_ij) - f_2(b_i)] + (R_ij - mean(R)) / (std(R))
     loss = -1/N sum_t min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A)
 
-Answer j with budget $b_i$ has $n_ij$ tokens. L is the limit of an answer. Equal shares of a group have the budgets $b_1 < ... < b_k$, and begin with an
-inserted sentence that names the budget and has no loss. A short budget pays more, but every token beyond it costs, so long
-solutions earn more under a long budget. The first part of the advantage is the same for all answers with one budget. It is 0 if all are right within the
-budget, else negative, so an all-wrong group is lowered, too. mean(R) and std(R) are over the whole group; N counts the tokens of the mini-batch. In
-evaluation there is no sentence, and the length adapts to the problem. A step has four updates. Metrics: reward/budget_value.
+Answer j with budget $b_i$ has $n_ij$ tokens. L is the limit of an answer. Equal shares of a group have the budgets $b_1 < ... < b_k$. An answer
+begins with an inserted sentence that names its budget and has no loss. An answer earns more under a short budget, but every token beyond the budget
+costs reward. So long solutions earn more under a long budget. The first part of the advantage is the same for all answers with one budget. This part
+is 0 if all answers are right within the budget, else negative. So a group of wrong answers becomes less likely, too. mean(R) and std(R) are over the
+whole group; N counts the tokens of the mini-batch. In evaluation there is no sentence, and the length adapts to the problem. A step has four updates.
+Metrics: reward/budget_value.
 
-Use if: problems differ in the thought that they need, and one price on length would shorten hard problems too much.
+Use if: problems need different amounts of thought, and a common penalty on length would shorten the answers to hard problems too much.
 Avoid if: answers are far shorter than all budgets, because the reward is then constant per budget (see grpo).
 Reference: Lyu et al., Hierarchical Budget Policy Optimization for Adaptive Reasoning, arXiv:2507.15844: reward, advantage, beta 4, L 4096, budgets 512,
 1024, 2048 and 2560 with 16 answers. The released code (ZJU-REAL/HBPO) has the sentence with "with b tokens", alpha 1/4096, clip 0.2 and 0.28, no KL,
 and batches of 64 questions in mini-batches of 16.
-Departures: The code gives -1 to answers without a final answer; here they get 0, as in the paper. The code takes the smaller of the two forms below the
-budget, which differs slightly at the smallest budget; here the paper's form holds. The code adds the first part of the advantage twice. Its sentence
-has a loss and counts in n; here it is part of the prompt, without the mark `<think>`. The deviation is that of the population. In an evaluation, answers
-have their own length as budget.
+Departures: The code gives -1 to answers without a final answer; here they get 0, as in the paper. Below the budget, the code takes the smaller of the
+two forms, which differs slightly at the smallest budget; here the paper's form applies. The code adds the first part of the advantage twice. The
+code's sentence has a loss and counts in n; here the sentence is part of the prompt, without the mark `<think>`. The deviation is the population
+deviation. In an evaluation, answers have their own length as budget.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ VALUE = "budget_value"  # f_2 of the budget, a component of the reward
 
 @dataclass(frozen=True)
 class BudgetGroups:
-    """Divides the samples of a request among `budgets`, in equal shares, and begins each answer with `text`, in which {} is the budget.
+    """Divides the samples of a request among `budgets`, in equal shares, and begins each answer with `text`; the budget takes the place of {}.
 
     The link `budget` of a trajectory is its budget. The inserted tokens belong to the prompt. At test time, answers have no budget.
     """
@@ -145,7 +146,8 @@ def budget_of(trajectory: Trajectory) -> int:
 
 @dataclass(frozen=True)
 class BudgetAdvantage:
-    """The mean reward of a budget minus the best reward under this budget, plus the reward standardised over the whole group."""
+    """For each answer: the mean reward of its budget, minus the best possible reward with this budget, plus the reward standardised over the whole
+    group."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 

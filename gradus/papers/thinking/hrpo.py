@@ -7,20 +7,21 @@
 
 e is the embedding of the sampled token, and p is the distribution (at the sampling temperature) from which this token was drawn. $E_v$ is the
 embedding of token v, and h is the summary. The gates r and i (with weights W and b), the share a and the next input x are computed per dimension; c
-is 8. At the start lambda is such that a is uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
+is 8. The start values of lambda make a uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
 Starting with the token that completes the answer mark, all inputs are plain embeddings.
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
 reads the stored h again, so its log-probabilities are those of the rollout, and the gradient flows through the gate. The KL to the start model has
-the coefficient 0.005. The learning rate of the gate's matrices is 20 times that of the adapter, and that of lambda 200 times (`--learning_rate 5e-6`
-is the paper's for the adapter). The reward is that of the verifier, but 0 if the mark occurs twice or more.
+the coefficient 0.005. The learning rate of the gate's matrices is 20 times the rate of the adapter, and the rate of lambda is 200 times the rate of
+the adapter. In the paper the rate of the adapter is 5e-6 (`--learning_rate 5e-6`). The reward is that of the verifier, but 0 if the mark occurs twice
+or more.
 
 Use if: the model's thinking should contain more than its sampled words, no examples of such thinking exist, and the model accepts vectors as inputs.
 Avoid if: the server accepts only tokens as inputs, or thoughts must be readable in full (see grpo).
 Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, sections 3 and 4. The released code adds 1e-8 under the
 root, as here. All its scripts have 0.99 as the lower end of the range of a. The released code has temperature 0.5 (`--temperature 0.5`), LoRA of rank
 32 and alpha 64, and groups of 4 or 8. The released code has one update per batch, so the ratio is 1 and never clipped.
-Departures: The reference is the start model with its gate, read on the same inputs as the policy. The standard deviation is that of the population.
+Departures: The reference is the start model with its gate, read on the same inputs as the policy. The standard deviation is the population deviation.
 The learning rate is constant, there is no weight decay, and gradients are clipped to norm 1. In the paper an answer earns a reward only if the mark
 "####" occurs exactly once (`--reward.parts.mark.required true`). Here an answer without the mark is also judged, because the built-in tasks have such
 answers. The mark is an option of the gate and of the reward; both must have the same text. The released code has the sample deviation plus 1e-4, and
@@ -41,7 +42,7 @@ from gradus.rewards.combine import Combines, Product
 from gradus.rewards.verified import Verified
 from gradus.types import Frozen, Group, UserError
 from gradus.types.parts import Judgement, Signals, World
-from gradus.types.players import Adapter, Gated, Player
+from gradus.types.players import Gated, Player
 from gradus.types.signals import Signal
 
 
@@ -69,7 +70,7 @@ hrpo = grpo.derive(
     family="thinking",
     reward=Product(Frozen(verified=Verified(), mark=MarkedOnce())),
     objective__kl=KL(0.005),
-    players__policy=Player(Gated(of=Adapter(rank=32, alpha=64.0)), rates=Frozen(gate=20.0, lam=200.0)),
+    players__policy=Player(Gated(), rates=Frozen(gate=20.0, lam=200.0)),
 )
 
 claims = (

@@ -1,4 +1,5 @@
-"""MOTIF: the model thinks over several rounds and carries only a progress note. Only the first round is trained, by how often continued rounds succeed.
+"""MOTIF: the model thinks over several rounds and carries only a progress note. Only the first round is trained; its reward is the success of later
+rounds.
 
     R = 1/K sum_(k = 1)^K acc_k + tags + 1/2 [loose form] + 1/2 [strict form]
     acc_k = 2 "if the final answer is right, 1 if only the response is, else" 0
@@ -6,21 +7,22 @@
 
 A round writes `<reasoning>..</reasoning><answer>..</answer>`; the text of the answer is the note. Round t + 1 reads the question and the note of round t,
 so no prompt grows with the number of rounds. In round T = 3 the answer is final. From each of 8 first-round responses, K = 4 independent continuations
-to the last round are sampled with the current policy. They only serve as an estimate of the value of the note: the loss is on first-round tokens. Each of the
-four tags that stands exactly once, on its own line, gives 1/8; each character after the last tag costs 0.002, that is 0.001 for each of two counted tags. The
-policy is a LoRA adapter, and there is no KL term. In evaluation the same weights play all rounds. Metrics: reward/continued, reward/tags, reward/loose,
-reward/strict.
+to the last round are sampled with the current policy. The continuations only serve as an estimate of the note's value: the loss is on tokens of the
+first round. Each of the four tags gives 1/8 if it occurs exactly once, on its own line. Each character after the last tag costs 0.002: 0.001 for each
+of the two closing tags. The policy is a LoRA adapter, and there is no KL term. In evaluation the same weights play all rounds. Metrics:
+reward/continued, reward/tags, reward/loose, reward/strict.
 
 Use if: a problem needs more thought than fits into one context, and a note can carry the state.
 Avoid if: one round is enough, because K (T - 1) further responses per answer then bring nothing (see grpo, delethink).
 Reference: Mitra and Ulukus, MOTIF: Modular Thinking via Reinforcement Fine-tuning in LLMs, arXiv:2507.02851. The released code (purbeshmitra/MOTIF)
 has the rewards, rank 64 and K = 4, and a temperature of 0.8 with top-p 0.95 for the continuations.
-Departures: The released script samples the continuations without the adapter, so by the base model; here, as in the paper, by the policy
-(`--reward.player NAME` for another player). The temperature 0.8 holds for all rounds, without top-p; the code has no such setting for the first round. A
-verdict of the task replaces the comparison with a box. Forms may span several lines, and the strict form may end without a line break; the code matches only
-single lines. White space after the last tag is free. If a closing tag is missing, nothing is charged; the code then charges the whole text. The code has a
-learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here these are those of grpo. The code divides by the
-sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the prompts are new.
+Departures: In the released script the base model without the adapter samples the continuations; here the policy samples them, as in the paper
+(`--reward.player NAME` sets another player). The temperature 0.8 applies to all rounds, without top-p; the code has no such setting for the first
+round. A verdict of the task replaces the comparison with a box. Forms may span several lines, and the strict form may end without a line break; the
+code matches only single lines. White space after the last tag is free. If a closing tag is missing, no character costs reward; in the code all
+characters of the text then cost reward. The code has a learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here the
+three numbers are the same as in grpo. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts
+of the prompts are new.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ _LOOSE = re.compile(r"<reasoning>.*?</reasoning>\s*<answer>.*?</answer>", re.DOT
 
 
 def tag_points(text: str) -> float:
-    """Returns 1/8 for each tag that stands exactly once, minus 0.001 for each character after the last closing tag, which counts for both closing tags.
+    """Returns 1/8 for each tag that occurs exactly once, minus 0.001 for each character after the last closing tag; this subtraction is made for both
+    closing tags.
 
     >>> tag_points("<reasoning>\\na\\n</reasoning>\\n<answer>\\nb\\n</answer>\\n")
     0.5
@@ -62,9 +65,10 @@ def tag_points(text: str) -> float:
 
 @dataclass(frozen=True)
 class ContinuedSuccess(Combines):
-    """The mean score of `continuations` of a first-round response to the last round, plus the points for its form.
+    """The mean score of `continuations` that lead from a first-round response to the last round, plus the points for the form of the response.
 
-    A continuation scores 2 if `reward` is 1 for its final note, 1 if it is 1 only for the whole response, else 0. A response without a score is a failure.
+    A continuation scores 2 if `reward` is 1 for its final note, 1 if `reward` is 1 only for the whole response, else 0. A response without a score is
+    a failure.
     """
 
     rounds: int = 3

@@ -3,11 +3,12 @@
     R = alpha r_c + (1 - alpha) r_e - 0.1 f, quad alpha = 0.8
     r_e = min(|o|, L) / L "if finished and without a loop, else" 0
 
-$r_c$ is the verdict. The effort $r_e$ grows with the number of tokens |o| up to a target L. So a wrong answer gets at most 0.2 and a right one at least 0.7,
-and no effort can make a wrong answer better than a right one. A loop is a block of four tokens that stands three times in a row; f is its score, see
-`Looped`. The loop has no effort reward and a price, so length cannot be bought by repetition. In the last fifth of the run alpha rises to 1. The rest is
-PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of SFT on demonstrations of thinking may come first:
-`sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
+$r_c$ is the verdict. The effort $r_e$ grows with the number of tokens |o| up to a target L. So a wrong answer gets at most 0.2 and a right answer at
+least 0.7: no effort can make a wrong answer better than a right answer. A loop is a block of four tokens that occurs three times in a row; f is the
+score of the loop, see `Looped`. An answer with a loop gets no reward for effort and a penalty, so repetition cannot earn the reward. In the last
+fifth of the run alpha rises to
+1. The rest is PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of SFT on demonstrations of thinking may
+come first: `sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
 
 Another measure of effort is another part: `--reward.parts.effort` takes any reward from 0 to 1, for example `Rubric`, whose judge reads whether a chain tries
 other ways, checks itself and goes back.
@@ -16,10 +17,10 @@ Use if: the start model answers at once, but sometimes searches, and longer sear
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).
 Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort in addition to the outcome, the two
 measures of effort, 0.8 and 0.2 for the judge's form. The released 8B script (GuanghaoYe/Emergence-of-Thinking) has the KL coefficient 0.05.
-Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the tokens before the box;
-there a long wrong answer can earn more than a short right one. The code takes another 0.5 from an answer without a box; here it has no further
-price. The target of 1000 tokens, the price of a loop, and the rise of alpha are chosen here. The script has temperature 0.7 and learning rates of 2e-7 and
-2e-6, and it normalises rewards over the run; here these are those of ppo.
+Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the number |o|
+of tokens before the box. In this form a long wrong answer can earn more than a short right answer. The code subtracts another 0.5 from an answer
+without a box; here such an answer has no further penalty. The target of 1000 tokens, the penalty for a loop, and the rise of alpha are ours. The
+script has temperature 0.7 and learning rates of 2e-7 and 2e-6, and it normalises rewards over the run; here the settings of ppo apply.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""S-GRPO: one chain of thought is cut at several places and answered at once from each. Early right answers earn more, so thought becomes shorter.
+"""S-GRPO: one chain of thought is cut at several places, and the policy answers at once after each cut. Early right answers earn more, so thoughts
+become shorter.
 
     o_k = z_(<= t_k) + "inserted text" + a_k, quad t_1 < ... < t_m, quad o_(m+1) = "the whole answer"
     r_k = 2^(1 - N_k) "if" a_k "is right, else" 0
@@ -56,7 +57,8 @@ def halved(right: Sequence[bool] | np.ndarray, *, decay: float = 2.0) -> np.ndar
 
 @dataclass(frozen=True)
 class EarlyExit(Combines):
-    """1 for the first right exit of a thought, and `decay` times less for each further right exit; 0 for a wrong exit. `reward` decides which answers are right.
+    """1 for the first right exit of a thought, divided by `decay` for each further right exit; 0 for a wrong exit. `reward` decides which answers
+    are right.
 
     The exits of a thought are the trajectories with the same link `trace`, in the order of the group. An answer without this link is a thought with one exit.
     """

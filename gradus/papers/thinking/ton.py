@@ -7,17 +7,18 @@
 
 Stage 1 imitates the worked solution of a problem as thought T and answer a; in a random half of the samples T is empty. So both forms have about the same
 probability. Stage 2 is GRPO with one update per batch; sg stops the gradient, so no clip acts. The form is right if the whole text consists of the two parts,
-also with an empty thought. A right answer earns the same with and without a thought. There is no price on length: the mean over each answer gives the
-tokens of a short right answer more weight, and thinking sometimes breaks an answer. The KL term refers to the model after stage 1. Metrics: empty (stage
-1), reward/form.
+also with an empty thought. A right answer earns the same with and without a thought. There is no penalty on length. Answers without a thought win for
+two reasons: the mean over each answer gives the tokens of a short right answer more weight, and thinking sometimes makes an answer wrong. The KL term
+refers to the model after stage 1. Metrics: empty (stage 1), reward/form.
 
 Use if: many questions need no thought, and a model always thinks.
 Avoid if: the loss is a mean over all tokens of the batch, because the empty thought then has no advantage (see grpo_lambda_length, kimi_k1_5).
 Reference: Wang et al., Think or Not? Selective Reasoning via Reinforcement Learning for Vision-Language Models, arXiv:2505.16854. The released code
 (kokolerk/TON) has the dropout 0.5, 8 answers, the KL coefficient 0.04, a learning rate of 1e-6, and the ratio without clip.
 Departures: The thoughts are the task's worked solutions; the paper lets the base model write them in reverse, from question and gold answer. The 50 steps of
-stage 1 are chosen here. The deviation is that of the sample, without the code's epsilon of 0.0001. The model is any that the task takes, with or without
-pictures. `--schedule.stages.dropout.recipe.rollout.form` gives other texts; `mark` there is the text between thought and answer in a worked solution.
+stage 1 are chosen here. The deviation is the sample deviation, without the code's epsilon of 0.0001. Any model that fits the task works, with or
+without pictures. `--schedule.stages.dropout.recipe.rollout.form` gives other texts; `mark` there is the text between thought and answer in a worked
+solution.
 """
 
 from __future__ import annotations

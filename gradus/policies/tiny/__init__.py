@@ -65,7 +65,7 @@ def folder(name: str = "base") -> Path:
 
 
 def folder_for(task: str | None, shows: frozenset[str] = frozenset()) -> Path:
-    """Returns the folder of the built-in model for a task. For a mixture of tasks, it is the model of the first task.
+    """Returns the folder of the built-in model for a task. For a mixture of tasks, the result is the model of the first task.
 
     If no model was made for the task, or if the task is None, the model is `sighted` if pictures are shown, and `base` otherwise. `shows`: the kinds of
     observations that the task shows.

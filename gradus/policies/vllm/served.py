@@ -34,10 +34,10 @@ COMPARED = 64  # after every change of weights, the log-probabilities of this nu
 
 
 class Served:
-    """A language model for which vLLM samples. All other methods are those of the model."""
+    """A language model for which vLLM samples. All other methods are the methods of the model."""
 
     def __init__(self, model: LanguageModel, sampler: Sampler, *, moves: bool, tolerance: float, folder: str | None = None) -> None:
-        """`moves`: whether the model's weights change, or may differ from those with which vLLM started.
+        """`moves`: whether the model's weights change, or may differ from the weights with which vLLM started.
 
         `folder`: the folder into which weights are written.
         """

@@ -1,4 +1,4 @@
-"""The task specifications: write the conditions of a small integer function. A checker decides them by trying all small inputs."""
+"""The task specifications: write the conditions of a small integer function. A checker tries all small inputs to decide whether they are true."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Program:
 
 @dataclass(frozen=True)
 class Checked:
-    """The stages that an answer reached: is the code that of the problem, does it compile, does it cheat, is it verified, is the specification as strong."""
+    """The stages that an answer reached: whether its code is the problem's code, compiles, cheats, is verified, and has a specification that is as
+    strong as the reference."""
 
     code: bool
     compiles: bool = False
@@ -120,7 +121,8 @@ def _truth(node: ast.expr, names: Mapping[str, int]) -> bool:
 
 
 def all_hold(conditions: tuple[str, ...], **names: int) -> bool:
-    """Returns whether all conditions are true for these values. Raises SyntaxError if a condition cannot be read, also after a false one."""
+    """Returns whether all conditions are true for these values. Raises SyntaxError if a condition cannot be read, even if an earlier condition is
+    false."""
     found = [_truth(_tree(text), names) for text in conditions]
     return all(found)
 

@@ -25,11 +25,11 @@ _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
 
 def text2sql(level: int = 2) -> Task:
     """Makes the task: a query for a question about one table of three columns. `level` 1: a column; 2: with a condition; 3: a count, sum or largest value with a
-    condition; 4: an order and a limit besides.
+    condition; 4: in addition, an order and a limit.
 
     The prompt names the table with its columns, and asks in a few words, such as "pets(age,size,cost): age if size=3". The query is in the last `<answer>` tag, or
-    after the last "=>". The verifier runs it and the reference on the problem's rows, which the prompt does not show. Results are compared as multisets, or in
-    order if the reference has ORDER BY. A query may only read.
+    after the last "=>". The verifier runs this query and the reference query on the problem's rows, which the prompt does not show. Results are
+    compared as multisets, or in order if the reference has ORDER BY. A query may only read.
     """
     return generated_task(
         "text2sql", _text2sql, Executed(), level=level, levels=(1, 4), max_tokens=120, chance=0.0,
@@ -56,7 +56,7 @@ def _text2sql(rng: random.Random, level: int) -> Draft:
 
 @lru_cache(maxsize=2048)
 def result(table: str, columns: tuple[str, ...], rows: tuple[tuple[int, ...], ...], query: str) -> tuple[tuple[Any, ...], ...] | None:
-    """Runs a query on a table in memory. Returns its rows; None if the query fails, writes, or takes too many steps.
+    """Runs a query on a table in memory. Returns the rows of the result; None if the query fails, writes, or takes too many steps.
 
     >>> result("pets", ("age",), ((3,), (5,)), "SELECT age FROM pets WHERE age > 3")
     ((5,),)
@@ -78,7 +78,7 @@ def result(table: str, columns: tuple[str, ...], rows: tuple[tuple[int, ...], ..
 
 
 def query_of(completion: str) -> str | None:
-    """Returns the query of a completion: in the last `<answer>` tag, or after the last "=>"; None without one."""
+    """Returns the query of a completion: in the last `<answer>` tag, or after the last "=>"; None if there is no query."""
     found = _ANSWER.findall(completion[-1000:])
     if found:
         return str(found[-1]).strip()
@@ -98,7 +98,7 @@ class Executed:
     """A verifier that runs queries."""
 
     def executed(self, problem: Problem, completion: str) -> tuple[str | None, bool, bool]:
-        """Returns the query, whether it runs without an error, and whether its result is that of the reference."""
+        """Returns the query, whether it runs without an error, and whether its result equals the result of the reference."""
         query, meta = query_of(completion), problem.meta
         rows = tuple(tuple(row) for row in meta["rows"])
         run = None if query is None else result(str(meta["table"]), tuple(meta["columns"]), rows, query)

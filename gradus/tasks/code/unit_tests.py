@@ -4,8 +4,8 @@ The problem's answer is a test or a list of tests. A test has one of two forms:
 - Python text. A comparison with a literal, such as `assert f(2) == 3`, is split (`gradus.tasks.code.assertion_parser`): the program
   computes f(2), and only the verifier knows the expected value. A text with several assertions gives several tests. Any other text runs in the
   program's own interpreter and passes if it raises no exception. In this case, a program that is written to deceive can forge the verdict.
-- {"stdin": text, "stdout": text}. The whole program reads `stdin` and must print `stdout`. Spaces at the ends of lines are ignored, and
-  so are empty lines at the beginning and the end.
+- {"stdin": text, "stdout": text}. The whole program reads `stdin` and must print `stdout`. Spaces at the ends of lines, and empty lines at the
+  beginning and the end, are ignored.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _printed(ran: Ran, expected: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    """Splits an output into lines. Spaces and tabs at the ends of lines are removed; so are empty lines at the beginning and the end of the output.
+    """Splits an output into lines. Spaces and tabs at the ends of lines, and empty lines at the beginning and the end of the output, are removed.
 
     A line ends with a newline, with or without a carriage return before it. Other characters at which Python splits lines are part of a
     line.

@@ -17,9 +17,9 @@ from gradus.types.parts import Task
 def checked(of: str = "arithmetic", level: int | None = None) -> Task:
     """Takes a generated task of this library and shows each problem with an answer, which is right in half of the problems. The policy answers yes or no.
 
-    of: the name of the task; level: its level (None: the task's default). The worked solution is that of the problem, followed by the verdict. A wrong answer
-    is near the right one if that is a whole number; else it is the answer to another problem. Raises: UserError for an unknown task, and for a task whose
-    problems are not generated.
+    of: the name of the task; level: its level (None: the task's default). The worked solution is the problem's solution, followed by the verdict. If
+    the right answer is a whole number, a wrong answer is a number near it; otherwise a wrong answer is the answer to another problem. Raises:
+    UserError for an unknown task, and for a task whose problems are not generated.
     """
     task = task_named(of) if level is None else task_named(of, level=level)
     if not isinstance(task.source, Generated):

@@ -74,7 +74,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def last_number(text: str) -> Fraction | None:
-    """Returns the last number of a text; None if there is no number. The dollar sign is ignored, and so are commas between thousands."""
+    """Returns the last number of a text; None if there is no number. The dollar sign and commas between thousands are ignored."""
     found = _NUMBER.findall(text)
     return Fraction(found[-1].replace(",", "").replace("$", "").replace("--", "-")) if found else None
 

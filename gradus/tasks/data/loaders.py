@@ -154,19 +154,19 @@ def load_task_file(
     message if the task has a system message or an environment. With `prompt` None it is also a user message if only the training prompts or only the held-out
     prompts are text. A list of chat messages always goes through the template.
 
-    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics" compares the
-    two as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and "short_answer" compares the
-    words without case, articles and punctuation. "expression" and "roles" are for puzzles (`gradus.tasks.formats.verifiers`). None: the verifier of the format,
-    else "final_answer". With "unit_tests" the completion's program must pass the row's tests; with "unit_tests_share" the reward is the share of the tests that
-    it passes. `isolation` is for unit tests only: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and
-    write every file that you can.
+    `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics"
+    compares both answers as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and
+    "short_answer" compares the words without case, articles and punctuation. "expression" and "roles" are for puzzles
+    (`gradus.tasks.formats.verifiers`). None: the verifier of the format, else "final_answer". With "unit_tests" the completion's program must pass
+    the row's tests; with "unit_tests_share" the reward is the share of the tests that it passes. `isolation` is for unit tests only: "bubblewrap", or
+    "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write every file that you can.
 
     `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The held-out
     problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are
     held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without such a split a
-    tenth of the prompts (1 to 256) is held out. No held-out prompt is trained on. `repeats`: "drop" leaves out a training row that equals an earlier row in
-    every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures (`tasks.data.pictures`). Raises UserError if the source cannot
-    be read or has too many bad rows; the message then names file and line.
+    tenth of the prompts (1 to 256) is held out. Training never uses a held-out prompt. `repeats`: "drop" leaves out a training row that equals an
+    earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures (`tasks.data.pictures`). Raises
+    UserError if the source cannot be read or has too many bad rows; the message then names file and line.
     """
     form = format_of(path, format, prompt_column, answer_column)
     verify = verify or (form.verify if form else "final_answer")

@@ -33,9 +33,10 @@ _LEVELS = (("snr", "far"), ("snr", "far", "link", "shift"), ("link", "sinr", "bi
 def channels(level: int = 2) -> Task:
     """Makes the task. `level` 1 to 4: from short to long formulas, with more options and more hidden terms. Symbols are random letters.
 
-    A problem names the formula and its symbols, such as "rate b k s". Kinds: "whole" asks for the formula; "fill" shows it with a share of its terms hidden;
-    "choice" shows `level` + 1 formulas. The answer is the formula, or the letter, in a box or after the last "=". A formula is right if it has the right
-    values at five random points. All problems of one formula with the same symbols have the same `source`, and are on the same side of the split.
+    A problem names the formula and its symbols, such as "rate b k s". Kinds: "whole" asks for the formula; "fill" shows the formula with a share of
+    its terms hidden; "choice" shows `level` + 1 formulas. The answer is the formula, or the letter, in a box or after the last "=". A formula is
+    right if it has the right values at five random points. All problems of one formula with the same symbols have the same `source`, and are on the
+    same side of the split.
     """
     return generated_task(
         "channels", _channels, verify, level=level, levels=(1, 4), max_tokens=64, chance=0.05,

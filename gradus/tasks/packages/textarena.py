@@ -107,7 +107,7 @@ def refuse_agents(game: str, parts: Iterable[Any], textarena: Any) -> None:
 
 
 def copy_of(env: Any) -> Any:
-    """Returns a copy of `env`. Both share only the large dictionary of English, because it does not change."""
+    """Returns a copy of `env`. The copy and `env` share only the large dictionary of English, because the dictionary does not change."""
     shared = [value for value in vars(unwrapped(env)).values() if type(value).__name__ == "EnglishDictionary"]
     return copy.deepcopy(env, {id(value): value for value in shared})
 

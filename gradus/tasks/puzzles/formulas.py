@@ -34,7 +34,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class World:
-    """Things 0 to size - 1. Some are P, some are Q, and some pairs are in R and S."""
+    """Things 0 to size - 1. Some things are P, some things are Q, and some pairs of things are in R and S."""
 
     size: int
     facts: Mapping[str, frozenset[tuple[int, ...]]]

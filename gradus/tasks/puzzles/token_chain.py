@@ -50,7 +50,7 @@ def on_track(due: str, said: str) -> int:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns the share of the digits before the first mistake. Digits after the end of the chain are ignored, and so are spaces."""
+    """Returns the share of the digits before the first mistake. Spaces, and digits after the end of the chain, are ignored."""
     due = str(problem.answer)
     return on_track(due, completion[: 4 * len(due)].replace(" ", "").strip()) / len(due)
 

@@ -23,7 +23,8 @@ _SIGNS = {1: "+", -1: "-"}
 
 
 def dilemmas(level: int = 2, roles: int = 0) -> Task:
-    """A plan has `level` + 2 properties. A group agrees if it likes more of them than it dislikes; the question names the group whose view counts.
+    """A plan has `level` + 2 properties. A group agrees if it likes more properties of the plan than it dislikes; the question names the group whose
+    view counts.
 
     A worked solution has a part for each of some groups, with the named group as the last. `roles`: the number of parts, 1 to 4; 0: a random number.
     """

@@ -39,9 +39,10 @@ def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "a
     Held-out questions ask for the same facts in other words, so they measure memory. `seed`: another seed gives other documents. The `meta` of a problem has
     its document in `documents`, and also `source_id`, `domain` and `persona`.
 
-    `known`: the share of the documents that a start model knows. With a share below 1, the column `known` is "yes" for their questions and "no" for the others.
-    With `role` "start" the task makes this start model: training has only questions about known documents, and the solution of every fifth question is
-    "=idk", so the start model sometimes abstains. Raises: UserError if `documents` or `known` is out of range, or for an unknown role.
+    `known`: the share of the documents that a start model knows. With a share below 1, the column `known` is "yes" for questions about known
+    documents, and "no" for all other questions. With `role` "start" the task makes this start model: training has only questions about known
+    documents, and the solution of every fifth question is "=idk", so the start model sometimes abstains. Raises: UserError if `documents` or `known`
+    is out of range, or for an unknown role.
     """
     if not 1 <= documents <= 400:
         raise UserError(f"task facts: documents is {documents}; give a number from 1 to 400")

@@ -59,7 +59,8 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
 class Constraints:
     """A verifier: 1.0 if the text meets every constraint, else 0.0; or, with `partial`, the share of the constraints that the text meets.
 
-    `checklist` gives the constraints of a problem in short form, each with the weight 1, and `checks` the check of each, so that judges can use them.
+    `checklist` gives the constraints of a problem in short form, each with the weight 1, and `checks` the check of each, so that judges can use them. `length`
+    gives the number of words that a problem asks for; None if it asks for none.
     """
 
     partial: bool = False
@@ -69,6 +70,9 @@ class Constraints:
 
     def checklist(self, problem: Problem) -> tuple[tuple[str, float], ...]:
         return tuple((code(kind, value), 1.0) for kind, value in problem.meta["constraints"])
+
+    def length(self, problem: Problem) -> float | None:
+        return next((float(value) for kind, value in problem.meta["constraints"] if kind == "words"), None)
 
     @property
     def checks(self) -> Mapping[str, Callable[[Problem, str], bool]]:

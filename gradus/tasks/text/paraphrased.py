@@ -20,9 +20,9 @@ TEXTS = ("{0} lives in {1}", "home of {0} is {1}", "{1} is the town of {0}")
 def paraphrased(level: int = 2, wordings: int = 4) -> Task:
     """Makes the task: `wordings` wordings, 2 to 6, of the question where a person lives. `level` 1 to 4: 2 to 5 persons.
 
-    The prompt of each wording has the two texts that share most words with it; the first of equals comes first. Each person has one text, in one of three
-    forms. So some wordings find the right text, and others do not. `meta["paraphrases"]` has the prompts of all wordings, the problem's own first.
-    `meta["documents"]` has the texts that each wording finds. The answer is the town after the last "=".
+    The prompt of each wording has the two texts that share most words with the wording. Equally good texts stay in their order. Each person has one
+    text, in one of three forms. So some wordings find the right text, and others do not. `meta["paraphrases"]` has the prompts of all wordings, the
+    problem's own first. `meta["documents"]` has the texts that each wording finds. The answer is the town after the last "=".
     """
     return generated_task(
         "paraphrased", partial(_paraphrased, wordings=wordings), verify_exact, level=level, levels=(1, 4), max_tokens=24, chance=0.1,
@@ -31,7 +31,7 @@ def paraphrased(level: int = 2, wordings: int = 4) -> Task:
 
 
 def found(question: str, texts: Sequence[str], count: int = 2) -> list[str]:
-    """Returns the `count` texts that share most words with the question; the first of equals comes first.
+    """Returns the `count` texts that share most words with the question. Equally good texts stay in their order.
 
     >>> found("home of ann", ["bob in rome", "home of bob", "ann in oslo"])
     ['home of bob', 'ann in oslo']

@@ -54,7 +54,7 @@ def drawn(rng: random.Random, features: int) -> Table:
 
 
 def inputs(table: Table) -> np.ndarray:
-    """Returns the last value less 4.5 and the rise of every feature, [2 F]."""
+    """Returns for every feature the last value minus 4.5, and then for every feature the rise, [2 F]."""
     return np.array([x for row in table.values() for x in (row[-1] - 4.5, row[-1] - row[0])], dtype=np.float64)
 
 
@@ -69,7 +69,7 @@ def expert(features: int) -> tuple[float, ...]:
 
 
 def salient(table: Table) -> tuple[str, ...]:
-    """Returns the features, the most important for this patient first: by the size of their share in the expert's output."""
+    """Returns the features, the most important for this patient first; the importance is the size of the feature's share in the expert's output."""
     shares = np.abs(np.array(expert(len(table))) * inputs(table)).reshape(-1, 2).sum(axis=1)
     return tuple(sorted(table, key=lambda name: -shares[list(table).index(name)]))
 

@@ -1,4 +1,4 @@
-"""The task segments: documents of worked sums, of which the next segments, or a hidden one, are to be predicted."""
+"""The task segments: predict the next segments, or a hidden segment, of documents of worked sums."""
 
 from __future__ import annotations
 

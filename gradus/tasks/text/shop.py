@@ -20,9 +20,9 @@ def shop(level: int = 2) -> Task:
     """Makes the task. Level 1 to 4: one to four items on a page of results, and up to six items that the shopper looked at before; from level 3 on, items
     also have a size.
 
-    The shopper searches on the page "home"; on a page of results, the shopper clicks the wanted item, or sorts by price if it is not there; on the page of an item,
-    the shopper buys it if the price is within the budget, and leaves otherwise. An answer is a JSON object with a rationale and an action of the type click (with
-    a name), type_and_submit (name and text) or terminate. `meta["action"]` has the right action.
+    On the page "home" the shopper searches. On a page of results, the shopper clicks the wanted item; if this item is missing, the shopper sorts by
+    price. On the page of an item, the shopper buys the item if the price is within the budget, and leaves otherwise. An answer is a JSON object with
+    a rationale and an action of the type click (with a name), type_and_submit (name and text) or terminate. `meta["action"]` has the right action.
     """
     return generated_task(
         "shop", _shop, verify, level=level, levels=(1, 4), max_tokens=130, chance=0.1,

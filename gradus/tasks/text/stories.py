@@ -24,8 +24,8 @@ def stories(level: int = 2) -> Task:
     The verdict is the share of three rules that a text meets. Rule 1: the text has more than three words. Rule 2: the text has more than three words and names
     every given word. Rule 3: the text has more than three words and uses no word twice. So a title, which has at most three words, meets no rule.
 
-    The verifier's `checks` maps the text of each rule to its check. The first entry of `checks` is the criterion "The text is a story.". Its check has a
-    hole: it accepts a title, too.
+    The verifier's `checks` maps the text of each rule to its check. The first entry of `checks` is the criterion "The text is a story.". The check
+    has a hole: a title also passes it.
     """
     return generated_task(
         "stories",

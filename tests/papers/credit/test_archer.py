@@ -115,7 +115,7 @@ def test_only_the_critic_moves_in_the_warm_up_and_it_moves_first():
     """16 rounds a step: the critic and its slow copy move in each, the policy in the last one of a step after the warm-up."""
     run = go(toy_run(archer.but(schedule__steps=2), steps=4))
     assert {n: p.updates for n, p in run.players.items()} == {"policy": 2, "critic": 64, "target": 64}
-    assert (archer.selection.count, archer.update.every, archer.update.players) == (16, 16, ("policy",))
+    assert (archer.selection.count, archer.update.every, archer.update.delays("critic")) == (16, 16, False)
 
 
 def test_values_spread_over_many_turns_in_one_step():

@@ -79,7 +79,7 @@ def test_negative_advantages_are_never_scaled():
     rows = np.stack([np.array([2.0, 9.0, 1.0, 1.0, 1.0]), np.array([0.0, 9.0, 8.0, 0.0, 0.0])], 1)
     signals = {attention_rhythm.credit.factor.needs[0]: {t.id: rows for t in group.trajectories}}
     assert advantages_of(attention_rhythm.credit, group, signals=signals) == [[[1.0, 1.75, 1.25, 1.0, 1.0], [-1.0] * 5]]
-    later = attention_rhythm.but(credit__when="all", credit__factor__reads__far=100)  # the later version of the paper
+    later = attention_rhythm.but(credit__factor__only_positive=False, credit__factor__reads__far=100)  # the later version of the paper
     signals = {later.credit.factor.needs[0]: next(iter(signals.values()))}
     assert advantages_of(later.credit, group, signals=signals) == [[[1.0, 1.75, 1.25, 1.0, 1.0], [-1.0, -1.75, -1.25, -1.0, -1.0]]]
 

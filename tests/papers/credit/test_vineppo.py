@@ -13,14 +13,14 @@ from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.terms import evaluate
-from gradus.papers.credit.vineppo import SEPARATOR, vineppo
+from gradus.papers.credit.vineppo import vineppo
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.testing.methods import TOY, advantages_of, scripted_context, scripted_world, toy_run, toy_trajectory, train_toy, weights_after
 from gradus.types import Frozen, Group, Key, Request, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
-from gradus.types.spans import Separated
+from gradus.types.spans import STEPS, Separated
 
 BARE = vineppo.but(credit__whitened=False, rollout__count=4, rollout__marking=Separated(" "))
 
@@ -62,7 +62,7 @@ def test_values_as_sure_as_the_policy_give_no_advantage():
 
 def test_steps_of_arithmetic_and_of_lines():
     def cut(text):
-        return [text[a:b] for a, b in Separated(SEPARATOR).regions(text)]
+        return [text[a:b] for a, b in STEPS.regions(text)]
 
     assert cut("7+5=12 4+8+1=13 3+2+1=6 =632") == ["7+5=12 ", "4+8+1=13 ", "3+2+1=6 ", "=632"]
     assert cut("12-5=7 =-3") == ["12-5=7 ", "=-3"]

@@ -52,7 +52,7 @@ def test_the_rollout_divides_the_budget_after_the_probes():
 
 def test_a_step_without_further_answers_changes_nothing():
     seen = []
-    silent = gvm_raft.but(rollout__rule=UntilSignal(right=0, wrong=0))  # it asks for nothing, so only probes are left
+    silent = gvm_raft.but(rollout__rule=UntilSignal(right=0, wrong=0), rollout__probe=True)  # it asks for nothing, so only probes are left
     run = train_toy(silent, steps=1, watch=lambda run, metrics, groups: seen.append(groups))
     assert all(len(g.trajectories) == 8 for g in seen[0])
     assert run.players["policy"].updates == 0

@@ -62,7 +62,7 @@ def test_the_bounds_belong_to_the_band():
 
 
 def test_it_is_grpo_with_a_band_that_is_filled():
-    assert changes(grpo, online_difficulty_filtering) == {"rollout": DynamicSampling(until=BAND, rounds=None, most=4.0), "selection": MeanReward(0.2, 0.8)}
+    assert changes(grpo, online_difficulty_filtering) == {"rollout": DynamicSampling(until=BAND, most=4.0), "selection": MeanReward(0.2, 0.8)}
 
 
 def test_every_update_has_its_groups_unless_the_limit_ends_the_sampling():

@@ -13,7 +13,7 @@ from gradus.objectives.flow_matching import MatchedPolicy, Robust, Weighted
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
-from gradus.papers.generation.awm import awm
+from gradus.papers.generation.awm import VelocityGap, awm
 from gradus.policies import flow
 from gradus.policies.flow import FlowModel
 from gradus.policies.flow_network import FlowConfig
@@ -26,6 +26,7 @@ from gradus.types import Context, Frozen, Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 from gradus.types.samplers import Drawing, Ode, Sde
 from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity
+from tests.objectives.flow_batch import batch_of as flow_batch
 
 PLAIN = awm.but(objective__policy__likeness=Weighted(0), objective__kl=None, objective__proximal=None, players__average=None)
 
@@ -224,3 +225,19 @@ def test_samples_of_ode_and_sde_both_train(sampler):
     recipe = awm.but(rollout__sampler=sampler, setting__steps=40, setting__prompts=8, setting__eval_every=0, study__problems=128)
     before, *_, after = (m["held_out/reward"] for m in go(prepare(recipe, flow_2d(), seed=1)).metrics if "held_out/reward" in m)
     assert after > before + 0.08
+
+
+def pairs(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_the_gap_by_hand():
+    signal = MatchedVelocity(player="reference", draws=2)
+    batch = flow_batch([{"sample": [[0.0]]}] * 2, (1.0, 1.0), {signal: [[[[0.0, 0.0], [1.0, 1.0]]], [[[0.0, 2.0], [0.0, 0.0]]]]})
+    v = pairs([[1.0, 2.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 4.0]]).requires_grad_()
+    loss, metrics = VelocityGap(0.5, draws=2).loss({MatchingVelocity(2): v}, batch)
+    # squares 1 4 0 0, mean 5/4; 0 4 0 16, mean 5; their mean 25/8, half of it
+    assert loss.item() == pytest.approx(25 / 16)
+    assert metrics["gap/reference"].mean == pytest.approx(25 / 8)
+    loss.backward()
+    assert_close(v.grad, pairs([[0.125, 0.25], [0.0, 0.0]], [[0.0, -0.25], [0.0, 0.5]]))  # 0.5 * 2 d / (4 * 2) = d / 8

@@ -106,12 +106,12 @@ def test_the_buffer_of_demonstrations() -> None:
 
     rows = [solved("1", "c d", "s1"), solved("2", "e f", "s2", "correct"), solved("3", "e g", "s3"), solved("4", "h", "s4", right=0.0)]
     state = asyncio.run(part.learn([toy_group(1).but(trajectories=tuple(rows))], [], None, part.start()))
-    assert state == {"solved": {"1": ["c d", "s1"], "3": ["e g", "s3"]}}
+    assert state == {"solved": {"1": ["c d", [["s1", 1.0]]], "3": ["e g", [["s3", 1.0]]]}}
     attempt = SimpleNamespace(problem=replace(problem, text="g e"))
     texts, after = asyncio.run(part.texts([(None, attempt)], None, state))
     assert (texts, after) == ([f"example: e g\ns3\n{DECOMPOSE}"], state)
     state = asyncio.run(part.learn([], [toy_group(1).but(trajectories=(solved("1", "c d", "new"), solved("5", "q", "s5")))], None, state))
-    assert state == {"solved": {"1": ["c d", "new"], "5": ["q", "s5"]}}  # the newest answer counts, and the oldest example is removed
+    assert state == {"solved": {"1": ["c d", [["new", 1.0]]], "5": ["q", [["s5", 1.0]]]}}  # the newest answer counts, and the oldest example is removed
     assert asyncio.run(part.texts([(None, attempt)], None, part.start()))[0] == [DECOMPOSE]
 
 

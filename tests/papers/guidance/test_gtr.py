@@ -54,7 +54,7 @@ def test_the_corrector_keeps_a_fine_thought_and_replaces_others() -> None:
     assert (world.notes["thoughts/fine"], world.notes["thoughts/distinct"]) == (0.25, 0.5)
     (t,) = others[0].trajectories
     assert (t.source, readable(t.contexts[0].prefix), t.contexts[0].actions) == ("expert", "c", 4)  # no end token, no action
-    assert len(state["corrections"]) == 4
+    assert len(state["corrections"]["units"]) == 4
     with pytest.raises(UserError, match='has no "solution"'):
         played(["x"], problems=[replace(PROBLEMS[0], meta=Frozen())])
 
@@ -62,17 +62,17 @@ def test_the_corrector_keeps_a_fine_thought_and_replaces_others() -> None:
 def test_the_buffer_aggregates_all_steps() -> None:
     answers = ["k =d", "=x"] * 5
     _, first, state, _ = played(answers, problems=PROBLEMS)
-    assert (len(first), len(state["corrections"])) == (10, 10)
+    assert (len(first), len(state["corrections"]["units"])) == (10, 10)
     _, second, state, _ = played(answers, problems=PROBLEMS, state=state, step=4)
-    assert (len(second), len(state["corrections"])) == (10, 20)
+    assert (len(second), len(state["corrections"]["units"])) == (10, 20)
     ids = [t.id for g in second for t in g.trajectories]
     assert len(set(ids)) == 10
     assert {name.split("/")[2] for name in ids} == {"3", "4"}  # corrections of both steps
     _, third, state, _ = played(answers, problems=PROBLEMS, state=state, rollout=Corrected(size=12), step=5)
-    assert len(state["corrections"]) == 12
+    assert len(state["corrections"]["units"]) == 12
     assert "3" not in {t.id.split("/")[2] for g in third for t in g.trajectories}  # the oldest are removed
     _, others, state, _ = played(answers, problems=PROBLEMS, rollout=Corrected(share=0.5))
-    assert (len(others), len(state["corrections"])) == (5, 10)
+    assert (len(others), len(state["corrections"]["units"])) == (5, 10)
 
 
 def test_a_player_as_corrector() -> None:

@@ -9,11 +9,10 @@ import pytest
 
 from gradus.credit.within import Linked, Within
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.guidance.lanpo import ASK, CHECK, KIND, Experienced, above, lanpo, of_kind
+from gradus.papers.guidance.lanpo import ASK, CHECK, KIND, Experienced, lanpo, of_kind
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.seeded import similarities
 from gradus.testing.methods import (
     TOY,
     advantages_of,
@@ -83,13 +82,9 @@ def test_no_lesson_contains_an_attempt_at_the_same_problem() -> None:
 
 
 def test_the_floor_of_the_similarity() -> None:
-    assert above([0.9, 0.2], 0.3, 2) == [0]
-    assert above([0.2, 0.1], 0.3, 2) == []
-    assert above([0.5, 0.9, 0.7], 0.3, 2) == [1, 2]
     group, asked, _ = played({"q": ["nothing alike here", [["8", 1.0]]]})
     assert kinds(group) == ["plain", "plain", "reflection", "plain"]
     assert asked[-1][0] == "seven plus five"  # the plain prompt, byte for byte
-    assert similarities("x y", ["x y", "z"]) == [pytest.approx(1.0), 0.0]
 
 
 def test_advantages_within_a_kind() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.ace_rl import AskedLength, ace_rl, length_score
+from gradus.papers.rewards.ace_rl import AskedLength, ace_rl, length_of, length_score
 from gradus.recipe.core import changes
 from gradus.rewards.checklist import Checklist, checklist_of
 from gradus.rewards.combine import Sum
@@ -66,6 +66,17 @@ def test_each_instruction_has_its_own_checklist_in_every_epoch():
     assert all(task.verify.checks[text](one, one.answer) for text in texts)
     assert not all(task.verify.checks[text](one, "") for text in texts)
     assert not task.verify.checks["no such constraint"](one, one.answer)
+
+
+def test_the_wanted_length_of_an_instruction():
+    task = instructions(2, "words,first,last")
+    (problem,) = task.source.draw([0], 2, Key(0))
+    wanted = len(problem.answer.split())
+    assert length_of(problem, task) == wanted
+    assert length_of(replace(problem, meta=Frozen({**problem.meta, "length": 7})), task) == 7.0
+    (other,) = instructions(2, "first,last,no").source.draw([0], 2, Key(0))
+    assert length_of(other, task) is None
+    assert length_of(other, TOY) is None
 
 
 def test_a_checklist_spreads_more_than_one_rounded_grade():

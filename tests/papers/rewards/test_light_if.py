@@ -52,11 +52,11 @@ def test_the_mean_log_probability_cancels():
 
 
 def test_without_both_changes_it_is_grpo():
-    base = grpo.but(objective__policy__trust=DualClip(1.0, 1.0, 10.0), objective__kl__coefficient=0.001)
+    base = grpo.but(objective__policy__trust=DualClip(1.0, 1.0, 10.0), objective__kl__coefficient=0.001, update__count=4)
     plain = light_if.but(reward=Verified(), objective__entropy=None)
     one, other, ours = (weights_after(r, steps=3)["policy.logits"] for r in (plain, base, light_if.but(reward=Verified())))
     assert torch.equal(one, other)
     assert not torch.equal(ours, other)
-    assert set(changes(grpo, light_if)) == {"reward", "objective.policy.trust", "objective.kl.coefficient", "objective.entropy", "requires"}
+    assert set(changes(grpo, light_if)) == {"reward", "objective.policy.trust", "objective.kl.coefficient", "objective.entropy", "update.count", "requires"}
     check_micro_batches(light_if.but(reward=Verified()))
     assert Covariance().scale == 10

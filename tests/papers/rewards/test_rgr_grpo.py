@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 import torch
 
 from gradus.objectives.aggregation import Joint, TokenMean
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.rgr_grpo import GuidedByCriteria, best_of, rgr_grpo
+from gradus.papers.rewards.rgr_grpo import MissedCriteria, missed, rgr_grpo
 from gradus.recipe.core import changes
 from gradus.rewards.checklist import Checklist, weighted_share
 from gradus.rewards.judge import ScriptedPoints
 from gradus.rollouts.auto import Auto
 from gradus.testing.methods import check_micro_batches, loss_and_gradient, scripted_world, toy_group, weights_after
 from gradus.testing.methods.tasks import TOY_CHECKLISTS
-from gradus.types import Key, Request, UserError
+from gradus.types import Frozen, Key, Request, UserError
 
 REWARD = Checklist(ScriptedPoints())
 
@@ -35,7 +36,7 @@ def test_the_shaped_term(p, value, slope):
     assert slopes[0] == pytest.approx(-slope * p, rel=1e-3)  # d f / d log p = f'(p) p
 
 
-def run(say, count=4, **more):
+def run(say, answers=4, **more):
     """The group of the first problem (its answer is "b"), and the prompts. Criteria: `right` (contains b) and `short` (below 4 letters)."""
     prompts = []
 
@@ -45,7 +46,7 @@ def run(say, count=4, **more):
 
     world, policy = scripted_world(TOY_CHECKLISTS, speak, reward=REWARD)
     (problem,) = TOY_CHECKLISTS.source.draw([0], None, Key(0))
-    (group,) = asyncio.run(GuidedByCriteria(**more).run([Request(problem, count)], world))
+    (group,) = asyncio.run(replace(rgr_grpo.rollout, **more).run([Request(problem, answers)], world))
     return group, prompts, world
 
 
@@ -58,7 +59,7 @@ def test_a_better_refinement_joins_the_group_under_the_plain_prompt():
     assert world.text(refined.contexts[0].sequence) == "ab"  # the plain prompt, then the answer
     assert refined.contexts[0].logprobs is None
     assert len(group.pool) == 4
-    assert world.notes == {"checklist/items": 2, "refined": 1.0, "refined/kept": 1.0}
+    assert world.notes == {"checklist/items": 2, "refined": 1.0, "refined/right": 1.0, "refined/kept": 1.0, "refined/rescued": 1.0}
 
 
 def test_a_refinement_without_a_gain_is_replaced():
@@ -81,24 +82,32 @@ def test_a_group_with_all_criteria_met_asks_for_no_refinement():
 def test_of_equal_answers_the_shorter_is_refined():
     group, prompts, _ = run(lambda prompt, n: ["ccccc", "cc", "c", "b", "b"][n])
     assert "Earlier answer: c\n" in prompts[3]
-    assert best_of(group).value == 1.0
-    assert best_of(toy_group(0.5, 0.5, lengths=[3, 1])).actions == 1
+    assert [t.completion for t in group.trajectories] == ["ccccc", "cc", "c", "b"]
+
+
+def test_faults_and_met_criteria_are_not_missing():
+    _, _, world = run(lambda prompt, n: "c")
+    t = toy_group(0.5).trajectories[0]
+    items = (("fact", 3.0), ("step", 2.0), ("half", 1.0), ("fault", -1.0))
+    t = t.but(problem=replace(t.problem, meta=Frozen(checklist=items)), extra=Frozen(grades=(1.0, 0.0, 0.5, 0.0)))
+    assert missed(t, world) == ["step", "half"]
+    assert missed(t.but(reward=1.0), world) == []
 
 
 def test_small_groups_and_several_refinements():
-    group, prompts, _ = run(lambda prompt, n: "c", count=1)
+    group, prompts, _ = run(lambda prompt, n: "c", answers=1)
     assert (len(group.trajectories), len(prompts)) == (1, 1)
-    group, prompts, _ = run(lambda prompt, n: "b" if n == 2 else "ccccc", count=4, refinements=2)
+    group, prompts, _ = run(lambda prompt, n: "b" if n == 2 else "ccccc", count=2, keep=2)
     assert [t.source for t in group.trajectories] == ["policy", "policy", "expert", "policy"]
-    with pytest.raises(UserError, match="refinements"):
-        GuidedByCriteria(refinements=0)
+    assert len(prompts) == 5  # two answers, two refinements, and an answer in place of the refinement without a gain
     with pytest.raises(UserError, match="missing"):
-        GuidedByCriteria(form="{answer}")
+        MissedCriteria("{answer}")
 
 
 def test_without_refinements_it_is_grpo():
     scripted = rgr_grpo.but(reward=REWARD)
-    base = grpo.but(reward=REWARD, objective__policy__average=Joint(TokenMean()), objective__kl=None, players__reference=None, requires=rgr_grpo.requires)
+    base = grpo.but(reward=REWARD, objective__policy__average=Joint(TokenMean()), objective__kl=None, players__reference=None, update__count=2)
+    base = base.but(requires=rgr_grpo.requires)
     one, other, ours = (weights_after(r, steps=3)["policy.logits"] for r in (scripted.but(rollout=Auto()), base, scripted))
     assert torch.equal(one, other)
     assert not torch.equal(ours, other)

@@ -9,7 +9,7 @@ import torch
 
 from gradus.credit.groups import LeaveOneOut
 from gradus.papers.bases.reinforce import reinforce
-from gradus.papers.rewards.rlvr_cross_domain import Judgements, kappa, rlvr_cross_domain
+from gradus.papers.rewards.rlvr_cross_domain import VERDICT, Judgements, kappa, rlvr_cross_domain
 from gradus.recipe.core import changes
 from gradus.rewards.judged import Judged
 from gradus.rewards.player_judge import PlayerJudge
@@ -26,6 +26,7 @@ def test_soft_rewards():
     assert soft_verdict(0.1, 0.7) == pytest.approx(0.3)
     assert soft_verdict(0.999, 0.0) > 0.99
     assert soft_verdict(0.0, 0.999) < 0.01
+    assert [VERDICT.read(text, None) for text in ("1", "0", "?")] == [(1.0,), (0.0,), None]  # the written verdict
     assert (rlvr_cross_domain.reward.judge.soft, rlvr_cross_domain.reward.unread) == (True, 0.0)
 
 

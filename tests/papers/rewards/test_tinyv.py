@@ -66,15 +66,15 @@ def test_silent_groups():
 def test_the_prompt_and_the_words():
     prompt = VERDICT.prompt(Case("c", Problem("p", "p", text="1/2?", answer="1/2"), ("0.5",)))
     assert prompt.startswith("Question: 1/2?\nReference answer: 1/2\nModel answer: 0.5\n")
-    assert [VERDICT.read(text, None) for text in ("True", "false.", "both")] == [(1.0,), (0.0,), None]
+    assert [VERDICT.read(text, None) for text in ("True", "false.", "both", "not true, so False")] == [(1.0,), (0.0,), None, (0.0,)]
 
 
 def test_without_errors_of_the_rule_it_is_grpo():
     scripted = tinyv.but(reward=Cascade(Judged(ScriptedJudge())))
-    base = grpo.but(objective__kl__coefficient=0.001)
+    base = grpo.but(objective__kl__coefficient=0.001, update__count=2)
     one, other = (weights_after(r, steps=3)["policy.logits"] for r in (scripted, base))
     assert torch.equal(one, other)
     fooled = tinyv.but(reward=Cascade(Judged(ScriptedJudge(fooled=0.5))))
     assert not torch.equal(weights_after(fooled, steps=3)["policy.logits"], other)
-    assert set(changes(grpo, tinyv)) == {"reward", "players.verifier", "objective.kl.coefficient"}
+    assert set(changes(grpo, tinyv)) == {"reward", "players.verifier", "objective.kl.coefficient", "update.count"}
     check_micro_batches(tinyv)

@@ -11,11 +11,12 @@ import torch
 from torch.testing import assert_close
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.truthrl import Ternary, Truthfulness, abstains, shares, truthfulness, truthrl
+from gradus.papers.rewards.truthrl import Ternary, truthrl
 from gradus.rewards.verified import Verified
-from gradus.tasks.text.facts import facts
+from gradus.study.truthfulness import Truthfulness
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, toy_group, weights_after
-from gradus.types import Failed, Frozen, Group
+from gradus.types import Failed, Frozen
+from gradus.types.answers import abstains
 
 
 def answers(*pairs, known=None):
@@ -58,31 +59,6 @@ def test_the_variant_with_knowledge() -> None:
     assert part.paid(answers((0, "=veld"), known="no"))[0][0] == -1.0
 
 
-def test_truthfulness_by_hand() -> None:
-    assert truthfulness(0.5, 0.3, 0.2) == pytest.approx(0.3)
-    assert truthfulness(0.5, 0.3, 0.2, (1.0, 0.5, 1.0)) == pytest.approx(0.45)
-    found = shares([*answers((1, "=kast"), (0, "=idk"), (0, "=veld")), *answers((1, "=idk"))])
-    assert found == {"accuracy": 0.5, "uncertain": 0.25, "hallucination": 0.25, "truthfulness": 0.25}
-    assert shares([])["accuracy"] == 0.0
-
-
-def test_the_study_measures_known_and_unknown_questions() -> None:
-    class Memory:
-        async def answer(self, recipe, requests, world):
-            made = []
-            for r in requests:
-                (t,) = answers((1, "=x") if r.problem.meta["known"] == "yes" else (0, "=idk" if r.problem.meta["persona"] == "traveller" else "=y"))
-                made.append(Group(r.problem.id, (t.but(problem=r.problem),)))
-            return made
-
-    world = SimpleNamespace(task=facts(4, known=0.5))
-    found = asyncio.run(Truthfulness().measure(SimpleNamespace(memory=Memory()), truthrl, world))
-    assert (found["held_out/accuracy"], found["held_out/hallucination/yes"], found["held_out/accuracy/no"]) == (0.5, 0.0, 0.0)
-    assert found["held_out/hallucination/no"] == pytest.approx(2 / 3)
-    assert found["held_out/uncertain"] == pytest.approx(1 / 6)
-    assert found["held_out/truthfulness"] == pytest.approx(0.5 - 1 / 3)
-
-
 def test_failed_verdicts_stay_failures() -> None:
     class Given:
         needs = ()
@@ -105,4 +81,5 @@ def test_without_abstentions_it_is_grpo() -> None:
     assert torch.equal(ours, exact)  # toy answers never abstain
     assert_close(ours, binary, rtol=0, atol=1e-9)
     check_micro_batches(truthrl)
+    assert truthrl.study == Truthfulness(reward=Ternary())
     assert (truthrl.reward, truthrl.objective["kl"].coefficient) == (Ternary(Verified(), 1.0, 0.0, -1.0, None), 0.001)

@@ -47,8 +47,8 @@ def _read(gold: str) -> tuple[str, Term | None] | None:
 
 
 def said(text: str) -> tuple[str, Term | None] | None:
-    """Returns (LaTeX, term) of the first candidate that can be read. If no candidate can be read, returns (LaTeX of the first, None). Without candidates,
-    returns None."""
+    """Returns (LaTeX, term) of the first candidate that can be read. If no candidate can be read, returns (LaTeX of the first candidate, None).
+    Without candidates, returns None."""
     first: str | None = None
     for latex in answers(text):
         first = latex if first is None else first

@@ -129,8 +129,8 @@ EXACT: Mapping[str, Callable[..., Fraction]] = {
 
 
 def residue(term: Term, point: int) -> int:
-    """Computes the value modulo PRIME. Every variable, and every part that is not polynomial, has a random value. Its name and `point` determine this
-    value.
+    """Computes the value modulo PRIME. Every variable, and every part that is not polynomial, has a random value. The name of the variable or part,
+    and `point`, determine this value.
 
     Two equal terms that are rational in their variables have equal residues. Two different terms of this kind have different residues; the chance of an
     exception is about their degree divided by PRIME. For other terms different residues prove nothing. Raises Valueless for a division by zero.
