@@ -1,5 +1,5 @@
 """A second group of answers to every problem, from another player or under another prompt. The second group is compared with the first group, and no
-update uses it."""
+update uses the second group."""
 
 from __future__ import annotations
 

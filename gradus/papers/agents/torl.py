@@ -1,4 +1,4 @@
-"""ToRL: a code interpreter inside the answer. The policy learns from the right answer alone when it is worth to write and run a program.
+"""ToRL: a code interpreter inside the answer. Only rewards for right answers teach the policy when a program helps.
 
     y = (a_1, o_1, a_2, o_2, ..., a_n), quad n - 1 <= C
     R(y) = 1 if right, quad R(y) = -1 if wrong
@@ -6,18 +6,18 @@
     loss = mean over tokens of a_k of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 An answer y alternates between pieces $a_k$ that the policy writes and outputs $o_k$ that the interpreter inserts. The policy writes a block of Python
-and opens a block of output; then the block runs in a sandbox, and its output is inserted. Of a failed block only the last line of the error is
+and opens a block of output; then the block runs in a sandbox, and its output is inserted. If a block fails, only the last line of the error is
 inserted. The first C = 1 blocks are executed. After that the policy writes on without results, and its later blocks are plain text.
 
 Inserted outputs have no loss. There are 128 problems with 16 answers each, and no KL term. The start is a base model without training on tools.
-`--reward.fails 0.5` subtracts 0.5 if any executed block failed; the paper finds no gain from it.
+`--reward.fails 0.5` subtracts 0.5 if any executed block failed; the paper finds no gain from this penalty.
 
-Use if: a verifier knows right answers, the model can write programs, and problems need more arithmetic or search than fits its head.
+Use if: a verifier knows right answers, the model can write programs, and problems need more arithmetic or search than the model can do in text.
 Avoid if: the model cannot write programs yet (train on demonstrations first, see sft), or if programs do not help the task.
 Reference: Li et al., ToRL: Scaling Tool-Integrated RL, arXiv:2503.23383, sections 2 and 3.
-Departures: GRPO's clip, mean and deviation are those of the base. The row's reading of the penalty is the paper's wording: a failed block pays; the
-released code also subtracts it from an answer without any block. The middle of a long output is left out; the released code keeps 128 characters at
-each end. The sandbox gives 5 seconds and 256 MB to a program. A program that prints nothing shows "(no output)".
+Departures: The clip, the mean and the deviation are as in the base, grpo. The penalty follows the words of the paper: only a failed block costs
+reward. The released code also subtracts the penalty from an answer without any block. The middle of a long output is left out; the released code
+keeps 128 characters at each end. The sandbox gives 5 seconds and 256 MB to a program. A program that prints nothing shows "(no output)".
 """
 
 from __future__ import annotations

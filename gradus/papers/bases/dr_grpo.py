@@ -19,7 +19,7 @@ Avoid if: the scale of rewards differs from problem to problem. Without division
 dominate (see grpo).
 Reference: Liu et al., Understanding R1-Zero-Like Training: A Critical Perspective, arXiv:2503.20783, section 3.2 and listing 1. In listing 1, L is
 the limit on new tokens, 3,000 in the experiments (`--objective.policy.average.length` sets another L). The paper's formula has no L;
-`--objective.policy.average SequenceSum` gives this formula. The 8 mini-batches per batch are those of the released scripts: 1,024 answers, 128 per
+`--objective.policy.average SequenceSum` gives this formula. The 8 mini-batches per batch are as in the released scripts: 1,024 answers, 128 per
 update.
 Departures: An answer that is cut at the limit keeps its reward. In the released code the reward of such an answer is 0; the reward `Verified() *
 Finished()` has the same effect.

@@ -8,7 +8,7 @@
 $y_w$ is the better answer of a pair and $y_l$ the worse one. The symbol m is the mean log-probability of an answer with |y| tokens $y_t$, p its
 likelihood per token, and o its log-odds; lambda is 0.1. The first term teaches the policy the better answer. The second term only makes the worse
 answer less likely; the effect of this term is small if the worse answer is already unlikely. The odds of an answer with p = 1 are infinite, so m is
-clamped to at most -1e-7. The pairs are those of the base, dpo: given pairs, or the best and the worst answer of a group that the current policy
+clamped to at most -1e-7. The pairs are as in the base, dpo: given pairs, or the best and the worst answer of a group that the current policy
 samples. The policy imitates the best answer of a group. If a step has given and sampled pairs, the means of both kinds are added.
 
 Use if: given pairs exist, and memory or time allows neither a reference model nor a separate stage of supervised fine-tuning.

@@ -15,7 +15,7 @@ Use if: answers differ widely in length, so that a step would wait for the longe
 Avoid if: answers are short or of similar length, because a plain step then loses little time (see rloo, grpo). For data that is many updates old, see
 m2po.
 Reference: Piché et al., PipelineRL: Faster On-policy Reinforcement Learning for Long Sequence Generation, arXiv:2509.19128, section 3 (in-flight
-weight updates). The cap of 5 on the importance weight is that of the paper's experiments.
+weight updates). The cap of 5 on the importance weight is as in the paper's experiments.
 Departures: Generation and update alternate in one process, so weights change only at the end of a step. A step trains on all finished groups; on
 average their number is the requested number of groups. In the paper this number is fixed. Keys and values of an unfinished answer are recomputed
 under the new weights; in the paper the stale keys and values are kept.

@@ -22,7 +22,7 @@ Use if: a flow generator learns from a reward, its sampler is deterministic or h
 Avoid if: an exact ratio and KL of each denoising step are wanted (see flow_grpo), or the generator is a masked language model (see gdpo,
 coupled_grpo).
 Reference: Xue et al., Advantage Weighted Matching: Aligning RL with Pretraining in Diffusion Models, arXiv:2509.25050. The numbers, the power 0.25,
-the 1e-10 that is added to the error, the rise of the decay and the bound of the advantage are those of the released code.
+the 1e-10 that is added to the error, the rise of the decay and the bound of the advantage are as in the released code.
 Departures: t is continuous and stratified over (0, 1) for each sample. The release draws t from its sampler's grid, with one set of times per
 micro-batch. The pairs of a sample stay the same in further updates on its batch. Euler steps replace a higher-order solver. The deviation std is that
 of the group.

@@ -17,7 +17,7 @@ fault of early answers is often their form. Evaluation has no hints. An answer w
 hints/KIND, the share of the hard problems whose lowest solving level is of this kind.
 
 Use if: many problems are never solved by the policy alone, and hints of rising detail exist for them.
-Avoid if: most groups already have a right answer (see grpo, dapo). Without hints but with worked solutions see luffy or chord.
+Avoid if: most groups already have a right answer (see grpo, dapo). If there are worked solutions but no hints, see luffy or chord.
 Reference: Zhang et al., Scaf-GRPO: Scaffolded Group Relative Policy Optimization for Enhancing LLM Reasoning, arXiv:2510.19807. The 15 % without
 hints, the three kinds and the four parts are the paper's. Four updates per batch are as in the released script (256 problems, 64 per update), so that
 the clip acts. All levels are sampled together, as in the released code, although sampling level by level could stop at k. Every sample has its own

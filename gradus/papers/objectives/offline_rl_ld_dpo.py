@@ -7,7 +7,7 @@ discounted.
 
 $y_w$ is the right answer of a pair, $y_l$ the wrong one, and l the length that both share. alpha = 0.5 discounts the tokens after the first l tokens,
 for policy and reference. In plain DPO (alpha 1) every surplus token adds its ratio to h, so the gradient depends on the difference of lengths; alpha
-0 ignores the surplus. For equal lengths the loss is that of dpo, with beta 0.1.
+0 ignores the surplus. For equal lengths the loss is as in dpo, with beta 0.1.
 
 The data are offline: the start model answers each problem 8 times, the verifier judges, and a pair is drawn from every problem with right and wrong
 answers. `--selection.pairs` chooses the pair: random, balanced, longest or shortest. `gradus compare` measures accuracy and length over alpha:

@@ -5,9 +5,9 @@
     A_i = (r_i - mean(r)) / (std(r))
 
 The policy answers a question about a picture G = 10 times at temperature 0.7. $a_i$ is the final answer of sample i; a sample without a final answer
-has no vote and gets 0. Among equally frequent answers the first is y. In a unanimous group the advantages are 0, and only the KL term (coefficient
-0.01) acts. Labels are votes of the current policy, so y may change from step to step. A batch is cut into 4 mini-batches. Metric: `majority_share`.
-If this reward rises and the true accuracy does not rise, the majority is usually wrong. Only the evaluation reads verdicts.
+has no vote and gets 0. If several answers are equally frequent, the first of them is y. In a unanimous group the advantages are 0, and only the KL
+term (coefficient 0.01) acts. Labels are votes of the current policy, so y may change from step to step. A batch is cut into 4 mini-batches. Metric:
+`majority_share`. If this reward rises and the true accuracy does not rise, the majority is usually wrong. Only the evaluation reads verdicts.
 
 With `OwnQuestions` the policy writes questions about the same pictures. The policy sees the picture with the task's question (form "context"), or the
 picture alone (form "direct"), and writes a new question. No label is needed to answer the new question.
@@ -45,7 +45,7 @@ from gradus.types.ranges import check_ranges
 
 
 def asking(problem: Problem, text: str) -> tuple[Mapping[str, Any], ...]:
-    """Returns the problem's messages with another text in the last one. Its pictures stay."""
+    """Returns the problem's messages with another text in the last message. The pictures of this message stay."""
     *before, last = problem.messages
     media = () if isinstance(last["content"], str) else tuple(part for part in last["content"] if part["type"] != "text")
     return (*before, {**last, "content": (*media, {"type": "text", "text": text}) if media else text})

@@ -29,7 +29,7 @@ sigma 0.2, 128 problems per step, 8 answers per problem, one update per step, te
 Departures: A group is used for training when all its answers are finished; the paper lets single answers join the training data, and does not describe
 the use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
 solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the setting. The paper judges
-answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is that of the base.
+answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in the base.
 """
 
 from __future__ import annotations

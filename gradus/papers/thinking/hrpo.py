@@ -21,7 +21,7 @@ Avoid if: the server accepts only tokens as inputs, or thoughts must be readable
 Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, sections 3 and 4. The released code adds 1e-8 under the
 root, as here. All its scripts have 0.99 as the lower end of the range of a. The released code has temperature 0.5 (`--temperature 0.5`), LoRA of rank
 32 and alpha 64, and groups of 4 or 8. The released code has one update per batch, so the ratio is 1 and never clipped.
-Departures: The reference is the start model with its gate, read on the same inputs as the policy. The standard deviation is that of the population.
+Departures: The reference is the start model with its gate, read on the same inputs as the policy. The standard deviation is the population deviation.
 The learning rate is constant, there is no weight decay, and gradients are clipped to norm 1. In the paper an answer earns a reward only if the mark
 "####" occurs exactly once (`--reward.parts.mark.required true`). Here an answer without the mark is also judged, because the built-in tasks have such
 answers. The mark is an option of the gate and of the reward; both must have the same text. The released code has the sample deviation plus 1e-4, and
