@@ -143,7 +143,7 @@ class BradleyTerry:
 class MaxMargin:
     """A reward model's loss: max(0, margin - (s_better - s_worse)), averaged over a group's pairs, then over groups.
 
-    A pair whose scores differ by `margin` or more has no gradient. Scores and pairs are those of `BradleyTerry`.
+    A pair whose scores differ by `margin` or more has no gradient. Scores and pairs are as in `BradleyTerry`.
     """
 
     margin: float = 1.0

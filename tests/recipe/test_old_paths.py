@@ -13,9 +13,11 @@ import gradus
 from benchmarks.kills import fingerprint
 from gradus.credit.scaled import Scaled
 from gradus.papers.credit.attention_rhythm import PlanAndAnchor
+from gradus.papers.rewards.timehc_rl import ShuffledEvents
 from gradus.recipe.core import Recipe
 from gradus.recipe.old_paths import GONE, MODULES, PARTS, class_today, path_today
 from gradus.recipe.serialise import from_json, to_json
+from gradus.rollouts.siblings import SiblingGroups
 from gradus.types import UserError
 
 STORED = [json.loads(line) for line in Path(__file__).with_name("old_recipes.jsonl").read_text().splitlines()]
@@ -72,6 +74,9 @@ def test_a_moved_field_keeps_its_effect() -> None:
     assert from_json({**to_json(Scaled()), "when": "all"}) == Scaled()
     with pytest.raises(UserError, match="use the version that wrote the recipe"):
         from_json({**to_json(Scaled()), "when": "positive"})
+    assert from_json({**to_json(SiblingGroups()), "count": None}) == SiblingGroups()
+    shuffled = {**to_json(SiblingGroups()), "rewording": {"part": "gradus.rollouts.siblings:ShuffledEvents", "column": "events", "joint": ". "}, "count": 3}
+    assert from_json(shuffled) == SiblingGroups(rewording=ShuffledEvents(count=3))
 
 
 def test_a_path_of_today_stays() -> None:

@@ -4,7 +4,7 @@
     loss = 1/N sum_i 1/L sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)]
     rho_(i,t) = (pi(o_(i,t))) / (pi_old(o_(i,t)))
 
-$R_i$ is the reward of answer i, and the mean of R is that of its group. $o_(i,t)$ is token t of the answer, and rho is the ratio of the token's
+$R_i$ is the reward of answer i, and the mean of R is over its group. $o_(i,t)$ is token t of the answer, and rho is the ratio of the token's
 probabilities under the policy pi and the sampling policy $pi_old$. N counts the answers of the mini-batch, and L is one constant for all answers.
 Dividing by the deviation favours problems that are nearly always or nearly never solved. Dividing by the answer's length favours short right and long
 wrong answers. Without these two divisions, the gradient is the policy gradient with the group's mean as baseline. There is no KL term, because a

@@ -15,11 +15,11 @@ Use if: given pairs exist, and memory or time allows neither a reference model n
 Avoid if: the policy should stay close to the start model (see dpo, which has a reference), or the better answers are not worth imitating (see simpo).
 Reference: Hong et al., ORPO: Monolithic Preference Optimization without Reference Model, arXiv:2403.07691, eq. 3 to 7. The paper has lambda 0.1 for
 its Mistral model.
-Departures: The paper has given pairs and several epochs over them. The likelihood is that of the answer alone, as in the formula, and every better
-answer has the same weight. The released code and TRL 1.16 also imitate the tokens of the prompt, and average over all tokens of the batch. Here
-`--objective.imitation_given.average TokenMean` averages over the tokens of all answers. Here the end token counts in the likelihood and in the odds.
-In the released code the end token is the padding token, so the likelihood leaves the end token out, and the odds count one
-padding token after the end token.
+Departures: The paper has given pairs and several epochs over them. The likelihood is the likelihood of the answer alone, as in the formula, and every
+better answer has the same weight. The released code and TRL 1.16 also imitate the tokens of the prompt, and average over all tokens of the batch.
+Here `--objective.imitation_given.average TokenMean` averages over the tokens of all answers. Here the end token counts in the likelihood and in the
+odds. In the released code the end token is the padding token, so the likelihood leaves the end token out, and the odds count one padding token after
+the end token.
 """
 
 from gradus.objectives.preference import Preference

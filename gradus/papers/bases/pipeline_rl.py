@@ -4,7 +4,7 @@
     A_i = R_i - mean(R)
 
 $a_(i,t)$ is token t of answer i, and mu the version of the policy that sampled this token; the log-probability under mu is stored with the token. The
-mean of R is that of the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
+mean of R is over the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
 
 Between two updates every answer grows by at most a fourth of the limit on its length. The step trains on the finished groups; the others continue
 under the new weights. No answer is dropped, and no answer takes more than four steps, so lengths are not biased. But the first steps of a run train on

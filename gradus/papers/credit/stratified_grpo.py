@@ -23,7 +23,7 @@ Reference: Zhu et al., Stratified GRPO: Handling Structural Heterogeneity in Rei
 advantage within strata, its decomposition, and the blend. No code of the authors was found.
 Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is the population
 deviation. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls; `--credit.key Linked` takes an entry of
-the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus are those of search_qa.
+the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus come from search_qa.
 """
 
 from gradus.credit.groups import GroupRelative

@@ -21,7 +21,7 @@ advantages without a deviation, a wider clip, and a reference that follows the p
 $log p_0$ alone.
 
 Use if: the policy is a masked diffusion language model, and credit should be per token, at the cost of three passes per answer.
-Avoid if: the model writes from left to right, so that log-probabilities are exact (see grpo, rloo). For a ratio of whole answers see gdpo.
+Avoid if: the model writes from left to right, so that log-probabilities are exact (see grpo, rloo). For a ratio of whole answers, see gdpo.
 Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion Models for Code Generation, arXiv:2506.20639. The numbers are as in
 the released configuration (apple/ml-diffucoder). The configuration has temperature 1.0; the paper also tries 1.2. The mixture of 0.6 for the
 reference is TRL's default, which the configuration does not change.

@@ -13,7 +13,8 @@ more than the policy's wrong answers do. An explanation whose final answer is wr
 explanation. Metrics: second (share of the questions with explanations), second/right (share of explanations that end in the right answer).
 
 Use if: questions have known answers and no worked solutions, most groups have no right answer, and the policy can derive a given answer.
-Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). With worked solutions see luffy.
+Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). If worked solutions exist, see
+luffy.
 Reference: Zhou et al., ExPO: Unlocking Hard Reasoning with Self-Explanation-Guided Reinforcement Learning, arXiv:2507.02834: explanations from question and
 answer, imitation next to GRPO without a ratio, explanations of the present policy.
 Departures: No code was found. Beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the wording of the request are

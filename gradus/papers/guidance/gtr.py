@@ -7,10 +7,10 @@
 
 An answer has a thought th and an action a: the action begins at the last mark, here "=". If only the action earns a reward, the thoughts collapse:
 they become short and equal for all problems. Therefore a corrector reads the problem x and the thought, and returns a corrected thought $th^(*)$, or
-the same thought if it is fine. All corrections of the run are kept in the buffer D, so the data come from states that the policy itself reached. Each
-step draws as many corrections from D as it has answers. N is the number of corrections in the mini-batch, and T counts the tokens of the answers. The
-first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The imitated text ends before the
-action, so only PPO trains the actions.
+the same thought if the thought has no faults. All corrections of the run are kept in the buffer D, so the data come from states that the policy
+itself reached. Each step draws as many corrections from D as it has answers. N is the number of corrections in the mini-batch, and T counts the
+tokens of the answers. The first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The
+imitated text ends before the action, so only PPO trains the actions.
 
 Metrics: thoughts/distinct (different thoughts per thought of the step), thoughts/fine (share of thoughts that the corrector left as they were). Evaluation has
 no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.

@@ -120,7 +120,7 @@ def reveals(hint: str, problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class HintedOnly:
-    """The advantages of `rule` for answers with a hint, 0 for all other trajectories. Weights and returns are those of `rule`."""
+    """The advantages of `rule` for answers with a hint, 0 for all other trajectories. Weights and returns come from `rule`."""
 
     rule: Credit = GroupRelative()
 

@@ -18,9 +18,9 @@ Avoid if: answers can be judged during training, because samples of the current 
 have about the same length, the discount has no effect (see dpo).
 Reference: Tian et al., Exploring the Potential of Offline RL for Reasoning in LLMs: A Preliminary Study, arXiv:2505.02142. The paper trains for one
 epoch at 5e-7. The discounted score comes from LD-DPO (arXiv:2409.06411); TRL's trainer has alpha as `ld_alpha`.
-Departures: Samples are not stored first: they are drawn and judged step by step, while the policy learns. In both cases they come from the start
-model. Each problem gives one pair; the paper does not describe how it draws the pair. No code of the authors was found. For given pairs use `dpo
---objective.given.score LengthDiscounted`.
+Departures: Samples are not stored first: they are drawn and judged step by step, while the policy learns. In both cases the samples come from the
+start model. Each problem gives one pair; the paper does not describe how it draws the pair. No code of the authors was found. For given pairs use
+`dpo --objective.given.score LengthDiscounted`.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ uses, see ttrl.
 Reference: Wei et al., Unsupervised Post-Training for Multi-Modal LLM Reasoning via GRPO, arXiv:2505.22453, sections 3 and 4: majority labels, KL
 0.01, both forms of own questions. The released configuration (waltonfuture/MM-UPT) has 10 samples, temperature 0.7, top-p 0.99, KL 0.01, learning
 rate 1e-6, and 512 questions per batch in mini-batches of 128.
-Departures: In the released reward the samples without an answer vote together. If they win, they get 1; `--reward.missing true` does this. The
-released reward counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. In the paper the policy also
-sees the answer when it writes a question in context; here the policy sees no label. Top-p is the task's. `TemplateQuestion`, which fills a template
-with a shape that the policy reads in the picture, is for models that write no questions.
+Departures: In the released reward the samples without an answer vote together. If these samples are the majority, they get 1; `--reward.missing true`
+does this. The released reward counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. In the paper
+the policy also sees the answer when it writes a question in context; here the policy sees no label. Top-p is the task's. `TemplateQuestion`, which
+fills a template with a shape that the policy reads in the picture, is for models that write no questions.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ of the reference: the likeness 1 - edits / words must be at least 0.9, with the 
 reward/prefix, reward/likeness.
 
 Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier ones.
-Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words see pretrain_zero.
+Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words, see pretrain_zero.
 Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19249: the two predictions, the prefix reward, GRPO without KL, batches of
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.
 Departures: The judge by edits is ours; a prediction of up to nine words must match exactly. lambda is 1. A step has predictions of both kinds, and

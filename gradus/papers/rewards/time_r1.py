@@ -1,4 +1,4 @@
-"""Time-R1: months of events, with rewards that fall with the error in months, and factors that punish answers that contradict their own months.
+"""Time-R1: questions about the months of events. The reward falls with the error in months, and factors punish an answer that contradicts itself.
 
     s(d) = e^(-a |d - d^*|)
     "inference:" s(d); quad "completion:" 0.5 s(d) + 0.5 e^(-3 a delta)

@@ -17,7 +17,7 @@ formula and the numbers are as in the released code (microsoft/Bingo): weights 5
 Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram.
 The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. Another rule is a part
 with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
-to 0. KL coefficient, lambda and epochs are those of `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
+to 0. KL coefficient, lambda and epochs are as in `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
 without counts keep the verdict.
 """
 

@@ -140,7 +140,7 @@ class BudgetReward(Combines):
 
 
 def budget_of(trajectory: Trajectory) -> int:
-    """Returns the budget of an answer; its own length if it has none."""
+    """Returns the budget of an answer; the length of the answer if it has no budget."""
     return int(trajectory.links.get("budget", trajectory.actions))
 
 

@@ -11,10 +11,10 @@ is 8. The start values of lambda make a uniform in [0.99, 0.999] if r = 1. So th
 Starting with the token that completes the answer mark, all inputs are plain embeddings.
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
-reads the stored h again, so its log-probabilities are those of the rollout, and the gradient flows through the gate. The KL to the start model has
-the coefficient 0.005. The learning rate of the gate's matrices is 20 times the rate of the adapter, and the rate of lambda is 200 times the rate of
-the adapter. In the paper the rate of the adapter is 5e-6 (`--learning_rate 5e-6`). The reward is that of the verifier, but 0 if the mark occurs twice
-or more.
+reads the stored h again, so its log-probabilities equal the log-probabilities of the rollout, and the gradient flows through the gate. The KL to the
+start model has the coefficient 0.005. The learning rate of the gate's matrices is 20 times the rate of the adapter, and the rate of lambda is 200
+times the rate of the adapter. In the paper the rate of the adapter is 5e-6 (`--learning_rate 5e-6`). The verifier gives the reward, but the reward is
+0 if the mark occurs twice or more.
 
 Use if: the model's thinking should contain more than its sampled words, no examples of such thinking exist, and the model accepts vectors as inputs.
 Avoid if: the server accepts only tokens as inputs, or thoughts must be readable in full (see grpo).
