@@ -179,12 +179,15 @@ thinktuning = grpo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
     "budget": "steps=10",
 }
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(
