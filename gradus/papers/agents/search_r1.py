@@ -55,7 +55,10 @@ search_r1 = ppo.derive(
 claims = (
     Claim(
         says="From a start that has seen searches, the exact match on questions of one hop is at least 0.15 above the same training without a search.",
-        source="arXiv:2503.09516, table 2 (above R1 without search); the row's 15 points; the start, the task and the sizes are ours; stated again after a look at starts, which do not learn two hops in time",
+        source=(
+            "arXiv:2503.09516, table 2 (above R1 without search); the row's 15 points; the start, the task and the sizes are ours; stated again "
+            "after a look at starts, which do not learn two hops in time"
+        ),
         against="search_r1 --environment.limit=1",
         measure="held_out/accuracy",
         better_by=0.15,
