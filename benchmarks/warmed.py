@@ -87,7 +87,7 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    "search_r1": Start("search_qa", {"level": "2", "people": "60", "top": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/base", like="search_r1"),
+    "search_r1": Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1"),
     "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 100, model="gradus/policies/tiny/base", like="torl"),
     "rlkf": GUESSING,
     "semantic_reward_grpo": EXPLAINED,

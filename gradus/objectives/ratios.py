@@ -54,7 +54,7 @@ class SequenceRatio:
 class SequenceTokenRatio:
     """log s_it = sg[log s_i] + log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient.
 
-    It has the value of the sequence's ratio, and the gradient of the token's ratio.
+    This ratio has the value of the sequence's ratio, and the gradient of the token's ratio.
 
     This ratio is for advantages that differ within a trajectory. If all advantages of a trajectory are equal, the gradient under SequenceMean equals
     the gradient of SequenceRatio. GSPO-token, arXiv:2507.18071, eq. 14.

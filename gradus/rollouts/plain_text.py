@@ -102,7 +102,7 @@ def written(document: Any, request: Request, world: World) -> Context:
 
 
 def sighted(whole: Context, problem: Problem, most: int) -> Context:
-    """Returns a document with pictures as one context. Its actions are all tokens except the first and those of the pictures.
+    """Returns a document with pictures as one context. The actions are all tokens except the first token and the tokens of the pictures.
 
     Raises UserError if the document has more than `most` tokens.
     """

@@ -193,7 +193,7 @@ def without_addresses(text: str) -> str:
 def line_of(part: Any) -> str:
     """Returns the file and the line of a part's class in brackets, for the end of a sentence; '' if the source is missing.
 
-    If the part has wrappers, the class is that of the part inside them.
+    If the part has wrappers, the class is the class of the part inside the wrappers.
     """
     place = place_of(inspect.unwrap(part))
     return f" ({place})" if place else ""

@@ -48,7 +48,7 @@ class Form(Protocol):
     """How a player writes calls and answers, and how it sees results."""
 
     def stops(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Returns the strings that end an action. Without any, the player's end token ends it."""
+        """Returns the strings that end an action. Without such strings, the player's end token ends the action."""
         ...
 
     def read(self, action: str, tools: Sequence[Tool]) -> Said:
@@ -101,7 +101,7 @@ def only_text(call: Call, tools: Sequence[Tool]) -> str:
 class Tags:
     """Calls as tags, such as <search>words</search>: the tag is the tool's name, or the tag that `names` gives to it. <answer>...</answer> is the answer.
 
-    A result is inserted into the player's turn, between `before` and `after`. Search-R1 and its kin write so.
+    A result is inserted into the player's turn, between `before` and `after`. Search-R1 and similar methods have this form.
     """
 
     before: str = "<result>"

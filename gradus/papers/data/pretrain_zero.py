@@ -13,7 +13,7 @@ weak. Each role has its own groups: the J spans of a passage, and the G answers 
 occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards. Metrics:
 proposals/valid, proposals/solved; reward (the reward of the masker).
 
-In the evaluation a span is already hidden. A later run trains the model on a task with a verifier.
+The passages of the evaluation already have a hidden span. A later run trains the model on a task with a verifier.
 
 Use if: plain text is abundant, questions with answers are few, and parts of the text follow from other parts.
 Avoid if: problems with answers exist (see grpo; dapo for hard problems), or nothing in the text can be inferred (see webscale_rl for facts).

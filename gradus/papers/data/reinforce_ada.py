@@ -37,7 +37,7 @@ from gradus.selection.filters import Balanced
 
 reinforce_ada = reinforce.derive(
     "reinforce_ada",
-    "Sampling continues for each problem until it has right and wrong answers; a small balanced group of them is trained on.",
+    "Sampling continues for each problem until it has right and wrong answers; training uses a small balanced group of these answers.",
     family="data",
     rollout=Allot(rule=UntilSignal(count=8), first=8, rounds=4),
     selection=Balanced(count=4),

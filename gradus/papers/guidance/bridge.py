@@ -21,7 +21,7 @@ Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LL
 recipe follows a summary in our catalogue; only the paper's abstract was read, and no public code was found.
 Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
 paper 5e-6 and 5e-7). The course of lambda, the renewal of theta' and the gradients at the old weights are ours. J_SFT is a mean over tokens. The share of the
-solutions (a fifth) is ours. The deviation of a group is that of the population.
+solutions (a fifth) is ours. The deviation of a group is the population deviation.
 """
 
 from __future__ import annotations

@@ -10,16 +10,17 @@ Each statement has a category, which decides its texts:
     conditional, complex (a condition within a condition): 8 scenarios per branch, each with the conditions that decide, in order
 
 Every text names the document, and no text contains the whole document. Stage `cpt` learns every token of the texts. Stage `sft` imitates worked replies to
-requests x. Its prompt has the name of the document alone, as the prompts of a test. Complex conditions need the most reasoning, and few replies show each of their
-branches; the scenarios show all.
+requests x. The prompt has only the name of the document, as in a test. Complex conditions need the most reasoning, and few worked replies show each
+branch of such a condition; the scenarios show all branches.
 
 Use if: a long document of rules stands before every request, and worked replies are few.
-Avoid if: the rules change often, or worked replies show every branch many times (see sft). With rewards for replies see trimpi.
+Avoid if: the rules change often, or worked replies show every branch many times (see sft). If replies can be rewarded, see trimpi.
 Reference: Liu et al., Analyzing and Internalizing Complex Policy Documents for LLM Agents, arXiv:2510.11588: the categories, synthesis by category, continued
 pre-training before SFT, and a generator of documents with four kinds of complexity. Only the abstract and summaries were read; no code was found.
 Departures: The numbers of texts, the bound of one condition and the lengths of the stages are ours. A language model writes the texts in the paper; here a grammar
-does. It reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)". The share of general text is left out. The task
-`service_desk` takes the place of CC-Gen: fields, tools, depth and stated fields are its four dials, and replies are one turn with all calls.
+does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)". The share of general text is
+left out. The task `service_desk` takes the place of CC-Gen: fields, tools, depth and stated fields are its four dials, and replies are one turn with
+all calls.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def leaves(text: str, path: tuple[tuple[str, str, bool], ...] = ()) -> Iterator[
 
 
 def closed(text: str, start: int) -> int:
-    """Returns the place of the bracket that closes the one before `start`; the length of the text if there is none."""
+    """Returns the place of the bracket that closes the bracket before `start`; the length of the text if no bracket closes it."""
     open_ = 1
     for at in range(start, len(text)):
         open_ += {"(": 1, ")": -1}.get(text[at], 0)
@@ -162,7 +163,7 @@ def assumed(statements: Statements) -> dict[str, str]:
 def scenario(rng: random.Random, statements: Statements, topic: str, leaf: Leaf) -> str:
     """Writes a case that reaches the leaf: the stated fields in random order, the conditions that decide, and the decision as the rules want it written.
 
-    A field with its usual value is left out sometimes.
+    Sometimes a field with its usual value is left out.
     """
     usual = assumed(statements)
     path = [(field, value if holds else usual.get(field, f"not {value}")) for field, value, holds in leaf[0]]

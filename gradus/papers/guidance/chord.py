@@ -21,7 +21,7 @@ Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supe
 arXiv:2508.11408, eq. 1 to 3 and appendix A. For mathematics there are 8 answers to each of 32 problems and 64 expert answers, and mu falls from 0.9
 to 0.05 in 200 steps. For tool use there are 30 steps, and a ninth of the answers are expert answers.
 Departures: The expert answers are worked solutions of the task; their problems are drawn like all other problems. The paper does not say by which
-curve mu falls; the cosine is that of the released code (Trinity-RFT, mix_chord). The released code counts steps from 1, takes both means per
+curve mu falls; the cosine is as in the released code (Trinity-RFT, mix_chord). The released code counts steps from 1, takes both means per
 micro-batch and divides by the deviation of the sample plus 1e-6. The example file of the code has a warm-up to 0.5 with token weights. This schedule
 is close to the paper's appendix B.7, but it is neither of the paper's two variants. The paper's rewards also punish wrong formats and answers without
 an end.

@@ -1,10 +1,11 @@
-"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. It learns all these answers as its own.
+"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. The policy learns all these answers as
+its own.
 
     y ~ pi_old(y | x), quad "then" y ~ pi_old(y | x, decompose), quad "then" y ~ pi_old(y | x, y_wrong, correct)
     A_i = (r_i - mean(r)) / (std(r))
     loss = 1/T sum_i sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i) - mu 1/S sum_s 1/|y_s| sum_t log pi(y_(s,t) | x, y_(s,<t))
 
-Each problem x gets G answers under the plain prompt. If none is right, the policy gives G answers to a prompt that asks for sub-problems, their
+Each problem x gets G answers under the plain prompt. If no answer is right, the policy gives G answers to a prompt that asks for sub-problems, their
 solutions and the combination. The prompt shows an earlier solved decomposition as an example. If none of these answers is right, the policy gives G
 answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and
 wrong answers are trained by the loss of DAPO, under the prompts from which they were sampled, so rho is 1 before the first update. T is the number of

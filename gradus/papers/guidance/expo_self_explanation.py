@@ -8,12 +8,13 @@ explanation c is trained after q alone. N is the number of explanations of the m
 included. The term needs no ratio. $loss_GRPO$ is the loss of GRPO with a KL coefficient of 0.001. If all answers to q are wrong, GRPO has no gradient, and the
 imitation of the explanation gives the direction. Every step samples new explanations from the present policy.
 
-An explanation has two properties that a given solution lacks. It is likely under the policy, and it raises the chance of the right answer more than
-the policy's wrong answers raise it. An explanation whose final answer is wrong is not imitated. A question whose rewards are all missing has no
+An explanation has two properties that a given solution lacks. The explanation is likely under the policy, and raises the chance of the right answer
+more than the policy's wrong answers do. An explanation whose final answer is wrong is not imitated. A question whose rewards are all missing has no
 explanation. Metrics: second (share of the questions with explanations), second/right (share of explanations that end in the right answer).
 
 Use if: questions have known answers and no worked solutions, most groups have no right answer, and the policy can derive a given answer.
-Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). With worked solutions see luffy.
+Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). If worked solutions exist, see
+luffy.
 Reference: Zhou et al., ExPO: Unlocking Hard Reasoning with Self-Explanation-Guided Reinforcement Learning, arXiv:2507.02834: explanations from question and
 answer, imitation next to GRPO without a ratio, explanations of the present policy.
 Departures: No code was found. Beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the wording of the request are

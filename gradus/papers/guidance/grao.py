@@ -21,7 +21,7 @@ lambda 0.6). The recipe follows a summary in our catalogue; of the paper only th
 Departures: The mean log-probability per token, the statistics over G + 1 answers and the sign of the third term are ours. The sum of the A_i is not
 0, because y is in the statistics: while y is better, each step also makes all answers of the policy a little less likely. A group whose reference
 failed has the advantages of GRPO; a reference that is alone in its group has advantage 0. All answers have the same weight, so a prompt with failed
-answers counts less. The deviation is that of the population.
+answers counts less. The deviation is the population deviation.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ Avoid if: no such model exists (see grpo), or only its finished answers are avai
 Reference: Xu et al., KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement Learning, arXiv:2506.02208: the k2 estimate, the
 annealed weight (0.005 to 0.001), reward-guided masks. The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
 Departures: The KL is divided by the number of all tokens, also under a mask; our sources do not give this divisor. D is not multiplied by the ratio, so it is
-exact only in the first update on a batch. There is one update per batch, so the clip 0.2 does not act; a second source writes the term without a clip. The
-deviation of a group is that of the population. At level group, the group consists of the problem's answers in the mini-batch. The variant with
--beta_s (log pi - log pi_T) in the advantage in place of D is not built.
+exact only in the first update on a batch. There is one update per batch, so the clip 0.2 does not act; a second source writes the term without a
+clip. The deviation of a group is the population deviation. At level group, the group consists of the problem's answers in the mini-batch. The variant
+with -beta_s (log pi - log pi_T) in the advantage in place of D is not built.
 """
 
 from __future__ import annotations

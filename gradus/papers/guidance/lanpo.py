@@ -11,9 +11,10 @@ has no label to copy. The lesson z comes from other problems: the policy reads t
 its verdict, and writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a similarity of 0.3, these
 answers get the plain prompt.
 
-Each answer is trained under the prompt from which it was sampled. Its advantage compares it with the answers of the same kind only, because a reflection is easier
-than a first answer. The words of the lessons are not trained. After each step, the pool takes all answers with their rewards. A problem without a stored attempt
-reflects on one of the plain answers of the same step. Evaluation has plain prompts. Metrics: reflected and lessons (shares of the answers with these kinds).
+Each answer is trained under the prompt from which it was sampled. The advantage compares an answer only with answers of the same kind, because a
+reflection is easier than a first answer. The words of the lessons are not trained. After each step, the pool takes all answers with their rewards. A
+problem without a stored attempt reflects on one of the plain answers of the same step. Evaluation has plain prompts. Metrics: reflected and lessons
+(shares of the answers with these kinds).
 
 Use if: problems come back or resemble each other, and the policy can correct an attempt that it reads.
 Avoid if: problems have nothing in common, or the policy ignores text before the problem (see grpo).

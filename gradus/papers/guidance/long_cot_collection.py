@@ -1,4 +1,5 @@
-"""Long CoT Collection: models with short reasoning write long reasoning, step by step along an outline. SFT on it makes a better start for RL.
+"""Long CoT Collection: models with short reasoning write long reasoning, step by step along an outline. SFT on this reasoning makes a better start
+for RL.
 
     write: outline = (title_1, ..., title_n), quad s_j = "writer"(x, "outline", s_1, ..., s_(j-1)), quad j = 1, ..., n
     keep: (x, s_1, ..., s_n) "if" s_n "is right and no step occurs twice; at most 4 tries"
@@ -6,12 +7,12 @@
     rl: GRPO from the weights of stage `cold`
 
 A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x the
-nearest seed gives its flow, and the writer makes an outline of n titles in this flow. n is the budget of thought; hard questions get a larger one. The writer then
-writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can write it; the outline makes the whole long.
-A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces. Metrics: traces/kept (share of questions with a kept trace),
-traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
+nearest seed gives its flow, and the writer makes an outline of n titles in this flow. n is the budget of thought; hard questions get a larger budget.
+The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can write a step; the
+outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces. Metrics:
+traces/kept (share of questions with a kept trace), traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
 
-`--schedule.stages.cold.recipe.rollout.writer.player NAME` lets a player write; its model can be another one than the policy's.
+`--schedule.stages.cold.recipe.rollout.writer.player NAME` lets a player write; the model of this player can differ from the policy's model.
 
 Use if: the policy reasons in few steps, so that RL has no checks and second tries to reinforce, and no traces of a long-reasoning model may be used.
 Avoid if: the model already writes long reasoning (see grpo), or given traces exist (see sft, deepseek_r1).
@@ -20,8 +21,8 @@ outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a bu
 the abstract and summaries were read; no code was found.
 Departures: The similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries and the wording are ours. Traces are written when the SFT
 needs them, and are not stored. The steps and the answer have no tags; ";" separates them. The default writer is a program, and needs worked solutions: its tries
-have wrong results, its checks give them, and its conclusion is the worked solution. If a problem has `misses`, its tries are these, as in the task
-`countdown` with `--task.misses 4`.
+have wrong results, its checks give them, and its conclusion is the worked solution. If a problem has `misses`, these attempts are its tries, as in
+the task `countdown` with `--task.misses 4`.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Solver:
 
 def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
     """Returns a try with a wrong result that is not in `seen`: one of the problem's `misses`, else the worked solution with one other letter or digit in its
-    result. If none is left, returns the worked solution, so that the trace repeats a step.
+    result. If no such result is left, returns the worked solution, so that the trace repeats a step.
     """
     solution = answer_text(problem, "solution")
     before, mark, result = solution.rpartition("=")
@@ -129,7 +130,8 @@ def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """A player writes the outline, one title per line, and then one step per call. Its words are trained only as the traces of the policy."""
+    """A player writes the outline, one title per line, and then one step per call. The writer does not learn from these words; the policy learns them
+    as its traces."""
 
     player: str = "writer"
     outline: str = "{problem}\nA similar problem is solved in these steps: {flow}\nWrite an outline of {budget} steps for this problem, one title per line."

@@ -8,8 +8,8 @@
 
 The abstraction generator $pi_abs$ writes hints $z_h$: a fact, a procedure or a pitfall, without the answer. The solver $pi_sol$ answers the problem x with each
 hint; the answers to one problem and one hint are a group. The solver also answers x without a hint. Answers without a hint have advantage zero, so
-only the KL term acts on them. They keep the solver near its reference on prompts without a hint, and give it no reason to ignore hints. T counts the
-tokens of all answers.
+only the KL term acts on them. Such answers keep the solver near its reference on prompts without a hint, and give the solver no reason to ignore
+hints. T counts the tokens of all answers.
 
 The reward of a hint is r(z) minus the share of right answers without a hint. A hint that contains the answer is rejected: the solver does not see it, and its
 r is 0. The best hint of each problem, one of four, is imitated if its reward is above 0. Both players start from the same model, which was fine-tuned on hints
@@ -59,8 +59,8 @@ HINT = "hint"  # the link of an answer with a hint: the id of the hint
 
 @dataclass(frozen=True)
 class Hinted:
-    """Lets `player` write `hints` hints per problem. The policy answers the problem with each hint, and without one. The hints and the answers with a hint are
-    auxiliary groups."""
+    """Lets `player` write `hints` hints per problem. The policy answers the problem with each hint, and without a hint. The hints and the answers
+    with a hint are auxiliary groups."""
 
     rollout: Rollout = Auto()
     hints: int = 4
@@ -120,7 +120,7 @@ def reveals(hint: str, problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class HintedOnly:
-    """The advantages of `rule` for answers with a hint, 0 for all other trajectories. Weights and returns are those of `rule`."""
+    """The advantages of `rule` for answers with a hint, 0 for all other trajectories. Weights and returns come from `rule`."""
 
     rule: Credit = GroupRelative()
 

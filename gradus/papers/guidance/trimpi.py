@@ -9,10 +9,11 @@
 P is the document, x a request (a text, or a text with pictures) and y the worked reply. At test time the prompt is x alone. Z is the number of tokens of the
 batch that are learned. Stage `read` learns every token of document, request and reply, so the rules enter the weights. Stage `imitate` is SFT without the document.
 In stage `practise` the answers with P and without P form one group: r, its mean and its deviation are over all G. Each answer is trained under x, even if its
-prompt had P, and pi_old is taken under x, too, so rho is 1 before the first update. By a right answer with the document the policy learns to answer without it, and
-a group whose plain answers are all wrong gets a gradient. There is no KL term. Metric: with_document (accuracy of the answers with the document).
+prompt had P, and pi_old is taken under x, too, so rho is 1 before the first update. From a right answer with the document, the policy learns to
+answer without the document, and a group whose plain answers are all wrong gets a gradient. There is no KL term. Metric: with_document (accuracy of
+the answers with the document).
 
-Use if: a long and fixed document stands before every request, and the model follows it better if it reads it.
+Use if: a long and fixed document stands before every request, and the model follows the document better if the prompt contains it.
 Avoid if: the document changes often, or the model ignores it (see sft).
 Reference: Wang et al., Multimodal Policy Internalization for Conversational Agents, arXiv:2510.09474: visually masked continued pre-training, SFT with chains of
 thought, and PolicyRollout for GRPO and DAPO. Only the abstract and summaries were read; no code was found.

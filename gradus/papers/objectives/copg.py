@@ -11,7 +11,7 @@ answers. The penalty beta is 0.1, and `coefficient` is $1/(2 beta)$.
 
 The policy proportional to $pi_ref exp(R/beta)$ is the only minimum, provided that the sampler can give every answer that $pi_ref$ can give. A policy
 gradient without a ratio has no such property: its baseline does not remove the sampler's preferences. With rewards 1/4 and -1/4 for a better and a
-worse answer, the loss is that of IPO. With answers of the policy itself and a small beta, the gradient of the loss is twice the gradient of RLOO.
+worse answer, the loss is as in IPO. With answers of the policy itself and a small beta, the gradient of the loss is twice the gradient of RLOO.
 
 Stage `collect`: the start model answers each problem twice; no weight changes. Stage `fit`: the policy learns ten times from each of these fixed
 pairs. Recorded answers of another sampler can replace the first stage: use a data file with the columns `answers` and `rewards`, and `--schedule

@@ -21,7 +21,7 @@ Reference: Park et al., DeepVideo-R1: Video Reinforcement Fine-Tuning via Diffic
 authors' repository (mlvlab/DeepVideoR1) could not be read here.
 Departures: eta = 1, the mean over tokens, two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64 groups are ours. The
 standardised form has no gradient if all rho are equal, and a steep gradient near this point. The paper changes videos; here the media are pictures. A
-question without a picture or a worked solution stays as it is. Both deviations are those of the sample.
+question without a picture or a worked solution stays as it is. Both deviations are sample deviations.
 """
 
 from __future__ import annotations

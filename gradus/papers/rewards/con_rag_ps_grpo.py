@@ -9,8 +9,8 @@ $o_ij$ is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. N
 stored answer may be added: `--reward.accuracy 1`.
 
 The whole sum needs n (n - 1) g^2 comparisons. Here each answer is compared with `rollouts` = 2 answers of `paraphrases` = 3 other paraphrases, chosen
-at random for each answer: n g kappa s comparisons, with the same expected value. The answers to the own paraphrase never enter. One constant answer
-to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
+at random for each answer: n g kappa s comparisons, with the same expected value. An answer is not compared with other answers to its own paraphrase.
+One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
 
 Use if: users word the same question in several ways, and a search in front of the model makes its answers depend on the wording.
 Avoid if: right answers are known and accuracy is all that matters (see grpo), or the model always says the same already.

@@ -62,8 +62,8 @@ class Translated(Combines):
 
 
 def best_chain(chains: Sequence[str], problem: Problem, reward: Translated = Translated()) -> str | None:
-    """Returns the chain in the right form with the best translation; None if no quality is above 0. Among equally good chains, the shortest wins,
-    then the earliest."""
+    """Returns the chain in the right form with the best translation; None if no quality is above 0. If several chains are equally good, the shortest
+    wins, then the earliest."""
     found = [reward.quality.value(problem, c) if reward.form.value(c) else 0.0 for c in chains]
     scored = [(value if isinstance(value, int | float) else 0.0, -len(c), -i) for i, (value, c) in enumerate(zip(found, chains))]
     good = [row for row in scored if row[0] > 0]

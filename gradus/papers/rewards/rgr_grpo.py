@@ -47,7 +47,7 @@ from gradus.types.prompts import filled
 
 @dataclass(frozen=True)
 class MissedCriteria:
-    """Fills a form with {answer} and with the criteria that the answer misses, {missing}. An answer that misses none gets no second attempt."""
+    """Fills a form with {answer} and with the criteria that the answer misses, {missing}. An answer that meets all criteria gets no second attempt."""
 
     form: str = "Earlier answer: {answer}\nIt misses: {missing}\nWrite a better answer."
 

@@ -9,7 +9,7 @@ This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws anothe
 pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie is a loss.
 The two answers are shown in random order. The advantage is the reward itself, without mean and deviation. Without ties its expectation is 0, because
 u comes from the same policy. Groups in which the other answers have a mean above 0.8 or below -0.8 are dropped, because u is then far better or worse
-than they are. There is no KL term, and the training starts from a base model.
+than the other answers. There is no KL term, and the training starts from a base model.
 
 The judge learns in two stages: it imitates critiques with the right preference, and then learns by RL with the reward `preferred`: 1 if the preferred
 text has the higher score, plus 0.1 for each point of the gap up to 3 points; else -1.

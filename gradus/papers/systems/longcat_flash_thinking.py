@@ -8,8 +8,8 @@
 mu is the version of the policy that sampled the answer. DORA, the system, samples without a pause (`Streaming`): several versions are alive, and each
 answer is finished by the version that began it, so its cache of keys and values stays valid. A step trains on the groups that are finished first. A
 group more than s = 2 steps old is dropped. Ratios on stale answers can be large. For A < 0 a clip on one side does not bound the loss, because a
-large r multiplies A; the third bound (`ceiling`) limits it. $T_max$ is the token limit of an answer. It divides every loss, so short answers do not
-count more. There is no KL term. Metrics: staleness (steps), stale (groups that were dropped), ceiling_share, clip_share.
+large r multiplies A; the third bound (`ceiling`) limits it. $T_max$ is the token limit of an answer. Every loss is divided by $T_max$, so short
+answers do not count more. There is no KL term. Metrics: staleness (steps), stale (groups that were dropped), ceiling_share, clip_share.
 
 Answers of different domains have very different lengths, and a mixture of them disturbs asynchronous training. So each domain trains its own expert
 from the same start, and the experts are fused: their changes get equal norms, lose a share of random entries, and lose the entries whose sign

@@ -34,8 +34,8 @@ _CHANCE = {1: 0.29, 2: 0.12, 3: 0.17, 4: 0.05, 5: 0.02}  # success of random ste
 def countdown(level: int = 3, misses: int = 0) -> Task:
     """Levels 1 to 7 have three to six numbers. Levels 1 and 3 have + and -. Levels 2 and 4 also have *. Levels 5 to 7 also have / without remainder.
 
-    `misses`: the largest number of attempts that miss the target, in the column `misses` of each problem. Their results differ. Raises: UserError for a
-    negative number.
+    `misses`: the largest number of attempts that miss the target, in the column `misses` of each problem. The results of these attempts differ.
+    Raises: UserError for a negative number.
     """
     if misses < 0:
         raise UserError(f"task countdown: misses is {misses}; give 0, or the number of missed attempts that each problem shows")

@@ -1,4 +1,4 @@
-"""Service desk: a document of rules decides which tools to call for a request. The prompt shows the document's name alone, or the whole document."""
+"""Service desk: a document of rules decides which tools to call for a request. The prompt shows only the document's name, or the whole document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Tree = "Choice | tuple[str, ...]"
 
 @dataclass(frozen=True)
 class Choice:
-    """A condition on one field: `then` for the value, else `otherwise`. Both are conditions, or tuples of tools."""
+    """A condition on one field: `then` for the value, else `otherwise`. `then` and `otherwise` are conditions, or tuples of tools."""
 
     field: str
     value: str
@@ -82,7 +82,7 @@ def service_desk(
     The document has facts (the values of fields that a request does not state), rules of style, and for each of `topics` topics (1 to 4) a tree of conditions
     of depth `level` (1 to 4). `fields`: fields of a request, from `level` to 6. `tools`: different tools, 2 to 8. `steps`: tools to call per request, fewer than
     `tools`. `stated`: the chance that a request states a field. `seed`: another seed gives another document. `document`: whether the prompt shows the whole
-    document; else the prompt shows its name alone. `examples`: the number of training requests; None: no limit.
+    document; else the prompt shows only its name. `examples`: the number of training requests; None: no limit.
 
     Each problem has its document in the column `document`.
     Raises: UserError for an option out of range.
