@@ -40,6 +40,7 @@ class Start:
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
+READING = Start("service_desk", {"level": "1", "fields": "2", "document": "true"}, 80, model="gradus/policies/tiny/base")
 GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
@@ -79,6 +80,8 @@ STARTS = {
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "spct_grm": SCORING,
+    "trimpi": READING,
+    "trimpi-accuracy": READING,
     "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
@@ -87,7 +90,7 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    "search_r1": Start("search_qa", {"level": "2", "people": "60", "top": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/base", like="search_r1"),
+    "search_r1": Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1"),
     "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 100, model="gradus/policies/tiny/base", like="torl"),
     "rlkf": GUESSING,
     "semantic_reward_grpo": EXPLAINED,
