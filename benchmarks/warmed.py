@@ -40,6 +40,7 @@ class Start:
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
+READING = Start("service_desk", {"level": "1", "fields": "2", "document": "true"}, 80, model="gradus/policies/tiny/base")
 GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
@@ -78,6 +79,8 @@ STARTS = {
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "spct_grm": SCORING,
+    "trimpi": READING,
+    "trimpi-accuracy": READING,
     "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),

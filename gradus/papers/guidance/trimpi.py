@@ -124,16 +124,18 @@ trimpi = grpo.derive(
 _STAGES = "schedule.stages"
 _TERMS: Any = {
     "task": "service_desk",
-    "options": {"level": "2", "fields": "3"},
+    "options": {"level": "1", "fields": "2"},
     "against": "trimpi --rollout.share 0",
     "fields": {
         "prompts": "4", "group": "8", "learning_rate": "2e-4", "warmup": "0", "eval_every": "0", "study": "none",
-        f"{_STAGES}.read.until": "Steps(count=30)", f"{_STAGES}.read.recipe.setting.learning_rate": "1e-3",
-        f"{_STAGES}.imitate.until": "Steps(count=6)", f"{_STAGES}.imitate.recipe.setting.learning_rate": "1e-3",
-        f"{_STAGES}.practise.until": "Steps(count=10)",
+        f"{_STAGES}.read.until": "Steps(count=4)", f"{_STAGES}.imitate.until": "Steps(count=2)", f"{_STAGES}.practise.until": "Steps(count=10)",
     },
-    "budget": "steps=46",
+    "budget": "steps=16",
 }  # fmt: skip
+_START = (
+    "Stated again after a look: from the built-in model answers with the document were never right. The start model is the built-in one after 80 steps of "
+    "supervised fine-tuning on this task with the document in the prompt"
+)
 
 claims = (
     same_weights(
@@ -146,16 +148,18 @@ claims = (
     ),
     Claim(
         says="The share of groups with a gradient in the RL stage is at least 1.2 times that without answers that read the document.",
-        source="arXiv:2510.09474, PolicyRollout against GRPO after the same two stages; the factor, the task and the sizes are ours",
+        source=f"arXiv:2510.09474, PolicyRollout against GRPO after the same two stages; the factor, the task and the sizes are ours. {_START}",
         measure="informative:mean",
         at_least=1.2,
+        script="benchmarks.warmed trimpi",
         **_TERMS,
     ),
     Claim(
         says="After as many steps, accuracy without the document is at least 0.05 above that without answers that read the document.",
-        source="arXiv:2510.09474, as above; the size of the effect, the task and the sizes are ours",
+        source=f"arXiv:2510.09474, as above; the size of the effect, the task and the sizes are ours. {_START}",
         measure="accuracy",
         better_by=0.05,
+        script="benchmarks.warmed trimpi-accuracy",
         problems=100,
         samples=2,
         **_TERMS,
