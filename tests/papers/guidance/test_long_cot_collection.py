@@ -10,7 +10,16 @@ import torch
 
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
-from gradus.papers.guidance.long_cot_collection import CHECK, SEEDS, LongTraces, WrittenSteps, collecting, long_cot_collection, missed, outlined
+from gradus.papers.guidance.long_cot_collection import (
+    CHECK,
+    SEEDS,
+    LongTraces,
+    WrittenSteps,
+    collecting,
+    long_cot_collection,
+    missed,
+    outlined,
+)
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
