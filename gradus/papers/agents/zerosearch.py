@@ -1,4 +1,4 @@
-"""ZeroSearch: a simulated search engine trains the search agent. Its documents get worse during training; the real engine stays for the test.
+"""ZeroSearch: a simulated search engine trains the agent. The simulated documents get worse during training; the real engine stays for the test.
 
     p_i = p_s + (b^(i/m) - 1)/(b - 1) (p_e - p_s)
     r = F_1(answer, gold)
@@ -122,7 +122,7 @@ class Simulator:
 
 def _query(problem: Problem) -> str:
     """Returns the words of a question without its first words and its mark."""
-    return str(problem.meta.get("question", "")).removeprefix("What is the ").removesuffix("?")
+    return str(problem.meta.get("question", "")).partition(" the ")[2].removesuffix("?")
 
 
 zerosearch = grpo.derive(
