@@ -30,12 +30,12 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.right_or_wrong import RightOrWrong
 from gradus.rollouts.episodes import Episodes
 from gradus.schedules.stages import Stage, Stages
-from gradus.tools.forms import Tags
+from gradus.tools.forms import TaggedCalls
 from gradus.tools.python import Python
 from gradus.types import Frozen
 from gradus.types.moments import Steps
 
-INTERPRETER = Tools(tools=(Python(),), form=Tags("<interpreter>", "</interpreter>", names=(("code", "python"),)))
+INTERPRETER = Tools(tools=Frozen(python=Python()), form=TaggedCalls("<interpreter>", "</interpreter>", names=(("code", "python"),)))
 
 retool = ppo.derive(
     "retool",
@@ -54,7 +54,7 @@ claims = (
         says="After the same traces, accuracy on python_tool is at least 0.2 above the same training without execution.",
         source="arXiv:2504.11536, figure 1 (67 % on AIME24 against 40 % for text alone); the task, the sizes and the effect's size are ours",
         against="retool --environment.calls=0",
-        measure="held_out/accuracy",
+        measure="accuracy",
         better_by=0.2,
         task="python_tool",
         options={"level": "1", "instruction": "false"},

@@ -129,7 +129,7 @@ def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSteps:
     """A player writes the outline, one title per line, and then one step per call. The writer does not learn from these words; the policy learns them
     as its traces."""
 
