@@ -57,6 +57,8 @@ RETRYING = (
 )
 """Recipes whose start model can use feedback."""
 
+SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
+
 STARTS = {
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
@@ -90,7 +92,7 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    "search_r1": Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1"),
+    **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 100, model="gradus/policies/tiny/base", like="torl"),
     "rlkf": GUESSING,
     "semantic_reward_grpo": EXPLAINED,

@@ -58,7 +58,7 @@ REFUSAL = "=idk"
 
 @dataclass(frozen=True)
 class SomeRefusals:
-    """Gives worked solutions without sampling. With probability `share` the solution is the refusal instead."""
+    """Gives worked solutions without sampling. With probability `share` the refusal replaces the solution."""
 
     share: float = 0.05
     refusal: str = REFUSAL
