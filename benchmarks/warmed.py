@@ -38,7 +38,6 @@ class Start:
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
-GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
 RETRYING = (
@@ -83,7 +82,6 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    "rlkf": GUESSING,
     "semantic_reward_grpo": EXPLAINED,
     "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
