@@ -172,6 +172,7 @@ claims = (
         source="arXiv:2403.18349, plain PPO with an accuracy reward",
         against="ppo --credit.coefficient 0.1",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.judge": "none"},
+        budget="steps=4",
     ),
     Claim(
         says="Where half of the questions are far too hard, the reliability is at least 0.05 above that of PPO with an accuracy reward after as many steps.",
