@@ -83,7 +83,7 @@ def start(
 
 def _rewards(reward: Any) -> list[Any]:
     """Returns [reward]. For a sum or product of rewards, returns its parts."""
-    return [inner for part in reward.parts.values() for inner in _rewards(part)] if hasattr(reward, "parts") else [reward]
+    return [inner for part in reward.parts.values() for inner in _rewards(part)] if isinstance(getattr(reward, "parts", None), Mapping) else [reward]
 
 
 def launch(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 import gradus
+from gradus.api import _rewards
 from gradus.cli.main import main
 from gradus.study.held_out import HeldOut
 from gradus.types import UserError
@@ -86,6 +87,15 @@ def test_rows_and_several_rewards_in_memory(home):
     row = run.metrics[0]
     assert row["reward"] == pytest.approx(0.5 * row["reward/by_length"])
     assert row["reward/by_length"] == row["reward/by_length_2"] == row["length"]
+
+
+def test_a_reward_with_a_method_named_parts_is_one_reward():
+    class Graded:
+        def parts(self):
+            return None
+
+    graded = Graded()
+    assert _rewards(graded) == [graded]
 
 
 def test_tasks_and_rewards_may_be_objects_where_no_folder_is_kept(home):

@@ -7,26 +7,18 @@ import hashlib
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import ClassVar
 
-from gradus.sandbox import End, Limits, Ran, Sandbox
+from gradus.sandbox import Sandbox
+from gradus.tools.calls import cut, printable
+from gradus.tools.python import LIMITS, output, run_tool
 from gradus.types import Failed, Key, NotApplicable, Problem, UserError
 from gradus.types.parts import Turn, Verify, World
 
 RIGHT_REWARD = 1.0  # reward of `exact`; a reward of this size or more, from any verifier, counts as right
-LIMITS = Limits(wall=5.0, memory=256 << 20, output=64 << 10)
 _FENCED = re.compile(r"```[ \t]*(?:python3?|py)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _LINE = re.compile(r"^[ \t]*(python|answer):(.*)$", re.MULTILINE | re.IGNORECASE)
 TAIL = 20_000  # characters of an action that are read, from its end
-ENDS = {
-    End.TIMEOUT: "stopped: it took too long",
-    End.MEMORY: "stopped: it took too much memory",
-    End.OUTPUT: "stopped: it printed too much",
-    End.DISK: "stopped: its files are too large",
-    End.SIGNAL: "it crashed",
-}
 
 
 def exact(problem: Problem, answer: str) -> float:
@@ -105,8 +97,8 @@ class Workbench:
         if known is not None:
             return known
         with nullcontext() if self.world is None else self.world.waiting("the sandbox", f"a program for problem {self.problem.id}"):
-            ran = await self.settings.sandbox.running(_inside(), files={"tool.py": code})
-        observation = shown(ran, self.settings.shown)
+            ran = await run_tool(self.settings.sandbox, code)
+        observation = cut(printable(output(ran)), self.settings.shown)
         if self.world is not None:
             self.world.decide(call, observation)
         return observation
@@ -122,20 +114,3 @@ def parse(action: str) -> tuple[str, str]:
             found.append((m.start(), m[1].lower(), m[2].strip()))
     _, verb, what = max(found, default=(0, "", ""))
     return verb, what
-
-
-def shown(ran: Ran, most: int) -> str:
-    """Returns the observation of a run: its output, then the reason if it failed. The middle of a long text is left out."""
-    lines = [ran.stdout.strip("\n")]
-    if ran.ended in ENDS:
-        lines.append(ENDS[ran.ended])
-    elif not ran.ok:
-        lines.append(ran.stderr.strip().rpartition("\n")[2] or f"exit code {ran.exit}")
-    text = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in "\n".join(line for line in lines if line)) or "(no output)"
-    half = (most - 5) // 2
-    return text if len(text) <= most else f"{text[:half]}\n...\n{text[-half:]}"
-
-
-@cache
-def _inside() -> str:
-    return Path(__file__).with_name("_python_tool_inside.py").read_text(encoding="utf-8")

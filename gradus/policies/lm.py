@@ -41,7 +41,7 @@ from gradus.types import Context, Key, UserError, following, prompt_context, tol
 from gradus.types.policy import Asked
 from gradus.types.signals import Want
 from gradus.types.slots import Slots
-from gradus.types.spaces import Action, Choice, Observation, Space, Text
+from gradus.types.spaces import Action, Choice, Observation, Space, Text, text_inserted
 
 if TYPE_CHECKING:
     from gradus.policies.lockstep import Rows
@@ -197,8 +197,10 @@ class LanguageModel:
     def follow(self, observation: Observation, after: Context) -> Context:
         """Returns the next piece of the context. The piece ends the assistant's turn, contains the observation and starts the next turn.
 
-        If `after` already ends with the end token, the piece does not repeat it.
+        If `after` already ends with the end token, the piece does not repeat it. An inserted observation (`types.spaces.inserted`) is only its text.
         """
+        if (text := text_inserted(observation)) is not None:
+            return prompt_context(self._tokenizer().encode(text, False))
         if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
             return followed(self.trunk, self._tokenizer(), observation, after)
         return following(self._tokenizer().follow(readable(observation)), after)

@@ -57,20 +57,17 @@ class Foreign(nn.Module):
         acting = [c for c in contexts if c.actions]
         length = max(len(c.sequence) for c in acting)
         tokens = torch.zeros(len(acting), length, dtype=torch.long)
-        mask = torch.zeros(len(acting), length, dtype=torch.long)
         rows, targets = [], []
         for i, c in enumerate(acting):
             sequence = torch.from_numpy(c.sequence.astype("int64"))
-            tokens[i, : len(sequence)], mask[i, : len(sequence)] = sequence, 1
+            tokens[i, : len(sequence)] = sequence
             at = torch.from_numpy(c.action_positions)
             rows.append(i * length + at - 1)
             targets.append(sequence.index_select(0, at))
-        out = self.inner(
-            input_ids=tokens.to(self.device),
-            attention_mask=mask.to(self.device),
-            output_hidden_states=layer is not None,
-            use_cache=False,
-        )
+        # The padding is after the sequence, where no token of the sequence looks. So the padding is not masked: else a padding token further from the
+        # sequence than a window would see nothing, and the eager attention of transformers makes NaN of such a row in float64.
+        tokens = tokens.to(self.device)
+        out = self.inner(input_ids=tokens, attention_mask=torch.ones_like(tokens), output_hidden_states=layer is not None, use_cache=False)
         return take_rows(read_out(out, layer).flatten(0, 1), torch.cat(rows).to(self.device)), torch.cat(targets).to(self.device)
 
     def given(self, context: Context) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ Such a text is an instruction, a problem or a hint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from gradus.rewards.combine import Combines
@@ -90,7 +90,7 @@ class Downstream(Combines):
 
     measures: Frozen[Measure] = Frozen(right=RightShare())
     weights: Frozen[float] = Frozen()  # weights of the measures; the default weight is 1
-    player: str = "follower"
+    player: str = field(kw_only=True)  # the player that reads the text
     template: str | None = None  # text with {text} and {question}; None: both, or the text alone if the problem has no test questions
     samples: int = 1  # replies per question
     temperature: float = 0.0

@@ -189,7 +189,8 @@ def part(completion: str, of: str) -> str | None:
 
 @dataclass(frozen=True)
 class Overlap(Combines):
-    """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without one.
+    """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without
+    a stored answer.
 
     A missing part has the value 0. Texts are compared up to 2,000 characters. An overlap of 1 marks the answer as right, if the reward has no verdict.
     """
@@ -219,3 +220,16 @@ class Overlap(Combines):
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         found = [[self.value(t.problem, t.completion) for t in g.trajectories] for g in groups]
         return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in found]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """A verifier of short answers: their overlap with the stored answer by one measure; the largest value if several answers are stored."""
+
+    measure: str = "exact"  # as in `Overlap`
+
+    def __post_init__(self) -> None:
+        Overlap(self.measure)
+
+    def __call__(self, problem: Problem, answer: str) -> Outcome:
+        return Overlap(self.measure, of="all").value(problem, answer)

@@ -170,21 +170,6 @@ class ScoreLines:
 
 
 @dataclass(frozen=True)
-class ScoredPair:
-    """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
-
-    scores: ScoreLines = ScoreLines()
-    kind: ClassVar[Kind] = "pair"
-
-    def prompt(self, case: Case) -> str:
-        return self.scores.prompt(case)
-
-    def read(self, text: str, case: Case) -> Verdict | None:
-        found = self.scores.read(text, case)
-        return None if found is None else (won(*found),)
-
-
-@dataclass(frozen=True)
 class FirstError:
     """Steps: the last whole number in the judge's text is the first wrong step, counted from 0; -1 if every step is right."""
 

@@ -12,6 +12,7 @@ from gradus.rollouts.turns import acted, begun, instruction, opening
 from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.media import words
 from gradus.types.parts import Rollout, Task, Turn, World
+from gradus.types.spaces import Observation
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,9 @@ def solved(request: Request, world: World) -> Context:
         raise UserError(f'problem {request.problem.id} has no "{wanted}"; add this column to the row of the problem, or leave the problem out')
     if world.task.environment is None:
         return told(world.prompt(request), answer_text(request.problem, wanted), request, world)
+    environment: Any = world.task.environment
+    if hasattr(environment, "demonstration"):  # the environment shows it in its own form
+        return played(request, environment.demonstration(request.problem), world)
     return played(request, [(str(seen), str(action)) for seen, action in meta[wanted]], world)
 
 
@@ -122,7 +126,7 @@ def told(prompt: Context, text: str, request: Request, world: World) -> Context:
     return replace(piece, parent=(prompt, len(prompt.sequence)))
 
 
-def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> Context:
+def played(request: Request, turns: Sequence[tuple[Observation, str]], world: World) -> Context:
     """Returns one growing context of an episode with given observations and actions. The context equals that of a sampled episode with the same turns."""
     first = opening(instruction(request, world.task.system), turns[0][0])
     context = begun(world.opening(first, request.player))
@@ -130,8 +134,16 @@ def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> 
         if index:
             context = context.then(world.follow(seen, context, request.player))
         after = Turn(turns[index + 1][0] if index + 1 < len(turns) else "")
-        context = acted(context, told(context, action, request, world), index, Turn(seen), after)
+        piece = told(context, action, request, world)
+        if action.endswith(tuple(getattr(world.task.environment, "stops", ()))):  # a sampled action ends with the stop string, without an end token
+            piece = without_end(piece, request, world)
+        context = acted(context, piece, index, Turn(seen), after)
     return context
+
+
+def without_end(piece: Context, request: Request, world: World) -> Context:
+    """Returns a given action without its end token."""
+    return piece.first(piece.actions - 1) if piece.actions > 1 and not world.text(piece.tokens[-1:], request.player) else piece
 
 
 def given(request: Request, index: int, context: Context, world: World, *, reward: float, component: str) -> Trajectory:

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.sub_agents import SubAgents, finding, handed, returned, sent
@@ -240,19 +241,27 @@ async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:
     """Samples the player's next action after `prompt`. Returns the sampled context."""
     request = seat.request
     tags, sample = (*request.tags, "turn", turn), request.sample + seat.index
-    return (await seat.world.sample([replace(request, count=1, prompt=prompt, at=None, tags=tags, sample=sample)]))[0][0]
+    sampling = request.sampling
+    if stops := getattr(seat.world.task.environment, "stops", ()):
+        sampling = sampling_of(request, seat.world)
+        sampling = replace(sampling, stops=tuple(dict.fromkeys((*sampling.stops, *stops))))
+    asked = replace(request, count=1, prompt=prompt, at=None, tags=tags, sample=sample, sampling=sampling)
+    return (await seat.world.sample([asked]))[0][0]
 
 
 def trajectory(seat: Seat, played: Played) -> Trajectory:
     """Returns the trajectory of an episode.
 
     The mapping `links` of the trajectory has `episode` (its name), `turns` and `invalid` (numbers of turns and of illegal actions), and `return` (the sum of
-    the step rewards). If the episode has errands, `links` also has the number of `errands`.
+    the step rewards). If the episode has errands, `links` also has the number of `errands`. If tools were called, `links` has `calls`: a tuple
+    (turn, name of the tool, whether it returned a result) per call.
     """
     name = trajectory_name(seat.world.step, seat.request, seat.index)
     answers = played.turns[1:]
     links: dict[str, Any] = {"episode": name, "turns": len(answers), "invalid": sum(not answer.valid for answer in answers)}
     links["return"] = math.fsum(answer.reward for answer in answers)
+    if calls := [(i, *call) for i, answer in enumerate(answers) for call in answer.calls]:
+        links["calls"] = tuple(calls)
     if errands := sum(answer.errand is not None for answer in answers):
         links["errands"] = errands
     return Trajectory(

@@ -17,7 +17,7 @@ class Warmup:
     If `update` is a wrapper without an inner update, such as `OnlyPlayers(update=None)`, `update` wraps the recipe's own update.
     """
 
-    steps: int = 50  # number of steps with `update`; 0: none
+    steps: int  # number of steps with `update`; 0: none
     update: Update | None = None  # None: the recipe's own update
 
     def __post_init__(self) -> None:

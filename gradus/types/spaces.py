@@ -15,6 +15,22 @@ Observation: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, np.nda
 """The observation that an environment shows: text, messages (with media), or named arrays for a controller."""
 
 
+INSERTED = "inserted"
+"""The role of a message that continues the player's own turn: its text follows the action, without the chat template."""
+
+
+def inserted(text: str) -> Observation:
+    """Returns an observation that is inserted into the player's own turn, such as the result of a tool in the middle of an answer."""
+    return ({"role": INSERTED, "content": text},)
+
+
+def text_inserted(observation: Observation) -> str | None:
+    """Returns the text of an observation that `inserted` made; None for any other observation."""
+    if isinstance(observation, str | Mapping) or len(observation) != 1 or observation[0].get("role") != INSERTED:
+        return None
+    return str(observation[0]["content"])
+
+
 @dataclass(frozen=True)
 class Text:
     """Free text. A language model writes it."""

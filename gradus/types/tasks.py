@@ -102,8 +102,9 @@ class OfSeveral(Protocol):
 class Environment(Protocol):
     """The settings of an environment. Each call of `start` makes a new episode. The episode takes its random draws from `key`.
 
-    An environment may have four attributes. `shows`: its kinds of observations: text, image, array; text if absent. `acts`: the `Space` of actions;
-    Text if absent. `together`: the largest number of parallel episodes; None or absent: no limit. `forks`: whether its episodes are Forkable.
+    An environment may have five attributes. `shows`: its kinds of observations: text, image, array; text if absent. `acts`: the `Space` of actions;
+    Text if absent. `together`: the largest number of parallel episodes; None or absent: no limit. `forks`: whether its episodes are Forkable. `stops`:
+    strings that end an action, such as the closing tag of a call; they stay part of the action.
     """
 
     def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
@@ -135,6 +136,7 @@ class Task:
     chance: float = 0.0  # accuracy of random guesses
     transitions: Transitions | None = None  # recorded steps for offline learning (`provides` then has "transitions")
     redraw: Callable[[Problem, str], Problem | None] | None = None  # (problem, description) -> the problem with new media and the same answer, or None
+    passages: Callable[[], Sequence[str]] | None = None  # gives the texts that a search tool searches
     proposed: Callable[[Problem, str], Problem | None] | None = None  # (problem, written text) -> the problem that the text proposes, or None
 
     def __post_init__(self) -> None:

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
-from gradus.environments.python_tool import PythonTool, Workbench, parse, shown
+from gradus.environments.python_tool import PythonTool, Workbench, parse
 from gradus.sandbox import End, Limits, Ran, Sandbox
+from gradus.tools.calls import cut, printable
+from gradus.tools.python import output
 from gradus.types import Failed, Key, Problem, UserError
 from gradus.types.parts import Turn
 from tests.sandbox.isolated import isolated
@@ -59,7 +61,7 @@ def test_what_an_action_is(action, parsed):
     ],
 )
 def test_what_is_told_of_a_run(ran, text):
-    assert shown(ran, 31) == text
+    assert cut(printable(output(ran)), 31) == text
 
 
 @isolated

@@ -14,6 +14,7 @@ from gradus.policies.transformers_model import Foreign
 from gradus.types import Key, UserError
 from gradus.types.signals import EntropyOf, LogProb, Value
 from tests.policies.contexts import VOCAB, mixed
+from tests.policies.shapes import fields, theirs
 
 GPT2 = {"vocab_size": VOCAB, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "initializer_range": 0.2}
 WANTS = (LogProb(), EntropyOf(), Value())
@@ -41,6 +42,30 @@ def test_rows_do_not_depend_on_company(gpt2):
         one_by_one = torch.cat([model.evaluate([c], (want,))[want] for c in contexts])
         assert_close(together[want], one_by_one, atol=1e-10, rtol=0)
     assert gpt2.context_length == 128
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("shape", ["gemma2", "gemma3", "mistral"])
+def test_rows_of_models_with_a_window_do_not_depend_on_company(shape, attention):
+    """A sequence shorter than another one by more than the window."""
+    contexts = [c for c in mixed(np.random.default_rng(0)) if c.actions]
+    lengths = [len(c.sequence) for c in contexts]
+    assert max(lengths) - min(lengths) > fields(shape)["sliding_window"]
+    inner = theirs(fields(shape)).double()
+    if shape == "gemma2" and attention == "sdpa":
+        with pytest.raises(ValueError, match="does not support"):
+            inner.set_attn_implementation(attention)
+        return
+    inner.set_attn_implementation(attention)
+    model = LanguageModel(Foreign(inner), None, ())
+    together = model.evaluate(contexts, WANTS[:2])
+    for want in WANTS[:2]:
+        alone = torch.cat([model.evaluate([c], (want,))[want] for c in contexts])
+        assert_close(together[want], alone, atol=2e-6, rtol=0)  # eager attention has a softmax in float32
+    hidden = torch.cat([model.trunk.hidden([c], 2) for c in contexts])
+    assert_close(model.trunk.hidden(contexts, 2), hidden, atol=2e-6, rtol=0)
+    weights = [p for p in model.network.parameters() if p.requires_grad]
+    assert all(g.isfinite().all() for g in torch.autograd.grad(together[LogProb()].sum(), weights, allow_unused=True) if g is not None)
 
 
 def test_it_agrees_with_the_decoder(saved):

@@ -87,11 +87,11 @@ def test_a_frozen_player_does_not_change():
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(UserError, match="measures is empty"):
-        Downstream(Frozen())
+        Downstream(Frozen(), player="follower")
     with pytest.raises(UserError, match=r"lacks \{text\}"):
-        Downstream(template="{question}")
+        Downstream(template="{question}", player="follower")
     with pytest.raises(UserError, match='unknown measure "f2"'):
-        Downstream(Frozen(f1=MacroF1()), Frozen(f2=1.0))
+        Downstream(Frozen(f1=MacroF1()), Frozen(f2=1.0), player="follower")
     with pytest.raises(UserError, match=r"AgreedAnswers\.least"):
         AgreedAnswers(0)
 

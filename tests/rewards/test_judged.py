@@ -119,13 +119,13 @@ def test_lists():
 
 def test_steps():
     judge = Told((1.0, 1.0), (1.0, 0.0, 0.0), (0.4, 1.0), None)
-    values, _, found = scored(JudgedSteps(judge, steps=Separated(" ")), ["a b", "a b c", "a b", "a b", ""])
+    values, _, found = scored(JudgedSteps(judge, steps=Separated(" "), unread=0.0), ["a b", "a b c", "a b", "a b", ""])
     assert values == [[1.0, 0.0, 0.0, 0.0, 1.0]]
     assert [j.extra["first_error"] for j in found[0]] == [-1, 1, 0, 0, -1]
     assert judge.cases[1].steps == ("a ", "b ", "c")
     values, _, _ = scored(JudgedSteps(Told((1.0, 0.0, 0.0)), steps=Separated(" "), share=True), ["a b c"])
     assert values == [[pytest.approx(1 / 3)]]
-    values, _, _ = scored(JudgedSteps(Told(None), steps=Separated(" "), unread=1.0), ["a b"])
+    values, _, _ = scored(JudgedSteps(Told(None), steps=Separated(" ")), ["a b"])
     assert values == [[1.0]]
 
 

@@ -22,7 +22,7 @@ def test_the_update_changes_back_after_the_first_steps():
     schedule = Warmup(2, Minibatches(epochs=3))
     assert [changes(grpo, recipe_at(schedule, step, grpo)) for step in range(3)] == [{"update.epochs": 3}] * 2 + [{}]
     assert recipe_at(Warmup(0, Minibatches(epochs=3)), 0, grpo) is grpo
-    assert recipe_at(Warmup(), 0, grpo) is grpo
+    assert recipe_at(Warmup(50), 0, grpo) is grpo
 
 
 def test_what_goes_round_another_update_goes_round_the_recipe_s_own():

@@ -11,8 +11,8 @@ with "yes" or "no"; each verification problem gets as many verdicts as a questio
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
 Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 
-At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search "Vote(weight=SelfVerdicts())"`). The largest score
-wins.
+At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search Vote --search.weight SelfVerdicts`). The largest
+score wins.
 
 Use if: many samples per question are affordable at test time, and no verifier exists at test time.
 Avoid if: nearly all answers are right or nearly all wrong, because balanced pairs are then missing; or test time allows only one answer per question
@@ -20,7 +20,7 @@ Avoid if: nearly all answers are right or nearly all wrong, because balanced pai
 Reference: Zhang et al., Incentivizing LLMs to Self-Verify Their Answers, arXiv:2506.01369, sections 3 and 4: one run for both problems, the buffer of
 the policy's own answers, and votes weighted by verdicts. The repository of the authors could not be read.
 Departures: Ours are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
-problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If the share allows fewer problems than there are, the
+problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If there are more pairs than the share allows, the
 newest pairs are taken. A verdict without "yes" or "no" is wrong.
 """
 
@@ -65,7 +65,7 @@ def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
 
 
 def verification(item: Item, template: str, number: int) -> Problem:
-    """Returns the problem that asks whether the answer of an item is right. Its answer is "yes" or "no"."""
+    """Returns the problem that asks whether the answer of an item is right. The answer to this problem is "yes" or "no"."""
     text = filled(template, problem=item["question"], answer=item["answer"], solution=item["solution"])
     shown: dict[str, Any] = {"text": text} if item["raw"] else {"messages": ({"role": "user", "content": text},)}
     return Problem(f"{item['id']}-check-{number}", item["task"], answer="yes" if item["right"] else "no", meta=Frozen({CHECKS: True}), **shown)
@@ -195,7 +195,7 @@ claims = (
         source="arXiv:2506.01369, test-time scaling; task, start, sizes and the size of the effect are ours",
         against="self_verify --search Majority --search.count 8",
         measure="held_out/accuracy:last", better_by=0.03, task="arithmetic",
-        fields=_TERMS, own={"search": "Vote(weight=SelfVerdicts())"},
+        fields=_TERMS, own={"search": "Vote", "search.weight": "SelfVerdicts"},
         budget="steps=10", script="benchmarks.warmed self_verify-vote",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from gradus.environments.python_tool import LIMITS, PythonTool
@@ -27,13 +28,14 @@ class Question:
     most: int = 99  # largest b
 
 
-def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -> Task:
+def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap", instruction: bool = True) -> Task:
     """Makes the task: compute a number that is hard to compute without a program. `level`: 1 to 4; a higher level has larger numbers.
 
     `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write
-    every file that you can. Raises: UserError for an unknown isolation.
+    every file that you can. `instruction`: whether the prompt says how to write programs and answers; turn it off for a recipe with its own tools.
+    Raises: UserError for an unknown isolation.
     """
-    source = Generated("python_tool", make, level, LEVELS)
+    source = Generated("python_tool", partial(make, instruction=instruction), level, LEVELS)
     return Task(
         "python_tool",
         source,
@@ -58,7 +60,7 @@ def with_python(task: Task, *, sandbox: Sandbox = Sandbox(limits=LIMITS), limit:
     return replace(task, verify=None, environment=environment, about=f"{task.about}; with a Python tool")
 
 
-def make(rng: Random, level: int) -> Draft:
+def make(rng: Random, level: int, instruction: bool = True) -> Draft:
     """Draws a question. The demonstration runs the code and gives the output as the answer."""
     kind = rng.choice(sorted(QUESTIONS))
     question = QUESTIONS[kind]
@@ -67,7 +69,7 @@ def make(rng: Random, level: int) -> Draft:
     actions = (f"python: {code}", f"answer: {value}")
     pairs = [("", actions[0]), (str(value), actions[1])]
     meta = Frozen(question=words, category=kind, demonstration=pairs)
-    return Draft(f"{INSTRUCTION}\n{words}", str(value), "\n".join(actions), words, meta)
+    return Draft(f"{INSTRUCTION}\n{words}" if instruction else words, str(value), "\n".join(actions), words, meta)
 
 
 def _digit_sum(a: int, b: int) -> int:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.tasks.text.search_environment import QUERY, RIGHT_REWARD, TAIL, Corpus, corpus, normal, words
+from gradus.tasks.text.search_environment import RIGHT_REWARD, TAIL, Corpus, corpus, normal
+from gradus.tools.search import QUERY, words
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Errand, Turn, World
 from gradus.types.ranges import check_ranges

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import numpy as np
-
+from gradus.tools.search import found, index
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Turn, World
 
 RIGHT_REWARD = 1.0  # reward for the right answer; every other turn gives 0, also a wrong answer
 TAIL = 400  # characters of an action that are read, from its end
-QUERY = 200  # characters of a query that are used
 AGES = (10, 99)  # the youngest and the oldest person, years
 OPERATIONS: Mapping[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
@@ -27,7 +25,6 @@ RELATIONS: Mapping[str, Mapping[str, str]] = {  # kind of entity -> relation -> 
     "city": {"mayor": "person", "river": "river"},
 }
 PHRASINGS = ("The {relation} of {entity} is {value}.", "{entity}: {relation} {value}.", "{value} is the {relation} of {entity}.")
-FILLERS = frozenset(("the", "of", "is", "a", "an", "in", "to", "what", "who"))
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class SearchQA:
     @property
     def index(self) -> Any:
         """The BM25 index of the passages of the corpus."""
-        return index(self.seed, self.people, True) if self.calculator else index(self.seed, self.people)
+        return index(self.corpus.passages)
 
     @property
     def verbs(self) -> str:
@@ -103,9 +100,9 @@ class Inquiry:
             return Turn(result, truncated=truncated, state=self._state())
         if verb != "search":
             return Turn(f"write {self.settings.verbs}", truncated=truncated, state=self._state(), valid=False)
-        found = lookup(self.settings, rest)
-        self.seen |= set(found)
-        told = "\n".join(self.corpus.passages[i] for i in found) or "nothing found"
+        best = lookup(self.settings, rest)
+        self.seen |= set(best)
+        told = "\n".join(self.corpus.passages[i] for i in best) or "nothing found"
         return Turn(told, truncated=truncated, state=self._state())
 
 
@@ -185,33 +182,9 @@ def _names(rng: Any, count: int) -> list[str]:
     return list(names)
 
 
-@cache
-def index(seed: int, people: int, ages: bool = False) -> Any:
-    """Returns the BM25 index of a corpus. Raises UserError if the package bm25s is missing."""
-    try:
-        import bm25s
-    except ImportError as error:
-        raise UserError('search_qa searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
-    # Each passage is one sentence. Without a discount for length (b = 0) a passage with all words of a query always ranks first.
-    retriever = bm25s.BM25(b=0.0)
-    retriever.index([words(passage) for passage in (corpus(seed, people, True) if ages else corpus(seed, people)).passages], show_progress=False)
-    return retriever
-
-
-def words(text: str) -> list[str]:
-    """Returns the words of a text for index and search, in lower case, without FILLERS."""
-    return [word for word in re.findall(r"\w+", text.lower()) if word not in FILLERS]
-
-
 def lookup(settings: SearchQA, query: str) -> tuple[int, ...]:
     """Returns the numbers of the `top` passages with the highest BM25 scores above 0, the best first. Equal scores are in the order of the corpus."""
-    retriever = settings.index
-    known = [word for word in words(query[:QUERY]) if word in retriever.vocab_dict]
-    if not known:
-        return ()
-    scores = retriever.get_scores(known)
-    best = np.argsort(-scores, kind="stable")[: settings.top]
-    return tuple(int(i) for i in best if scores[i] > 0)
+    return found(settings.corpus.passages, query, settings.top)
 
 
 def chain(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:

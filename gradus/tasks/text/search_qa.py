@@ -16,14 +16,15 @@ INSTRUCTION = "Find it out. Write search: words, or answer: name"
 LEVELS = (1, 3)  # fewest and most hops
 
 
-def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, calculator: bool = False) -> Task:
+def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, calculator: bool = False, instruction: bool = True) -> Task:
     """Makes the task: answer questions of `level` hops by BM25 search in a corpus. The exact name earns the reward 1.
 
     `seed` and `people` determine the corpus. `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
     `calculator`: the last hop is a person's age, the question asks for the sum of this age and a number, and `calculate: 31 + 12` is a second tool.
+    `instruction`: whether the prompt says how to write searches and answers; turn it off for a recipe with its own tools.
     """
     environment = SearchQA(seed, people, top, calculator=calculator)
-    source = Generated("search_qa", partial(make, settings=environment), level, LEVELS)
+    source = Generated("search_qa", partial(make, settings=environment, instruction=instruction), level, LEVELS)
     return Task(
         "search_qa",
         source,
@@ -33,14 +34,15 @@ def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, ca
         about="answer questions of several hops by searching a generated corpus; a turn is a search or the answer",
         sampling=Sampling(max_tokens=64),
         level=level,
+        passages=lambda: environment.corpus.passages,
     )
 
 
-def make(rng: Random, level: int, settings: SearchQA) -> Draft:
+def make(rng: Random, level: int, settings: SearchQA, instruction: bool = True) -> Draft:
     """Draws a question whose answer differs from its first entity. The demonstration has one search per hop, then the answer."""
     world = settings.corpus
     if settings.calculator:
-        return _sum(rng, level, settings)
+        return _sum(rng, level, settings, instruction)
     while True:
         entity, kind = rng.choice(starts(settings.seed, settings.people))
         relations = path(rng, kind, level)
@@ -50,10 +52,10 @@ def make(rng: Random, level: int, settings: SearchQA) -> Draft:
     actions = solution(world, entity, relations)
     answer = chain(world, entity, relations)[-1]
     pairs = demonstrated(Inquiry(answer, settings), actions)
-    return Draft(f"{INSTRUCTION}\n{question}", answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    return Draft(f"{INSTRUCTION}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
 
 
-def _sum(rng: Random, level: int, settings: SearchQA) -> Draft:
+def _sum(rng: Random, level: int, settings: SearchQA, instruction: bool) -> Draft:
     """Draws a question that asks for an age plus a number. The demonstration has one search per hop, the sum, and the answer."""
     people = set(settings.corpus.entities["person"])
     while True:
@@ -69,7 +71,7 @@ def _sum(rng: Random, level: int, settings: SearchQA) -> Draft:
     actions = [*searches, f"calculate: {age} + {more}", f"answer: {answer}"]
     pairs = demonstrated(Inquiry(answer, settings), actions)
     told = f"Find it out. Write {settings.verbs}"
-    return Draft(f"{told}\n{question}", answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
 
 
 @cache

@@ -14,7 +14,7 @@ from gradus.training.world import Ask, RunWorld
 from gradus.types import Context, Ended, Key, Sampling, following, prompt_context, told_context
 from gradus.types.media import words
 from gradus.types.parts import Task
-from gradus.types.spaces import Choice, Space, Text
+from gradus.types.spaces import Choice, Space, Text, text_inserted
 
 END = 0
 ROLES = {"system": 1, "user": 2, "assistant": 3}
@@ -41,7 +41,8 @@ def readable(tokens: Sequence[int] | np.ndarray) -> str:
 class ScriptedPolicy:
     """A policy that answers an ask with the text `speak(ask)`. The character "@" in this text becomes the second token for "a".
 
-    The end token follows the text. An answer is cut off at max_tokens and at the end of the context. The log-probabilities are -1/8, -2/8,
+    The end token follows the text; if the text contains a stop string, the answer ends with this string. An answer is cut off at max_tokens and at the
+    end of the context. The log-probabilities are -1/8, -2/8,
     -3/8, ..., which float32 stores exactly.
     """
 
@@ -62,6 +63,8 @@ class ScriptedPolicy:
         return prompt_context([*body, ROLES["assistant"]])
 
     def follow(self, observation: Any, after: Context) -> Context:
+        if (text := text_inserted(observation)) is not None:
+            return prompt_context(character_tokens(text))
         messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
         return following([END, *self.opening(messages).tokens], after)
 
@@ -79,7 +82,9 @@ class ScriptedPolicy:
         return [self._one(ask) for ask in asks]
 
     def _one(self, ask: Ask) -> Context:
-        said = [OTHER_A if c == "@" else FIRST + ord(c) for c in self.speak(ask)] + [END]
+        text = self.speak(ask)
+        cut = min((text.find(stop) + len(stop) for stop in ask.sampling.stops if stop in text), default=None)
+        said = [OTHER_A if c == "@" else FIRST + ord(c) for c in text[:cut]] + [END] * (cut is None)
         room = self.context_length - ask.at
         limit = min(ask.sampling.limit, room)
         ended = Ended.STOP if len(said) <= limit else Ended.LENGTH if ask.sampling.limit <= room else Ended.CONTEXT

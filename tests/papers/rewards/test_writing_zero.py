@@ -9,14 +9,20 @@ import numpy as np
 import pytest
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.writing_zero import FORM, Bootstrapped, NotOneSided, preferred, writing_zero
+from gradus.papers.rewards.writing_zero import FORM, Bootstrapped, NotOneSided, ScoredPair, preferred, writing_zero
 from gradus.recipe.core import changes
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.scripted_judge import ScriptedJudge
+from gradus.rewards.verdicts import Case
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, toy_group, toy_trajectory, train_toy
 from gradus.types import NOT_APPLICABLE, Group, Key, UserError
 
 DIGITS = Bootstrapped(JudgedPairs(ScriptedJudge(truth=lambda problem, text: float(text)), FORM, against="one", both_orders=False))
+
+
+@pytest.mark.parametrize(("text", "verdict"), [("1: 4\n2: 4", (0.5,)), ("1: 4\n2: 3", (1.0,)), ("1: 4", None)])
+def test_two_scores_are_one_verdict(text, verdict):
+    assert ScoredPair().read(text, Case("", None, ("x", "y"))) == verdict
 
 
 def judged(scores, key, reward=DIGITS):

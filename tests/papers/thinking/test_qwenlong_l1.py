@@ -128,3 +128,8 @@ def test_the_optimiser_forgets_at_the_start_of_a_phase() -> None:
     events = [qwenlong_l1.schedule.at(Moment(step=step, steps=400), qwenlong_l1)[1] for step in (0, 199, 200, 201)]
     assert events == [(), (), (ResetOptimizer(),), ()]
     assert [qwenlong_l1.curriculum.phase(step) for step in (0, 199, 200, 399)] == [0, 0, 1, 1]
+    three = qwenlong_l1.but(curriculum=LengthPhases((0, 5, 9, 12), (2, 3)))
+    assert [step for step in range(12) if three.schedule.at(Moment(step=step, steps=12), three)[1]] == [2, 5]
+    for curriculum in (LengthPhases((0, 9), ()), ShuffledEpochs()):
+        one = qwenlong_l1.but(curriculum=curriculum)
+        assert not any(one.schedule.at(Moment(step=step, steps=9), one)[1] for step in range(9))

@@ -19,8 +19,8 @@ from gradus.tasks.text.search_environment import (
     normal,
     parse,
     solution,
-    words,
 )
+from gradus.tools.search import words
 from gradus.types import Key, UserError
 
 SETTINGS = SearchQA(seed=5, people=12)
