@@ -12,8 +12,8 @@ likely afterwards. No schedule is needed.
 
 The detector learns by RL, too; the function `located` computes its reward. An unreadable output, a wrong "no error" and a wrong "error" give -1; a
 right "no error" gives 1; and an index t gives 1 - |t - t*| / n if t* is the first wrong step of n. The clip has the bounds 0.2 and 0.28 and the
-ceiling 10, the loss is a mean over tokens, there is no KL term, and the penalty for length is that of DAPO. A batch is cut into 16 mini-batches. All
-groups are trained on.
+ceiling 10, the loss is a mean over tokens, there is no KL term, and the penalty for length is as in DAPO. A batch is cut into 16 mini-batches.
+Training uses all groups.
 
 Use if: answers reach right results by wrong steps, and a detector of wrong steps exists.
 Avoid if: the result determines the steps, or the detector is worse than chance on right answers (see dapo).
