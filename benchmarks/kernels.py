@@ -27,6 +27,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+import torch._inductor.config
 
 from benchmarks import kernel_ways as ways
 from gradus.policies import compiled, engine, fused, kernels, pack, token_sampling
@@ -214,6 +215,7 @@ def row(kernel: ways.Kernel, lines: tuple[int, int], rounds: int, compile_too: b
     sides: dict[str, Callable[[], object]] = {"kernel": kernel.ours, "plain": kernel.plain}
     if compile_too:
         torch._dynamo.reset()
+        torch._inductor.config.compile_threads = 1  # in this process: the workers would take the cores from the measurement
         sides["compiled"] = kernel.compiled()
     seconds = measured(sides, rounds)
     times = {name: f"{1e6 * float(np.median(seconds[name])):,.0f}" if name in seconds else "-" for name in ("kernel", "plain", "compiled")}
