@@ -1,4 +1,4 @@
-"""A task for start models that can use feedback: string functions, plain, or with more text in the prompt: a failed attempt, the answer, a hint, an instruction.
+"""A task for start models that can use feedback: problems of a task, plain, or with more text in the prompt: a failed attempt, the answer, a hint, a request.
 
 Solutions of plain problems are mostly short (the answer alone); with more text they are worked out. So the model answers a plain hard problem mostly wrong, and
 can do better with feedback, as a large model that checks its first answer. Some problems ask for a text instead: feedback, a lesson, a hint.
@@ -7,11 +7,13 @@ can do better with feedback, as a large model that checks its first answer. Some
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import partial
 
 from gradus.tasks.generated import Draft, generated_task
-from gradus.tasks.text.string_ops import FUNCTIONS, made_up_word, verify
-from gradus.types import Frozen, Outcome, Problem
+from gradus.tasks.kinds import chosen
+from gradus.training.plan import load_task
+from gradus.types import Frozen, Key, Outcome, Problem
 from gradus.types.parts import Task
 from gradus.types.prompts import filled
 
@@ -21,70 +23,75 @@ FORMS = {
     "decompose": "Split the problem into parts, solve each part, then combine them.",
     "correct": "{attempt}\nThis solution is wrong. Find the error, then write a right solution.",
     "check": "{attempt}\nThis attempt may be right or wrong. Check it, then solve the problem.",
-    "hint": "hint: {names}",
+    "hint": "hint: {hint}",
 }
 """Kind of text after a problem -> its form. The solution is worked out."""
 
 ASKED = {
-    "criticise": ("{attempt}\nCriticise this answer, then solve the problem.", " {note}; {worked}"),
-    "reflect": ("{attempt}\nReflect on this answer, then solve the problem.", " {note}; {worked}"),
-    "agree": ("{attempt}\nGive reasons if you agree, then solve the problem.", " {note}; {worked}"),
-    "ask": ("{attempt}\nAsk yourself whether this holds, then solve the problem.", " {note}; {worked}"),
-    "summarise": ("{attempt}\nThis was {verdict}.\nWrite one general lesson.", "one function at a time"),
-    "advise": ("Write a hint for this problem.", "{names}"),
+    "criticise": ("{attempt}\nCriticise this answer, then solve the problem.", " {verdict}; {worked}"),
+    "reflect": ("{attempt}\nReflect on this answer, then solve the problem.", " {verdict}; {worked}"),
+    "agree": ("{attempt}\nGive reasons if you agree, then solve the problem.", " {verdict}; {worked}"),
+    "ask": ("{attempt}\nAsk yourself whether this holds, then solve the problem.", " {verdict}; {worked}"),
+    "summarise": ("{attempt}\nThis was {verdict}.\nWrite one general lesson.", "{lesson}"),
+    "advise": ("Write a hint for this problem.", "{hint}"),
 }
 """Kind of text after a problem that asks for another text -> its form, and the form of the asked text."""
 
+KINDS = ("plain", *FORMS, *ASKED, "lesson")
+LESSON = "write every step"
+HINTS = {"+": "add the columns", "-": "subtract the columns", "*": "multiply each digit"}
 
-EXAMPLE = "reverse(tail(rotate(mupet)))\nupetm petm=mtep"
 
+def retries(of: str = "arithmetic", level: int = 3, plain: float = 0.3, short: float = 1.0, kinds: str = "all") -> Task:
+    """Makes the task from the training problems of the task `of`.
 
-def retries(plain: float = 0.3, short: float = 0.97, level: int = 4) -> Task:
-    """Makes the task. `plain`: share of the problems without further text. `short`: share of short solutions among these. `level`: most functions."""
+    `plain`: share of the problems without further text. `short`: share of short solutions among these. `kinds`: "all", or some of the kinds of text.
+    """
+    names = chosen("retries", kinds, KINDS)
+    base = load_task(of)
+    make = partial(draft, base=base, plain=plain, short=short, kinds=names)
     return generated_task(
-        "retries", partial(draft, plain=plain, short=short), judged, level=level, levels=(2, 8), max_tokens=8 + 14 * level, chance=0.0,
-        about="string functions, plain, or with feedback in the prompt",
+        "retries", make, partial(judged, base=base), level=level, levels=(2, 8), max_tokens=16 + 14 * level, chance=0.0,
+        about=f"problems of {of}, plain, or with feedback in the prompt",
     )  # fmt: skip
 
 
-def judged(problem: Problem, completion: str) -> Outcome:
+def judged(problem: Problem, completion: str, base: Task) -> Outcome:
     """Returns the verdict on an answer; of a text that was asked for, whether it is the given one."""
-    return float(completion == problem.meta["solution"]) if problem.meta["asked"] else verify(problem, completion)
+    assert base.verify is not None
+    return float(completion == problem.meta["solution"]) if problem.meta["asked"] else base.verify(problem, completion)
 
 
-def draft(rng: random.Random, level: int, plain: float, short: float) -> Draft:
-    """Draws a problem of 2 to `level` functions."""
-    names: list[str] = []
-    values, count = [made_up_word(rng)], rng.randint(2, level)
-    while len(names) < count:
-        name = rng.choice(list(FUNCTIONS))
-        if 2 <= len(FUNCTIONS[name](values[-1])) <= 12 and FUNCTIONS[name](values[-1]) != values[-1]:
-            names.append(name)
-            values.append(FUNCTIONS[name](values[-1]))
-    question = values[0]
-    for name in names:
-        question = f"{name}({question})"
-    answer, worked = values[-1], " ".join(values[1:-1]) + f"={values[-1]}"
-    if rng.random() < plain:
-        solution = f"={answer}" if rng.random() < short else worked
-        return Draft(question, answer, solution, question, Frozen(asked=False))
-    right = rng.random() < 0.15
-    attempt = (f"={answer}" if rng.random() < short else worked) if right else failed(rng, values[0], names, short)
-    note = "right" if right else "wrong"
-    known = {"attempt": attempt, "verdict": note, "answer": answer, "names": " ".join(names), "note": note, "worked": worked}
-    kind = rng.choice([*FORMS, *ASKED, "lesson"])
+def draft(rng: random.Random, level: int, base: Task, plain: float, short: float, kinds: Sequence[str]) -> Draft:
+    """Draws a problem of `base` and the text after it."""
+    problem, example = base.source.draw([0, 1], level, Key(rng.getrandbits(60)))
+    question, worked, meta = problem.question, str(problem.meta["solution"]), problem.meta
+    longer = [kind for kind in kinds if kind != "plain"]
+    kind = "plain" if not longer or ("plain" in kinds and rng.random() < plain) else rng.choice(longer)
+    answered = worked if rng.random() >= short else shortened(worked)
+    if kind == "plain":
+        return Draft(question, problem.answer, answered, question, Frozen(asked=False))
     if kind == "lesson":
-        return Draft(f"lesson: one function at a time\n{question}", answer, worked, question, Frozen(asked=False))
+        return Draft(f"lesson: {LESSON}\n{question}", problem.answer, worked, question, Frozen(asked=False))
+    right = rng.random() < 0.15
+    known = {
+        "attempt": answered if right else altered(rng, answered), "verdict": "right" if right else "wrong", "answer": str(problem.answer),
+        "hint": HINTS[meta["category"]] if meta["category"] in HINTS else " ".join(meta.get("functions", ())), "worked": worked, "lesson": LESSON,
+    }  # fmt: skip
     form, solution = (FORMS[kind], worked) if kind in FORMS else (ASKED[kind][0], filled(ASKED[kind][1], **known))
     if kind == "decompose" and rng.random() < 0.5:
-        form = f"example: {EXAMPLE}\n{form}"
-    return Draft(f"{question}\n{filled(form, **known)}", answer, solution, question, Frozen(asked=kind in ASKED))
+        form = f"example: {example.question}\n{example.meta['solution']}\n{form}"
+    return Draft(f"{question}\n{filled(form, **known)}", problem.answer, solution, question, Frozen(asked=kind in ASKED))
 
 
-def failed(rng: random.Random, word: str, names: list[str], short: float) -> str:
-    """Returns an attempt that takes a random function at one place."""
-    wrong, said = list(names), [word]
-    wrong[rng.randrange(len(wrong))] = rng.choice(list(FUNCTIONS))
-    for name in wrong:
-        said.append(FUNCTIONS[name](said[-1]))
-    return f"={said[-1]}" if rng.random() < short else " ".join(said[1:-1]) + f"={said[-1]}"
+def shortened(worked: str) -> str:
+    """Returns the answer alone."""
+    return "=" + worked.rpartition("=")[2]
+
+
+def altered(rng: random.Random, attempt: str) -> str:
+    """Returns the attempt with another digit or letter at one place of its answer."""
+    before, _, answer = attempt.rpartition("=")
+    at = rng.choice([i for i, c in enumerate(answer) if c.isalnum()])
+    letters = "0123456789" if answer[at].isdigit() else "abcdefghijklmnopqrstuvwxyz"
+    return f"{before}={answer[:at]}{rng.choice([c for c in letters if c != answer[at]])}{answer[at + 1 :]}"

@@ -39,8 +39,8 @@ class Start:
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
 
 
-RETRIES = Start("benchmarks/retries.py:retries", {}, 300, model="gradus/policies/tiny/base")
-GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
+RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
+READING = Start("service_desk", {"level": "1", "fields": "2", "document": "true"}, 80, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
 RETRYING = (
@@ -48,15 +48,15 @@ RETRYING = (
     "cog_rethinker-accuracy",
     "critique_grpo",
     "critique_grpo-accuracy",
-    "critique_grpo-two",
     "expo_self_explanation",
     "lanpo",
     "rlad",
-    "rlad-two",
     "thinktuning",
     "thinktuning-accuracy",
 )
 """Recipes whose start model can use feedback."""
+
+SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
 STARTS = {
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
@@ -78,16 +78,18 @@ STARTS = {
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "spct_grm": SCORING,
+    "trimpi": READING,
+    "trimpi-accuracy": READING,
     "truthrl": Start("facts", {"documents": "40", "known": "0.5", "role": "start"}, 80, model="gradus/policies/tiny/base"),
     "wirelessmath_lm": Start("channels", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "r1_t1": Start("translation", {"level": "1", "form": "tags"}, 60),
+    **dict.fromkeys(("rgr_grpo", "rgr_grpo-reward"), Start("benchmarks/rewrites.py:rewrites", {"level": "3"}, 200, model="gradus/policies/tiny/base")),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    "search_r1": Start("search_qa", {"level": "2", "people": "60", "top": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/base", like="search_r1"),
+    **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 100, model="gradus/policies/tiny/base", like="torl"),
-    "rlkf": GUESSING,
     "semantic_reward_grpo": EXPLAINED,
     "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 GENERATED = ("docs/mistakes.md", "docs/parts.md", "docs/papers.md", "docs/python.md")  # from messages and docstrings, which are checked at their source
 
+CLAIMS = ("Claim", "same_weights", "fewer_steps")  # the functions that make claims
 AROUND = 24  # letters shown before and after a phrase
 NUMBER = r"(?:\d[\d,.]*(?<![,.])|one|two|three|four|five|six|eight|ten|twelve|sixteen|few|several|many|N|G|once|twice)"
 COUNTED = r"(?:tokens|problems|prompts|rollouts|trajectories|rows|epochs|seconds|minutes|milliseconds|microseconds|ms|bytes|bits|MB|GB|numbers)"
@@ -65,6 +66,11 @@ RULES: Mapping[str, Rule] = {
     "colons": Rule(r"\b(?:Use|Avoid) if: [^.:]*: ", '", because ..." in place of the second colon'),
     "single": Rule(r"\bmini-batch(?:es)?(?: of [\w ]+)?[;:,] with one(?=,)", '"with a single mini-batch"'),
     "memory": Rule(r"\bmemory (?:holds|has (?:no )?room)\b", '"the memory is large enough for"'),
+    "pronoun": Rule(r"(?:^|(?<=[.;:!?] ))(?:Its|Their|They|Those)\b", 'the noun: "The workers save ...", "The default of this field is ..."'),
+    "so do": Rule(r"\b(?:and|but|or|[,;]) so (?:is|are|do|does|has|have|can|did|was|were)\b(?! not\b)", 'a verb: "the key does not change, either"'),
+    "equals": Rule(r"(?:^|(?<=[.;:] ))(?:Of|Among) (?:equals?|several|equally \w+)\b(?! (?:size|length|parts))", '"if several scores are equal, ..."'),
+    "trained on": Rule(r"\btrained on(?=$|[.,;:)]| (?:and|but|if|when|in|while)\b)", '"training uses ..." or "no update uses ..."'),
+    "without one": Rule(r"\bwithout one(?=$|[.,;:)])", 'the noun: "without a reference"'),
     "bytes": Rule(r"\b(?:continu|replay)(?:e|es|ed|s)? to the same bytes\b", '"ends with the same bytes"'),
 }
 WAITING: Mapping[str, str] = {
@@ -121,7 +127,7 @@ def of_code(file: str, text: str) -> Iterator[Prose]:
     """
     lines, tree = text.splitlines(), ast.parse(text)
     within = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    claims = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim"]
+    claims = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLAIMS]
     within |= {id(part) for claim in claims for part in ast.walk(claim)}
     for node in ast.walk(tree):
         if id(node) in within:

@@ -147,7 +147,7 @@ async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[
         details = tuple(dict.fromkeys(f"{t.failed}" for t in failed))
         says = f"{len(failed)} of {counted(len(trajectories), 'sampled answer')} got no reward"
         verdict: Any = "wrong" if share > allowed else "warning"
-        return [Finding("samples", verdict, says, "fix the reward; failed answers are never trained on", details)]
+        return [Finding("samples", verdict, says, "fix the reward; training never uses failed answers", details)]
     values = [t.value for t in trajectories]
     cut = sum(t.ended.value in ("length", "context") for t in trajectories)
     says = f"{counted(len(values), 'sampled answer')} {spread(values)}; {seconds / len(values):.2g} s per answer"

@@ -64,7 +64,7 @@ def _checkpoint(player: Any) -> int:
 
 
 def of_kernels(run: Any) -> Iterator[Finding]:
-    """Yields a warning if a language model runs in float32 on the CPU without the compiled kernels. They can be installed later."""
+    """Yields a warning if a language model runs in float32 on the CPU without the compiled kernels. The kernels can be installed later."""
     from gradus.policies import kernels
 
     policy = run.players["policy"].policy

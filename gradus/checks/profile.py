@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WARM_UP = 1  # steps that are not measured, because they load code and data
 IDLE = 0.8  # if a process computes for a smaller share of the time, other programs slow it down
 FLOORED = {f"{SAMPLING}/prefill", f"{SAMPLING}/decode", f"{SCORING}/forward", f"{UPDATING}/forward", f"{UPDATING}/backward"}
-"""The parts with a floor. They consist of products with the weights."""
+"""The parts with a floor: these parts consist of products with the weights."""
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ class Acting:
 
 
 def played(task: Task, policy: Any, request: Request, rollout: Rollout, *, sampling: Sampling, seed: Key) -> Trajectory:
-    """The judged trajectory of a request for one sample. The draws are those of an evaluation of an untrained model with the same seed."""
+    """The judged trajectory of a request for one sample. The draws equal the draws of an evaluation of an untrained model with the same seed."""
     players = {"policy": Acting(policy)}
     reward = Verified() if judges(task) else EnvironmentReturn()  # which applies to no answer
     world = RunWorld(step=0, purpose="evaluate", seed=seed, task=task, players=players, reward=reward, sampling=sampling, group=1)

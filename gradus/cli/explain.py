@@ -33,7 +33,7 @@ SEAMS: Mapping[str, str] = {
     "rollout": "how answers are sampled",
     "environment": "the world in which the policy acts over many turns; none: the task's",
     "reward": "the score of an answer",
-    "selection": "the groups of answers that are trained on",
+    "selection": "the groups of answers that training uses",
     "credit": "the advantage of every token",
     "objective": "the terms of the loss, by name",
     "optimizer": "the optimiser of every player that does not set one",

@@ -124,7 +124,7 @@ def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, s
 
 
 def trained(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, shown: Shown | None = None) -> Comparison:
-    """The finished comparison that measures a claim. Arguments and errors are those of `measure`."""
+    """The finished comparison that measures a claim. Arguments and errors are as in `measure`."""
     refuse_script(of)
     claim, experiment = of.claim, terms(of)
     folder = home / folder_of(of)

@@ -155,7 +155,7 @@ def settings(arm: Arm, planned: Plan, experiment: Experiment, choice: Choice) ->
 
 
 def with_fields(arm: Arm, fields: Fields) -> Arm:
-    """The arm with further fields. Its name shows them."""
+    """The arm with further fields. The name of the arm shows these fields."""
     return Arm(" ".join([arm.name, *(f"{name}={value}" for name, value in fields)]), arm.recipe, (*arm.fields, *fields))
 
 

@@ -26,9 +26,9 @@ Heard = Callable[[Job, dict[str, Any]], None]
 def carry_out_all(jobs: Sequence[Job], processes: int, heard: Heard, *, threads: int = 1, log: Path | None = None) -> None:
     """Executes the jobs, `processes` at a time. `heard` gets every line of a worker, in the order of arrival, in this thread.
 
-    The workers also receive SIGINT, SIGTERM and SIGHUP. They save their runs first; then this function raises KeyboardInterrupt or
-    SystemExit. If a worker ends without a result, its job counts as {"failed": reason}, and a new worker takes its place.
-    `log`: the file for the output of the workers; None: standard error.
+    The workers also receive SIGINT, SIGTERM and SIGHUP. The workers save their runs first; then this function raises KeyboardInterrupt or SystemExit.
+    If a worker ends without a result, its job counts as {"failed": reason}, and a new worker takes its place. `log`: the file for the output of the
+    workers; None: standard error.
     """
     left: queue.Queue[Job] = queue.Queue()
     for job in jobs:

@@ -67,7 +67,7 @@ class HighEntropySteps:
     """
 
     rule: Credit = StepRelative()
-    top: float = 0.8  # share of the steps that are trained on, if all entropies differ
+    top: float = 0.8  # share of the steps that training uses, if all entropies differ
     asks: ClassVar[Frozen[str]] = Frozen({"turns": "--rollout Episodes"})
     plays: ClassVar[str] = "episodes"
 

@@ -1,4 +1,4 @@
-"""weak_to_strong: a student almost never solves a problem; a teacher always does.
+"""weak_to_strong: a student almost never solves a problem; a teacher solves every problem.
 
 The task is chains of keys at level 3 (eleven pairs, three hops). Training starts from the built-in model that was made for level 2. About
 0.05 of its answers are right, mostly by guessing: the answer is one of nine keys. Without a worked solution a policy learns only to guess.

@@ -62,7 +62,7 @@ def versions() -> dict[str, str]:
 def source() -> str:
     """Returns the first 16 digits of SHA-256 over the Python files of this package (paths and contents).
 
-    A checkout and the package that is built from it have equal digits.
+    A checkout and the package that is built from it have the same 16 digits.
     """
     root = Path(__file__).parent.parent
     total = hashlib.sha256()

@@ -300,7 +300,7 @@ def _facts(trajectory: Trajectory) -> Iterator[str]:
     yield _some(trajectory.actions, "action")
     yield f"ended by {trajectory.ended.value}"
     if not trajectory.trained:
-        yield "not trained on"
+        yield "not used in training"
 
 
 def _outcome(outcome: Outcome | None) -> str:

@@ -23,7 +23,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Returns three tensors [P] about the pairs of trajectories in a group that have different rewards.
 
-    These are the id of the better trajectory, the id of the worse trajectory, and the number of pairs in the group.
+    The tensors contain the id of the better trajectory, the id of the worse trajectory, and the number of pairs in the group.
     """
     better: list[int] = []
     worse: list[int] = []
@@ -143,7 +143,7 @@ class BradleyTerry:
 class MaxMargin:
     """A reward model's loss: max(0, margin - (s_better - s_worse)), averaged over a group's pairs, then over groups.
 
-    A pair whose scores differ by `margin` or more has no gradient. Scores and pairs are those of `BradleyTerry`.
+    A pair whose scores differ by `margin` or more has no gradient. Scores and pairs are as in `BradleyTerry`.
     """
 
     margin: float = 1.0

@@ -4,7 +4,7 @@ An action of a `Box` with chunk C and d numbers per step is C d tokens, step aft
 tokens, and the tokens of an action are independent of each other. The number of a bin is the middle of its interval. The stream `step` is the index of
 the step, within its chunk, to which a token belongs.
 
-References: the intervals are those of Brohan et al., RT-1, arXiv:2212.06817 (256 per number). One pass for all tokens of a chunk: Kim et al., OpenVLA-OFT,
+References: the intervals come from Brohan et al., RT-1, arXiv:2212.06817 (256 per number). One pass for all tokens of a chunk: Kim et al., OpenVLA-OFT,
 arXiv:2502.19645.
 """
 

@@ -1,9 +1,9 @@
 """The decoder's arithmetic for the engine. The module reads prompts. Then each step computes the logits of the next token of every row.
 
-The maths are those of `Decoder`, without gradient. One matrix product computes q, k and v. A second matrix product computes the MLP's gate and up. Weights are
-collected once per call, because they change with every training step. Results are reproducible bit by bit for four reasons. Matrix products run in blocks of
-allowed sizes (`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own attention depends only on the prompt's
-length. All other operations compute each element or each row without an effect of the other rows.
+The maths are as in `Decoder`, without gradient. One matrix product computes q, k and v. A second matrix product computes the MLP's gate and up.
+Weights are collected once per call, because they change with every training step. Results are reproducible bit by bit for four reasons. Matrix
+products run in blocks of allowed sizes (`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own
+attention depends only on the prompt's length. All other operations compute each element or each row without an effect of the other rows.
 """
 
 from __future__ import annotations

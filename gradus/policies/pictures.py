@@ -91,7 +91,7 @@ class Preparation:
 def preparation(fields: Mapping[str, Any], side: int, splits: bool) -> Preparation:
     """Returns the preparation from preprocessor_config.json, for a tower with pictures of `side` x `side` pixels.
 
-    `splits`: whether the fields are those of Idefics3. Raises: Unsupported with the field that is not implemented.
+    `splits`: whether the fields belong to Idefics3. Raises: Unsupported with the field that is not implemented.
     """
     _check(fields, splits)
     common: dict[str, Any] = {

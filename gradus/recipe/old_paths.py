@@ -5,6 +5,9 @@ A stored recipe has the class path of each part. A stored state has the class na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 MODULES = {
     "gradus.credit.bounded": "gradus.credit.clipped",
     "gradus.credit.penalty": "gradus.credit.kl_penalty",
@@ -94,6 +97,7 @@ PARTS = {
     "gradus.rollouts.mismatched:Mismatched": "gradus.rollouts.mismatched_prompts:MismatchedPrompts",
     "gradus.rollouts.refill:Refill": "gradus.rollouts.dynamic_sampling:DynamicSampling",
     "gradus.rollouts.sampled_by:SampledBy": "gradus.rollouts.behaviour_policy:BehaviourPolicy",
+    "gradus.rollouts.siblings:ShuffledEvents": "gradus.papers.rewards.timehc_rl:ShuffledEvents",
     "gradus.rollouts.single:Single": "gradus.rollouts.single_turn:SingleTurn",
     "gradus.schedules.first_steps:FirstSteps": "gradus.schedules.warmup:Warmup",
     "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
@@ -101,10 +105,25 @@ PARTS = {
 }
 """Class path of an older version -> class path of the present version, for classes with a new name, and for classes that moved alone."""
 
-GONE = {"gradus.credit.scaled:Scaled": frozenset({"when"}), "gradus.recipe.core:Recipe": frozenset({"policy"})}
+GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
 """Class path of the present version -> fields of older versions that no code reads any more."""
 
 _NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.items()}
+
+
+def fields_today(path: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The stored fields of the part with the present class path `path`, without the fields that nothing reads any more, and with moved fields in their place."""
+    known = {name: value for name, value in data.items() if name not in GONE.get(path, ())}
+    if path == "gradus.credit.scaled:Scaled" and "when" in known:
+        when, factor = known.pop("when"), known["factor"]  # the factor itself says whether only positive advantages change
+        if when == "positive" or factor["part"] == "gradus.papers.credit.attention_rhythm:PlanAndAnchor":
+            known["factor"] = {**factor, "only_positive": when == "positive"}
+    if path == "gradus.rollouts.siblings:SiblingGroups" and "count" in known:
+        if known["rewording"] is not None and known["count"] is not None:
+            known["rewording"] = {**known["rewording"], "count": known["count"]}
+        if known["rewording"] is not None or known["count"] is None:
+            del known["count"]
+    return known
 
 
 def path_today(path: str) -> str:

@@ -68,7 +68,7 @@ def authors_of(paper: Reference) -> tuple[str, ...]:
 
 @functools.cache
 def _authors() -> dict[str, tuple[str, ...]]:
-    """arXiv number (or, without one, title) -> authors."""
+    """arXiv number -> authors. For a paper without such a number: title -> authors."""
     text = Path(__file__).with_name("authors.json").read_text(encoding="utf-8")
     return {paper: tuple(names) for paper, names in json.loads(text).items()}
 

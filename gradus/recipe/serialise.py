@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from gradus.recipe.old_paths import GONE, path_today
+from gradus.recipe.old_paths import fields_today, path_today
 from gradus.runtime.user_code import load_object
 from gradus.types import Frozen, UserError
 from gradus.types.frozen import value_fields
@@ -48,8 +48,8 @@ def from_json(data: Any) -> Any:
     if "function" in data:
         return _own(_load(data["function"]), data["function"], "function")
     part = _own(_load(data["part"]), data["part"], "part")
-    gone = GONE.get(path_today(data["part"]), frozenset()) if isinstance(data["part"], str) else frozenset()
-    values = {k: from_json(v) for k, v in data.items() if k != "part" and k not in gone}
+    stored = fields_today(path_today(data["part"]), data) if isinstance(data["part"], str) else data
+    values = {k: from_json(v) for k, v in stored.items() if k != "part"}
     try:
         return part(**values)
     except TypeError as error:

@@ -15,7 +15,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class ByTask(Combines):
-    """Judges the answers of each task by its part in `parts`, and those of all other tasks by `otherwise`.
+    """Judges the answers of each task by its part in `parts`, and the answers of all other tasks by `otherwise`.
 
     The task of an answer is the name of its problem's task. Each part sees only the groups of its tasks. The judgements keep the
     components of their part.

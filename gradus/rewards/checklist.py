@@ -48,8 +48,8 @@ class Checklist(Combines):
 
     The criteria are in the problem's column `checklist`, or come from the task's verifier. The judge gives 0 to `grades` points per criterion, so with
     `grades` 2 a criterion can be half met. With `most`, a criterion whose mean grade over the group is above `most` does not count, because it no longer
-    separates answers. The reward does not apply to a problem without criteria that count. Component: checklist. Logged value: `grades`, from 0 to 1. Metric:
-    `checklist/items`, the number of criteria that count.
+    separates answers; if this leaves no criterion with a positive weight, all criteria count. The reward does not apply to a problem without a criterion of
+    positive weight. Component: checklist. Logged value: `grades`, from 0 to 1. Metric: `checklist/items`, the number of criteria that count.
     """
 
     judge: Judge = WrittenPoints()
@@ -75,6 +75,8 @@ class Checklist(Combines):
         points = await self.judge.points(group.trajectories, [Criterion(text, self.grades) for text, _ in items], world)
         rows = [[p / self.grades for p in row] for row in points]
         used = counting(rows, self.most)
+        if not any(items[i][1] > 0 for i in used):
+            used = list(range(len(items)))
         world.note("checklist/items", len(used))
         return [self._judged([row[i] for i in used], [items[i][1] for i in used], row) for row in rows]
 

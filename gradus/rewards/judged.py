@@ -150,7 +150,8 @@ class JudgedLists(Combines):
 
 @dataclass(frozen=True)
 class JudgedSteps(Combines):
-    """The judge finds the first wrong step. The value is 1 if there is none, else 0; or, with `share`, the share of steps before the first wrong step.
+    """The judge finds the first wrong step. The value is 1 if no step is wrong, else 0; or, with `share`, the share of steps before the first wrong
+    step.
 
     `steps` cuts an answer into steps. Component: judged_steps. Logged value: `first_error`, the number of the step, -1 if there is none. Metric:
     `judged/unread`.

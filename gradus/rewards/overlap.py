@@ -189,7 +189,8 @@ def part(completion: str, of: str) -> str | None:
 
 @dataclass(frozen=True)
 class Overlap(Combines):
-    """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without one.
+    """The overlap of an answer with the stored answer, in [0, 1]; the largest value if several answers are stored. The reward does not apply without
+    a stored answer.
 
     A missing part has the value 0. Texts are compared up to 2,000 characters. An overlap of 1 marks the answer as right, if the reward has no verdict.
     """

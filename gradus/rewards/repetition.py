@@ -93,7 +93,7 @@ class Looped(Combines):
 
     shortest: int = 4  # tokens of a block
     longest: int = 20
-    times: int = 3  # how often a block stands in a row
+    times: int = 3  # how often a block must occur in a row
     name: ClassVar[str] = "looped"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

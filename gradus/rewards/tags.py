@@ -20,7 +20,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class Tags(Combines):
-    """Gives 1 to a completion that consists of the parts `<NAME>...</NAME>` in the given order, with only blanks outside the parts, and 0 to any other.
+    """Gives 1 to a completion that consists of the parts `<NAME>...</NAME>` in the given order, with only blanks outside the parts, and 0 to any
+    other completion.
 
     Each tag occurs once, and no part is empty. The reward judges only the form, so it is added to a reward for the answer: `Verified() + Tags()`. `answer`
     names the kind of text that must follow the last part. Without `required`, a completion that has none of the tags gets 1 if its whole text is of the kind

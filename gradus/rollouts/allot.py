@@ -135,9 +135,9 @@ class Allot:
 
     rule: Rule = UntilSignal()
     rollout: Rollout = Auto()
-    first: int | None = 8  # answers to each problem in the first round; None: as many as the curriculum asks for
+    first: int | None = None  # answers to each problem in the first round; None: as many as the curriculum asks for
     rounds: int = 4  # largest number of rounds, including the first
-    probe: bool | None = None  # True: the answers of the first round are not trained on; None: as the rule's attribute `probes` says, else False
+    probe: bool | None = None  # True: no update uses the answers of the first round; None: as the rule's attribute `probes` says, else False
 
     def __post_init__(self) -> None:
         check_ranges(self, first="[1, inf)", rounds="[1, inf)")

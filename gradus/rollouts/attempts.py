@@ -1,4 +1,5 @@
-"""A memory of attempts: for each problem the question, and the newest attempts of the policy with their rewards. Rollouts keep it as their state.
+"""A memory of attempts: for each problem the question, and the newest attempts of the policy with their rewards. Rollouts keep such a memory as their
+state.
 
 A memory is {id of the problem: [question, [[completion, reward], ...]]}. The oldest problem is first, and the oldest attempt of a problem is first.
 """
@@ -39,7 +40,8 @@ def newest_of_others(memory: Attempts, problem: str) -> list[tuple[str, str, flo
 
 
 def similarities(question: str, questions: Sequence[str]) -> list[float]:
-    """Returns the cosine of the TF-IDF vectors of words between a text and each other text. Equal texts have 1, texts without a common word 0.
+    """Returns the cosine of the TF-IDF vectors of words between a text and each other text. Equal texts have the value 1, and texts without a common
+    word have the value 0.
 
     >>> [round(x, 2) for x in similarities("7 plus 5", ["7 plus 5", "3 minus 1"])]
     [1.0, 0.0]

@@ -61,7 +61,7 @@ def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap
     """Returns at most `count` steps in ascending order, without the first step of the answer.
 
     Takes the earliest steps with two properties: the score is at least the quantile, and at least `gap` tokens lie between the step and the last taken
-    step. If these are too few, also takes the earliest other steps.
+    step. If there are too few such steps, also takes the earliest other steps.
 
     Args: `scores` [S], the FCI of each step; `starts` [S + 1], the number of tokens before each step, then the number of all tokens.
     """

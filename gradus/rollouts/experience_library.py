@@ -30,7 +30,7 @@ class Modify:
 
 
 Edit = Add | Delete | Modify
-"""A change of the library. Its indices are those before any edit. Texts without an edit are kept."""
+"""A change of the library. The indices are counted before any edit. Texts without an edit are kept."""
 
 Replay = Callable[[Sequence[str]], Awaitable[float]]
 """Returns the mean reward of new answers to the batch's problems with a given library. Every library gets the same random draws."""

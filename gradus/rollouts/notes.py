@@ -19,8 +19,8 @@ from gradus.types.ranges import check_ranges
 class Notes:
     """The texts of the rounds. A note is the text between the last opening tag `tag` and the next closing tag.
 
-    Without an opening tag it starts with the text, and without a closing tag it ends with the text. So the note contains no reasoning, even if the
-    answer is cut off.
+    Without an opening tag the note starts with the text, and without a closing tag the note ends with the text. So the note contains no reasoning,
+    even if the answer is cut off.
     """
 
     tag: str = "answer"

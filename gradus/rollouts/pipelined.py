@@ -20,9 +20,10 @@ class Pipelined:
     """Plays the episodes of `rollout` in `parts` sub-batches. The policy and the simulator each work on one sub-batch at a time, but not on the same
     one.
 
-    With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half. Then the two
-    exchange the halves. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment has `step_many`, one call steps the
-    episodes of a sub-batch; otherwise their steps run at the same time. Keys determine all draws, so the trajectories are the same for any number of parts.
+    With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half. Then the
+    policy and the simulator exchange the halves. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment
+    has `step_many`, one call steps the episodes of a sub-batch; otherwise their steps run at the same time. Keys determine all draws, so the
+    trajectories are the same for any number of parts.
 
     Time is saved only if the simulator works outside of this thread: in a process, on a GPU, or behind a network. At test time `rollout` plays without
     sub-batches. Reference: Zang et al., RLinf-VLA, arXiv:2510.06710 (hybrid allocation with a fine-grained pipeline).
@@ -165,7 +166,7 @@ ABILITIES = ("fork", "close", "snapshot", "restore", "acting", "step_all")
 
 
 def staged_episode(episode: Any, staged: _Staged) -> Any:
-    """Returns an episode with all abilities of `episode`. Its steps go through the simulator's stage."""
+    """Returns an episode with all abilities of `episode`. The steps of the returned episode go through the simulator's stage."""
     abilities = {name: _forwarded(name) for name in ABILITIES if hasattr(episode, name)}
     return type("StagedEpisode", (_StagedEpisode,), abilities)(episode, staged)
 

@@ -28,7 +28,8 @@ class PlainText:
     The column `documents` is a mapping of kinds to documents, or a list of documents, or one document. A document is a text or a chat. In a chat the user's
     tokens are learned, too. If a problem lacks the column, its raw text is its only document. The documents are drawn at random by the request's key; no
     document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into pieces. Each further piece begins with
-    the last token of the previous piece, so no other token is left out. Trajectories have the source "expert", no log-probabilities and the reward 1, stored as
+    the last token of the previous piece, so no other token is left out. The tokens of a picture in a chat are not learned, and a document with pictures is not
+    cut. Trajectories have the source "expert", no log-probabilities and the reward 1, stored as
     the component "document". At test time the policy acts.
     """
 
@@ -57,9 +58,10 @@ class PlainText:
         return Group(group_name(request), made, pool=(1.0,) * len(made))
 
     def _learned(self, request: Request, index: int, document: Any, world: World) -> Trajectory:
-        tokens = written(document, request, world)
+        whole = written(document, request, world)
+        tokens = whole.sequence
         most = min(self.length or len(tokens), world.context_length(request.player))
-        cut = pieces(tokens, most)
+        cut = [sighted(whole, request.problem, most)] if whole.things else pieces(tokens, most)
         first = given(request, index, cut[0], world, reward=1.0, component="document")
         return replace(first, contexts=tuple(cut), completion=world.text(tokens, request.player))
 
@@ -85,8 +87,8 @@ def documents_of(problem: Problem, kinds: Sequence[str] = ()) -> list[Any]:
     return found
 
 
-def written(document: Any, request: Request, world: World) -> np.ndarray:
-    """Returns the tokens of a document with an end token, int32. The last message of a chat is written as a message of the assistant."""
+def written(document: Any, request: Request, world: World) -> Context:
+    """Returns a document with an end token. The last message of a chat is written as a message of the assistant."""
     opened: Any
     if isinstance(document, str):
         opened, answer = document, ""
@@ -96,7 +98,23 @@ def written(document: Any, request: Request, world: World) -> np.ndarray:
         raise UserError(
             f'problem {request.problem.id} has the document {document!r:.60}; a document is a text, or a chat of two messages or more, each with "content"'
         )
-    return np.concatenate([world.opening(opened, request.player).sequence, world.told(answer, request.player).tokens])
+    return world.opening(opened, request.player).then(world.told(answer, request.player))
+
+
+def sighted(whole: Context, problem: Problem, most: int) -> Context:
+    """Returns a document with pictures as one context. The actions are all tokens except the first token and the tokens of the pictures.
+
+    Raises UserError if the document has more than `most` tokens.
+    """
+    tokens = whole.sequence
+    if len(tokens) > most:
+        raise UserError(f"problem {problem.id} has a document with pictures of {len(tokens)} tokens, which cannot be cut; shorten it to {most} tokens")
+    chosen = np.arange(len(tokens)) > 0
+    for at, length, *_ in whole.things:
+        chosen[at : at + length] = False
+    first = int(chosen.argmax())
+    seen = tuple(piece for s in whole.shown if (piece := s.since(first)) is not None)
+    return Context(tokens[first:].copy(), chosen[first:].copy(), parent=(whole.until(first), first), seen=seen)
 
 
 def pieces(tokens: np.ndarray, most: int) -> list[Context]:

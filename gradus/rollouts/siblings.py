@@ -1,5 +1,5 @@
 """A second group of answers to every problem, from another player or under another prompt. The second group is compared with the first group, and no
-update uses it."""
+update uses the second group."""
 
 from __future__ import annotations
 
@@ -11,41 +11,26 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.types import Frozen, Group, Key, Problem, Request, Trajectory
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.prompts import Prompt, prompt_of
-from gradus.types.ranges import check_ranges
 
 LINK = "sibling"  # the reward of the sibling answer, in `links`
 
 
 class Rewording(Protocol):
+    """Another prompt for the second group, with the number of its answers."""
+
+    @property
+    def count(self) -> int: ...
+
     def of(self, prompt: Prompt, problem: Problem, key: Key) -> Prompt:
         """Returns the prompt that the second group answers."""
         ...
 
 
 @dataclass(frozen=True)
-class ShuffledEvents:
-    """The prompt with the problem's `events` in a random order that differs from the given order. A prompt without events, or with only one, does not
-    change."""
-
-    column: str = "events"  # the column with the texts, in order
-    joint: str = ". "  # the text between two events in the prompt
-
-    def of(self, prompt: Prompt, problem: Problem, key: Key) -> Prompt:
-        events = [str(event) for event in problem.meta.get(self.column, ())]
-        if len(set(events)) < 2:
-            return prompt
-        told, order = self.joint.join(events), key.permutation(len(events)).tolist()
-        shuffled = next(text for n in range(len(events)) if (text := self.joint.join(events[i] for i in [*order[n:], *order[:n]])) != told)
-        if isinstance(prompt, str):
-            return prompt.replace(told, shuffled)
-        return tuple({**m, "content": m["content"].replace(told, shuffled)} if isinstance(m["content"], str) else m for m in prompt)
-
-
-@dataclass(frozen=True)
 class SiblingGroups:
     """Lets `player` answer every problem as often as the policy. `links["sibling"]` of the policy's answer i is the reward of answer i of `player`.
 
-    With `rewording`, the second group answers another prompt of the problem. `count` sets the size of the second group.
+    With `rewording`, the second group answers another prompt of the problem, as often as the rewording says.
 
     If answer i of `player` has no reward, the link is None. The second groups are judged like the first groups, and stored as auxiliary groups; no
     update uses them. So the reward and accuracy of a step cover only the groups of `rollout`. Metric: `sibling_reward`.
@@ -54,12 +39,8 @@ class SiblingGroups:
     rollout: Rollout = Auto()
     player: str = "reference"
     rewording: Rewording | None = None  # the prompt of the second group; None: the same prompt
-    count: int | None = None  # answers of the second group; None: as many as the policy gives
     gives: ClassVar[frozenset[str]] = frozenset({"siblings"})
     names_players: ClassVar[tuple[str, ...]] = ("player",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count="[1, inf)")
 
     @property
     def test(self) -> Any:
@@ -81,11 +62,10 @@ class SiblingGroups:
         return [linked(group, other) for group, other in zip(own, others, strict=True)]
 
     def _other(self, request: Request, world: World) -> Request:
-        prompt = request.prompt
+        prompt, count = request.prompt, request.count
         if self.rewording is not None:
             key = world.key.fold("rewording", request.problem.id)
-            prompt = self.rewording.of(prompt_of(request, world.task.system), request.problem, key)
-        count = request.count if self.count is None else self.count
+            prompt, count = self.rewording.of(prompt_of(request, world.task.system), request.problem, key), self.rewording.count
         return replace(request, player=self.player, prompt=prompt, count=count, tags=(*request.tags, "sibling"), trained=False)
 
 

@@ -22,10 +22,11 @@ SUMS = ("n", "x", "y", "xx", "xy")
 class Slotted:
     """Decodes all answers of a step in `slots.count` slots. Whenever an answer ends, its slot begins the next waiting answer.
 
-    The answers are those of `SingleTurn`, with the same bytes; only the order of the decoding differs. The expected length of an answer is the mean length of
-    the earlier answers to its problem. Without earlier answers, it is a linear function of the prompt's length (least squares over all answers so far).
-    Metrics: decode_steps, rounds (decode_steps / the steps of fixed rounds of `count` answers), peak_tokens (tokens in the caches at the same time / those
-    without a limit of slots), idle (idle token-steps of slots per token), length_error (mean absolute error of the expected lengths, in tokens).
+    The answers equal the answers of `SingleTurn`, byte for byte; only the order of the decoding differs. The expected length of an answer is the mean
+    length of the earlier answers to its problem. Without earlier answers, the expected length is a linear function of the prompt's length (least
+    squares over all answers so far). Metrics: decode_steps, rounds (decode_steps / the steps of fixed rounds of `count` answers), peak_tokens (tokens
+    in the caches at the same time / those without a limit of slots), idle (idle token-steps of slots per token), length_error (mean absolute error of
+    the expected lengths, in tokens).
     """
 
     slots: Slots = Slots()

@@ -21,7 +21,7 @@ class Streamed:
     """Samples `micro_batch` problems at a time. While the next problems are sampled, up to `judges` concurrent calls judge the groups that are ready.
 
     A free judge takes the next ready groups, so a slow reward stops only its own micro-batch. Time is saved if samples are drawn in another thread (with a
-    system) or if rewards are computed elsewhere: in processes, or behind a network. The draws are those of `SingleTurn`. A reward sees at most
+    system) or if rewards are computed elsewhere: in processes, or behind a network. The draws are as in `SingleTurn`. A reward sees at most
     `micro_batch` groups at a time. Raises UserError for an environment, and for a reward with a state, because the state would depend on the clock.
     """
 

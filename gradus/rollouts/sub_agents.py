@@ -22,7 +22,7 @@ class SubAgents:
     """
 
     players: Frozen[str] = Frozen()  # role -> player; a role without an entry is played by the player that sent it
-    trained: bool = False  # whether the sub-agents' contexts are trained on
+    trained: bool = False  # whether training uses the sub-agents' contexts
     max_turns: int = 10  # largest number of turns of a sub-agent; after them the errand's `otherwise` is the finding
     names_players: ClassVar[tuple[str, ...]] = ("players",)
 

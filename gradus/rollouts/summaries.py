@@ -36,7 +36,7 @@ class Summarised:
     If the next prompt would be longer, the last action and its observation are dropped from the context, and the player reads `ask` and writes a summary. Then
     the context consists of the first prompt, `title` and the summary. A summary is an action of the player. An episode has at most `most` summaries; if it needs
     another one, it ends as truncated, without an answer. Each working context is a context of the trajectory, from its reset to its summary. If no prompt is
-    longer than `limit`, the trajectories are those of `Episodes`. The link `summaries` is the number of summaries. The link `unfinished` tells
+    longer than `limit`, the trajectories are as in `Episodes`. The link `summaries` is the number of summaries. The link `unfinished` tells
     whether the turns, the summaries or the model's context ran out. Metrics: summaries, working (tokens of the longest prompt of an action).
     """
 

@@ -98,7 +98,7 @@ def load_module(path: Path) -> ModuleType:
 def refuse_shadowed(path: Path) -> None:
     """Raises UserError if the file imports a file of its folder that has the name of an installed package.
 
-    Python would import the package instead.
+    Python would import the package in place of the file.
 
     If a file has the name of a module of the standard library, there is no error, because the import then means the library's module.
     """
@@ -193,7 +193,7 @@ def without_addresses(text: str) -> str:
 def line_of(part: Any) -> str:
     """Returns the file and the line of a part's class in brackets, for the end of a sentence; '' if the source is missing.
 
-    If the part has wrappers, the class is that of the part inside them.
+    If the part has wrappers, the class is the class of the part inside the wrappers.
     """
     place = place_of(inspect.unwrap(part))
     return f" ({place})" if place else ""

@@ -164,7 +164,7 @@ class Started:
                 self._folder.cleanup()
 
     def _await_ready(self) -> None:
-        """Waits until the interpreter is ready for its program. If it does not become ready, raises SandboxError with the error output."""
+        """Waits until the interpreter is ready for its program. If the interpreter does not become ready, raises SandboxError with the error output."""
         assert self._process is not None
         if _read_within(self._ready, START_SECONDS, len(b"ready")) != b"ready":
             raise SandboxError(f"the sandbox did not start: {self._said()}")

@@ -16,7 +16,8 @@ from gradus.types.signals import Value
 
 
 def voted(samples: Sequence[Sequence[float]], meta: Sequence[float] | None, keep: float) -> list[float]:
-    """Returns the sums of the scores per response, [n], over the ceil(keep * k) samples with the largest meta scores; of equals the earlier ones.
+    """Returns the sums of the scores per response, [n], over the ceil(keep * k) samples with the largest meta scores; if values are equal, the
+    earlier samples.
 
     >>> voted([[3, 5], [6, 4], [2, 7]], None, 0.5), voted([[3, 5], [6, 4], [2, 7]], [0.9, 0.1, 0.8], 2 / 3)
     ([11, 16], [5, 12])

@@ -12,7 +12,7 @@ from gradus.types.ranges import check_ranges
 
 
 def filled(lengths: Sequence[int], budget: int) -> tuple[int, int]:
-    """Returns the number of answers, taken from the first on, whose lengths add up to at most `budget`, and the number of tokens that are left.
+    """Returns two numbers: how many of the first answers have lengths that add up to at most `budget`, and how many tokens are left.
 
     >>> filled([5, 3, 4, 6], 12)
     (3, 0)

@@ -50,9 +50,9 @@ class Configuration:
 class Prediction:
     """The predicted speed of a configuration. `step`, `tokens` and `age` leave the first third of the steps out; the other numbers include all steps.
 
-    `step`: seconds of a step; `tokens`: sampled tokens per second that are trained on; `sampling_idle`, `training_idle`: the share of time in which a replica,
-    or the training GPUs, do nothing (without a system: in which the GPUs do neither); `age`: mean steps between the weights of a group and its update;
-    `dropped`: the share of sampled groups that are too old.
+    `step`: seconds of a step; `tokens`: sampled tokens per second that training uses; `sampling_idle`, `training_idle`: the share of time in which a
+    replica, or the training GPUs, do nothing (without a system: in which the GPUs do neither); `age`: mean steps between the weights of a group and
+    its update; `dropped`: the share of sampled groups that are too old.
     """
 
     configuration: Configuration

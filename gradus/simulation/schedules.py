@@ -1,7 +1,7 @@
 """The clock of a training run: rollouts and updates in the order of a system, without models.
 
-The systems are those of `gradus.types.systems`. Admission, publication, age and assignment are the functions of `gradus.training.admission`, which the runs call
-too.
+The systems are defined in `gradus.types.systems`. Admission, publication, age and assignment are the functions of `gradus.training.admission`, which
+the runs call too.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def auc(scores: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray
 def best_of(scores: Sequence[float] | np.ndarray, values: Sequence[float] | np.ndarray, n: int) -> float:
     """Returns the expected value of the answer with the highest score among n answers, which are drawn without replacement.
 
-    Of equal scores the earlier answer wins. The answer of rank i (from 0) of N answers is the best of n with probability C(N - 1 - i, n - 1) / C(N, n).
+    If two scores are equal, the earlier answer wins. The answer of rank i (from 0) of N answers is the best of n with probability C(N - 1 - i, n - 1)
+    / C(N, n).
 
     >>> best_of([3.0, 2.0, 1.0], [1.0, 0.0, 0.0], 2)  # the best answer is in two of the three pairs
     0.6666666666666666

@@ -201,8 +201,8 @@ def problems_of(source: Source, level: float | None, most: int, key: Key) -> lis
 
 
 def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check: Check = Check()) -> Leakage:
-    """Compares held-out problems with the task's training problems. The held-out problems are those of the task, or all problems of the task `against`. If
-    the training problems of `against` are endless, they are left out.
+    """Compares held-out problems with the task's training problems. The held-out problems come from the task, or are all problems of the task
+    `against`. If the training problems of `against` are endless, they are left out.
 
     Args: most: number of problems drawn from an endless source.  Raises: UserError if the problems are not text.
     """

@@ -160,7 +160,7 @@ class ForkablePooledEpisode(PooledEpisode):
 
 
 class PooledVerify:
-    """A verifier that judges in the processes of a pool. A direct call judges in this process. Other attributes are those of the verifier."""
+    """A verifier that judges in the processes of a pool. A direct call judges in this process. Other attributes come from the verifier."""
 
     def __init__(self, verify: Verify, number: int, pool: Pool) -> None:
         self.__wrapped__, self._number, self._pool = verify, number, pool

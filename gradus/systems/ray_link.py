@@ -1,4 +1,4 @@
-"""A link to a worker in an actor of Ray. The actor carries bytes only: the messages and the answers are those of every other link.
+"""A link to a worker in an actor of Ray. The actor carries bytes only: the messages and the answers are as in every other link.
 
 Ray starts each process, and chooses a machine of the cluster for it. The package ray is imported only when a run connects to Ray.
 """

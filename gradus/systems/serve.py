@@ -23,7 +23,7 @@ ROLES = ("players", "tasks")
 
 
 def worker_of(role: str) -> Any:
-    """Makes the worker of a role. Its methods answer the messages. Raises UserError for an unknown role."""
+    """Makes the worker of a role. The methods of the worker answer the messages. Raises UserError for an unknown role."""
     if role == "players":
         from gradus.systems.worker import Worker
 

@@ -28,7 +28,7 @@ def sizes_of(task: Task) -> dict[str, Any]:
 class StandIn:
     """An object that replaces a source and a world.
 
-    Its problems are None. The first observation has the sizes from `sizes_of` and contains only zeros.
+    The problems of this source are None. The first observation has the sizes from `sizes_of` and contains only zeros.
     """
 
     arrays: Mapping[str, Sequence[Any]]

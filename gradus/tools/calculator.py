@@ -43,7 +43,7 @@ class Calculator:
 
 
 def value_of(expression: str) -> Fraction:
-    """Computes an expression exactly. Raises ValueError if it is no expression or too large, and ZeroDivisionError.
+    """Computes an expression exactly. Raises ValueError if the text is no expression or too large, and ZeroDivisionError.
 
     >>> value_of("(1 + 2) * 3 / 2")
     Fraction(9, 2)

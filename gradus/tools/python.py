@@ -74,7 +74,7 @@ def unfenced(code: str) -> str:
 
 
 async def run_tool(sandbox: Sandbox, code: str) -> Ran:
-    """Runs a program in the sandbox. If its last statement is an expression, its value is printed."""
+    """Runs a program in the sandbox. If the last statement of the program is an expression, its value is printed."""
     return await sandbox.running(_inside(), files={"tool.py": code})
 
 

@@ -20,7 +20,7 @@ FILLERS = frozenset(("the", "of", "is", "a", "an", "in", "to", "what", "who"))
 
 @dataclass(frozen=True)
 class Search:
-    """Finds the `top` best passages for some words, one per line. The passages are `passages`, or those of the task."""
+    """Finds the `top` best passages for some words, one per line. The passages come from `passages`, or from the task."""
 
     passages: tuple[str, ...] = ()
     top: int = 3
@@ -77,7 +77,7 @@ def index(passages: Sequence[str]) -> Any:
 
 
 def words(text: str) -> list[str]:
-    """Returns the words of a text for index and search, in lower case, without FILLERS."""
+    """Returns the words of a text in lower case, without FILLERS, for the index and for a search."""
     return [word for word in re.findall(r"\w+", text.lower()) if word not in FILLERS]
 
 

@@ -80,7 +80,8 @@ def first_parameter(tool: Tool) -> str:
 class FunctionTool:
     """A Python function as a tool. The name, the description and the schema come from its signature and its docstring.
 
-    The function gets the arguments of a call, and nothing else. It may be a coroutine function; a tool that waits should be one, so that other episodes go on.
+    The function gets the arguments of a call, and nothing else. The function may be a coroutine function; a tool that waits should be a coroutine
+    function, so that other episodes go on.
     """
 
     function: Callable[..., Any]

@@ -73,5 +73,6 @@ def first_finished(done: Mapping[int, T], count: int) -> list[int] | None:
 
 
 def stale_of(versions: Mapping[int, int], step: int, staleness: int) -> Collection[int]:
-    """Returns the finished requests that are too old for `step`. They are sampled again. `versions`: the version of each finished request."""
+    """Returns the finished requests that are too old for `step`. The run samples these requests again. `versions`: the version of each finished
+    request."""
     return [number for number, version in versions.items() if too_old(version, step, staleness)]

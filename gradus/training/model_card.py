@@ -178,7 +178,7 @@ def results(metrics: Metrics, step: int, task: str) -> list[str]:
         bounds = f"{low:.3f} to {high:.3f}" if low is not None and high is not None else ""
         before = f"{first[name]:.3f}" if first.get(name) is not None and first["step"] == 0 else ""
         rows.append(f"| {label} | {before} | {last[name]:.3f} | {bounds} | {f'{count:,.0f}' if count else ''} |")
-    told = f"Held-out problems of the task `{_plain(task)}`, which the run never trained on. The answers use the training temperature, except the greedy ones."
+    told = f"Held-out problems of the task `{_plain(task)}`, which the training never used. The answers use the training temperature, except the greedy ones."
     if any("to" in row for row in rows) and count:
         told += " The interval covers the choice of the problems, not the seed of the training."
     if last["step"] != step:
@@ -198,7 +198,7 @@ def facts(stored: Mapping[str, Any], metrics: Metrics, timings: Metrics, provena
     yield "recipe", str(recipe.get("key"))
     yield "seed", str(stored.get("seed"))
     yield "steps", f"{step:,}"
-    for name, label in (("rollouts", "answers"), ("tokens/rollout", "tokens sampled"), ("tokens/train", "tokens trained on")):
+    for name, label in (("rollouts", "answers"), ("tokens/rollout", "tokens sampled"), ("tokens/train", "tokens used in training")):
         if total := sum(row.get(name) or 0 for row in done):
             yield label, f"{total:,.0f}"
     seconds = sum(v for row in timings if row["step"] < step for n, v in row.items() if n != "step" and isinstance(v, (int, float)))

@@ -28,7 +28,7 @@ _GAP = 60.0  # if more seconds than this pass between two checks, the process it
 
 
 class Hung(UserError):
-    """The exception of a run that the watchdog ended. Its message is the report."""
+    """The exception of a run that the watchdog ended. The message of the exception is the report."""
 
     code = 4  # the exit code
 

@@ -24,7 +24,7 @@ class Turn:
     state: str | None = None  # identifies the state before the next action: equal texts mean equal states
     valid: bool = True  # False: the last action was not legal
     steps: tuple[float, ...] = ()  # after a chunk of actions: the reward of each executed action, in order; `reward` is their sum. Empty: one action
-    errand: Errand | None = None  # work for a sub-agent. Its finding replaces `observation`; a player without sub-agents sees `observation`
+    errand: Errand | None = None  # work for a sub-agent. The finding replaces `observation`; a player without sub-agents sees `observation`
     calls: tuple[tuple[str, bool], ...] = ()  # the tools that the action called, in order: name, and whether the call returned a result
     info: Mapping[str, Any] = field(default_factory=Frozen)  # only for people to read; no code reads it
 

@@ -8,7 +8,7 @@ from typing import Any
 from gradus.types.errors import UserError
 
 _DECLARED: dict[type, dict[str, str]] = {}
-"""The checked intervals, by class and field. They are added when the first part of a class is made."""
+"""The checked intervals, by class and field. The intervals are added when the first part of a class is made."""
 
 
 def declared_range(cls: type, name: str) -> str | None:

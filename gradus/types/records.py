@@ -155,7 +155,7 @@ class Request:
     sampling: Sampling | None = None  # None: the world's settings
     tags: tuple[str | int, ...] = ()
     sample: int = 0  # index of the first sample
-    trained: bool = True  # False: the samples only serve to estimate a value and are never trained on
+    trained: bool = True  # False: the samples only serve to estimate a value, and no update uses them
     turns: int | None = None  # the most turns of an episode (`Episodes`); None: the limit of the rollout
     how: Any = None  # a rule for the draws, such as a token rule or a sampler; None: the policy's default
 

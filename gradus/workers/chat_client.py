@@ -1,4 +1,5 @@
-"""A client of servers with OpenAI's chat interface. It has retries, and limits on the number of open calls, and on the time and the size of a reply.
+"""A client of servers with OpenAI's chat interface. The client tries failed calls again, and limits the number of open calls, and the time and the
+size of a reply.
 
 The client has its own thread with an event loop, so its connections stay open between the steps of a run. The key is only in the header of a request. The
 client never follows a redirection, because the key would go to another address.

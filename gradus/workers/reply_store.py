@@ -24,7 +24,7 @@ def hash_of(request: Mapping[str, Any]) -> str:
 class ReplyStore:
     """An SQLite file of replies. Several threads and processes may use the file together. A reply that was added stays, also if the process is killed.
 
-    Only the user who made the file can read it. The file contains replies and hashes, neither requests nor keys.
+    Only the user who made the file can read it. The file contains replies and hashes, but no requests and no keys.
     """
 
     def __init__(self, path: Path) -> None:

@@ -11,9 +11,14 @@ import pytest
 
 import gradus
 from benchmarks.kills import fingerprint
+from gradus.credit.scaled import Scaled
+from gradus.papers.credit.attention_rhythm import PlanAndAnchor
+from gradus.papers.rewards.timehc_rl import ShuffledEvents
 from gradus.recipe.core import Recipe
 from gradus.recipe.old_paths import GONE, MODULES, PARTS, class_today, path_today
 from gradus.recipe.serialise import from_json, to_json
+from gradus.rollouts.siblings import SiblingGroups
+from gradus.types import UserError
 
 STORED = [json.loads(line) for line in Path(__file__).with_name("old_recipes.jsonl").read_text().splitlines()]
 """Recipes as version 0.1.0 wrote them before its folders and parts had the names of today: enough to name each of its parts once."""
@@ -58,6 +63,20 @@ def test_every_old_path_leads_to_a_part() -> None:
         "gradus.rollouts.single",
         "gradus.updates.restarted",
     }  # these stand in no recipe as it comes, only in runs that asked for them
+
+
+def test_a_moved_field_keeps_its_effect() -> None:
+    """`Scaled.when` became a field of the factor. A factor without this field cannot take it, so the recipe is refused."""
+    now = to_json(Scaled(factor=PlanAndAnchor()))
+    factor = {name: value for name, value in now["factor"].items() if name != "only_positive"}
+    for when in ("positive", "all"):
+        assert from_json({**now, "factor": factor, "when": when}) == Scaled(factor=PlanAndAnchor(only_positive=when == "positive"))
+    assert from_json({**to_json(Scaled()), "when": "all"}) == Scaled()
+    with pytest.raises(UserError, match="use the version that wrote the recipe"):
+        from_json({**to_json(Scaled()), "when": "positive"})
+    assert from_json({**to_json(SiblingGroups()), "count": None}) == SiblingGroups()
+    shuffled = {**to_json(SiblingGroups()), "rewording": {"part": "gradus.rollouts.siblings:ShuffledEvents", "column": "events", "joint": ". "}, "count": 3}
+    assert from_json(shuffled) == SiblingGroups(rewording=ShuffledEvents(count=3))
 
 
 def test_a_path_of_today_stays() -> None:

@@ -63,7 +63,10 @@ def test_criteria_that_nearly_all_answers_meet_do_not_count():
     values, notes, _ = scored(Checklist(CHECKS, most=0.75), rows)
     assert notes == [1]
     assert values == [[1.0] * 6 + [0.0] * 2]
-    assert scored(Checklist(CHECKS, most=0.75), [answer("a", "a")])[0] == [[NOT_APPLICABLE]]
+    mastered = [answer("ab", "a", "b", ("c", -1)), answer("abc", "a", "b", ("c", -1))]
+    values, notes, _ = scored(Checklist(CHECKS, most=0.75), mastered)
+    assert (values, notes) == ([[1.0, 0.5]], [3])  # all criteria count, so the group has rewards and can be dropped
+    assert scored(Checklist(CHECKS, most=0.75), [answer("b", ("a", -1))])[0] == [[NOT_APPLICABLE]]
     assert counting([[1.0], [0.0]], None) == [0]
 
 

@@ -10,9 +10,9 @@ import torch
 
 from gradus.papers.bases.sft import sft
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.plain_text import PlainText, documents_of, pieces
+from gradus.rollouts.plain_text import PlainText, documents_of, pieces, sighted
 from gradus.testing.methods import TOY, check_micro_batches, readable, scripted_world, weights_after
-from gradus.types import Frozen, Problem, Request, UserError
+from gradus.types import Frozen, Problem, Request, Seen, UserError, prompt_context
 from gradus.types.parts import Task
 
 PLAIN = Task("t", TOY.source, TOY.held_out, TOY.verify)
@@ -54,6 +54,19 @@ def test_pieces_lose_no_token_and_repeat_none(most):
     assert np.concatenate([c.sequence[c.action_positions] for c in cut]).tolist() == tokens[1:].tolist()
     assert all(len(c.sequence) <= most and c.actions for c in cut)
     assert [c.sequence[0] for c in cut] == [10, *(c.sequence[-1] for c in cut[:-1])]
+
+
+@pytest.mark.parametrize(("at", "learned"), [(3, [1, 2, 5, 6, 7]), (1, [3, 4, 5, 6, 7]), (0, [2, 3, 4, 5, 6, 7]), (6, [1, 2, 3, 4, 5])])
+def test_the_tokens_of_a_picture_are_not_learned(at, learned):
+    """Eight tokens; a picture takes two of them."""
+    seen = Seen("image", "image", np.zeros((1, 2, 2, 3), np.uint8), np.array([at], np.int32), np.array([2], np.int32))
+    whole = prompt_context(np.arange(10, 18, dtype=np.int32), (seen,))
+    made = sighted(whole, Problem("p", "t", text="x"), 8)
+    assert made.sequence.tolist() == list(range(10, 18))
+    assert made.action_positions.tolist() == learned
+    assert [thing[:2] for thing in made.things] == [(at, 2)]  # the picture is still shown
+    with pytest.raises(UserError, match="cannot be cut; shorten it to 7 tokens"):
+        sighted(whole, Problem("p", "t", text="x"), 7)
 
 
 def test_a_long_document_is_cut_at_the_length():

@@ -20,6 +20,11 @@ WRONG = {
     "archaic": ("trained anew", "for ever", "and hence equal"),
     "so": ("A note says so.",),
     "holds": ("the first rule that holds", "If all conditions hold, it runs.", "This holds for all."),
+    "pronoun": ("Their names are words.", "It ends. They save it."),
+    "so do": ("The key stays, and so does the name.", "Roles differ; so do prompts."),
+    "equals": ("Of equal scores the first wins.", "Among several such rows the first is taken."),
+    "trained on": ("the tokens that are trained on", "Rows that are never trained on if they fail."),
+    "without one": ("It does not apply without one.", "the title; without one, the name"),
     "bytes": ("a run that continues to the same bytes",),
     "colons": ("Avoid if: rewards are equal: all advantages are then 0.",),
     "single": ("cut into 8 mini-batches: with one, the ratio is 1", "four mini-batches of whole answers; with one, none"),
@@ -29,7 +34,7 @@ WRONG = {
 RIGHT = (
     "8 tokens per step; one of a step is left; one answer per problem. The number of rows a context has. 65,530, and a line more.",
     "Fix the file. The message names the fault. A user can make it. See the folder where the file lies. `mend` and `as of` are code.",
-    "What is a step? One task as of=NAME. The file next to the model. Its own process. What if it fails?",
+    "What is a step? One task as of=NAME. The file next to the model. It has its own process. What if it fails?",
 )
 
 

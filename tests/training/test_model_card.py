@@ -73,7 +73,7 @@ def test_the_numbers_of_a_card_by_hand(made: Callable, tmp_path: Path) -> None:
     assert table["accuracy"] == ["0.000", "1.000", "0.692 to 1.000", "10"]
     # four steps of 100 and 90 tokens, 8 answers and 30 seconds
     assert table["tokens sampled"] == ["400"]
-    assert table["tokens trained on"] == ["360"]
+    assert table["tokens used in training"] == ["360"]
     assert table["answers"] == ["32"]
     assert table["time in steps"] == ["2m00s on cpu"]
     assert (table["seed"], table["steps"]) == (["7"], ["4"])

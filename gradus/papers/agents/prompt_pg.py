@@ -20,11 +20,11 @@ The method assumes a task with worked solutions and a verifier. The method also 
 certain examples. If the examples do not matter, there is nothing to learn.
 
 Use if: the language model cannot be trained, worked examples exist, and the choice of examples decides whether the answer is right.
-Avoid if: the model's weights can be trained (see grpo, sft), or most answers do not depend on the examples. For instructions in place of examples
+Avoid if: the model's weights can be trained (see grpo, sft), or most answers do not depend on the examples. For instructions in place of examples,
 see training_free_grpo.
 Reference: Lu et al., Dynamic Prompt Learning via Policy Gradient for Semi-structured Mathematical Reasoning, arXiv:2209.14610. Algorithm 1 sums the
 loss over the batch, draws every example from pi, and does not mention replacement. The following is as in the released code
-(github.com/lupantech/PromptPG). Draws are without replacement, and the log-probabilities are those of the full softmax. Examples are encoded without
+(github.com/lupantech/PromptPG). Draws are without replacement, and the log-probabilities come from the full softmax. Examples are encoded without
 their answers. The order of the draws is reversed, so the first draw is nearest to the question. The layer has a bias, and Adam has no weight decay.
 The released code draws with numpy; for K = 2 this gives the same distribution as one draw after another.
 Departures: The encoding is the last hidden state of a language model at the end of the question, scaled to length 1, so that the draws are nearly

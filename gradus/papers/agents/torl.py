@@ -1,4 +1,4 @@
-"""ToRL: a code interpreter inside the answer. The policy learns from the right answer alone when it is worth to write and run a program.
+"""ToRL: a code interpreter inside the answer. Only rewards for right answers teach the policy when a program helps.
 
     y = (a_1, o_1, a_2, o_2, ..., a_n), quad n - 1 <= C
     R(y) = 1 if right, quad R(y) = -1 if wrong
@@ -6,70 +6,35 @@
     loss = mean over tokens of a_k of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 An answer y alternates between pieces $a_k$ that the policy writes and outputs $o_k$ that the interpreter inserts. The policy writes a block of Python
-and opens a block of output; then the block runs in a sandbox, and its output is inserted. Of a failed block only the last line of the error is
+and opens a block of output; then the block runs in a sandbox, and its output is inserted. If a block fails, only the last line of the error is
 inserted. The first C = 1 blocks are executed. After that the policy writes on without results, and its later blocks are plain text.
 
 Inserted outputs have no loss. There are 128 problems with 16 answers each, and no KL term. The start is a base model without training on tools.
-`--reward.fails 0.5` subtracts 0.5 if any executed block failed; the paper finds no gain from it.
+`--reward.fails 0.5` subtracts 0.5 if any executed block failed; the paper finds no gain from this penalty.
 
-Use if: a verifier knows right answers, the model can write programs, and problems need more arithmetic or search than fits its head.
+Use if: a verifier knows right answers, the model can write programs, and problems need more arithmetic or search than the model can do in text.
 Avoid if: the model cannot write programs yet (train on demonstrations first, see sft), or if programs do not help the task.
 Reference: Li et al., ToRL: Scaling Tool-Integrated RL, arXiv:2503.23383, sections 2 and 3.
-Departures: GRPO's clip, mean and deviation are those of the base. The row's reading of the penalty is the paper's wording: a failed block pays; the
-released code also subtracts it from an answer without any block. The middle of a long output is left out; the released code keeps 128 characters at
-each end. The sandbox gives 5 seconds and 256 MB to a program. A program that prints nothing shows "(no output)".
+Departures: The clip, the mean and the deviation are as in the base, grpo. The penalty follows the words of the paper: only a failed block costs
+reward. The released code also subtracts the penalty from an answer without any block. The middle of a long output is left out; the released code
+keeps 128 characters at each end. The sandbox gives 5 seconds and 256 MB to a program. A program that prints nothing shows "(no output)".
 """
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from gradus.environments.tools import Tools
 from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
-from gradus.rewards.environment import EnvironmentReturn
+from gradus.rewards.right_or_wrong import RightOrWrong
 from gradus.rollouts.episodes import Episodes
-from gradus.tools.forms import Fenced
+from gradus.tools.forms import FencedCalls
 from gradus.tools.python import Python
-from gradus.types import Frozen, Group
-from gradus.types.parts import Judgement, Signals, World
-from gradus.types.ranges import check_ranges
-from gradus.types.signals import Signal
-
-
-@dataclass(frozen=True)
-class RightOrWrong:
-    """Gives 1 for a right answer and -1 for a wrong one. Subtracts `fails` if any call of a tool failed.
-
-    An answer is right if the environment's return is at least 1. An episode without an answer is wrong.
-    """
-
-    fails: float = 0.0
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, fails="[0, inf)")
-
-    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        plain = await EnvironmentReturn().score(groups, signals, world)
-        return [[self._judged(t.links.get("calls", ()), j) for t, j in zip(g.trajectories, row, strict=True)] for g, row in zip(groups, plain, strict=True)]
-
-    def _judged(self, calls: Sequence[tuple[int, str, bool]], plain: Judgement) -> Judgement:
-        if not isinstance(plain.reward, float | int):
-            return plain
-        verdict = 1.0 if plain.reward >= 1 else -1.0
-        penalty = -self.fails if any(not ok for _, _, ok in calls) else 0.0
-        return replace(plain, reward=verdict + penalty, components=Frozen({**plain.components, "verdict": verdict, "failed_call": penalty}))
-
+from gradus.types import Frozen
 
 torl = grpo.derive(
     "torl",
     "A code interpreter inside the answer: the output of a program is inserted and has no loss. The reward is 1 or -1.",
     family="agents",
-    environment=Tools(tools=(Python(),), form=Fenced(), calls=1),
+    environment=Tools(tools=Frozen(python=Python()), form=FencedCalls(), calls=1),
     rollout=Episodes(),
     reward=RightOrWrong(),
     objective__kl=None,
@@ -84,7 +49,7 @@ claims = (
         says="From a start that writes programs, accuracy on python_tool is at least 0.2 above the same training without execution.",
         source="arXiv:2503.23383, table 1 (43.3 % on AIME24 against 30 % without the tool); the start, the task and the size of the effect are ours",
         against="torl --environment.calls=0",
-        measure="held_out/accuracy",
+        measure="accuracy",
         better_by=0.2,
         task="python_tool",
         options={"level": "1", "instruction": "false"},

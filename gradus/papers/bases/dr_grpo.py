@@ -4,7 +4,7 @@
     loss = 1/N sum_i 1/L sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)]
     rho_(i,t) = (pi(o_(i,t))) / (pi_old(o_(i,t)))
 
-$R_i$ is the reward of answer i, and the mean of R is that of its group. $o_(i,t)$ is token t of the answer, and rho is the ratio of the token's
+$R_i$ is the reward of answer i, and the mean of R is over its group. $o_(i,t)$ is token t of the answer, and rho is the ratio of the token's
 probabilities under the policy pi and the sampling policy $pi_old$. N counts the answers of the mini-batch, and L is one constant for all answers.
 Dividing by the deviation favours problems that are nearly always or nearly never solved. Dividing by the answer's length favours short right and long
 wrong answers. Without these two divisions, the gradient is the policy gradient with the group's mean as baseline. There is no KL term, because a
@@ -19,7 +19,7 @@ Avoid if: the scale of rewards differs from problem to problem. Without division
 dominate (see grpo).
 Reference: Liu et al., Understanding R1-Zero-Like Training: A Critical Perspective, arXiv:2503.20783, section 3.2 and listing 1. In listing 1, L is
 the limit on new tokens, 3,000 in the experiments (`--objective.policy.average.length` sets another L). The paper's formula has no L;
-`--objective.policy.average SequenceSum` gives this formula. The 8 mini-batches per batch are those of the released scripts: 1,024 answers, 128 per
+`--objective.policy.average SequenceSum` gives this formula. The 8 mini-batches per batch are as in the released scripts: 1,024 answers, 128 per
 update.
 Departures: An answer that is cut at the limit keeps its reward. In the released code the reward of such an answer is 0; the reward `Verified() *
 Finished()` has the same effect.

@@ -17,7 +17,7 @@ Avoid if: in nearly all groups all answers are right or all are wrong (see dapo,
 gspo). If only a single answer per problem is affordable, see reinforce_plus_plus and remax.
 Reference: Shao et al., DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models, arXiv:2402.03300, eq. 3 and 4. The clip
 0.2 is PPO's. One update per batch and beta 0.04 are as in section 4.2.
-Departures: The reference stays the start model; the paper renews the reference between its outer iterations. The deviation is that of the population;
+Departures: The reference stays the start model; the paper renews the reference between its outer iterations. The deviation is the population deviation;
 the paper does not say whether it takes the deviation of the population or of the sample.
 """
 

@@ -7,7 +7,7 @@
 $y_w$ is the better answer of a pair, and $y_l$ the worse one. The symbol h is the log-ratio of an answer with tokens $y_t$ to the start model
 $pi_ref$; the lead is $h_w - h_l$. The parameter tau is 0.1, so the target of the lead is 5 nats. The third line is the gradient of one pair: it
 changes sign if the lead is larger than the target. A logistic loss decreases without end while the lead grows. So the KL regularisation loses its
-effect if one answer always wins. With the squared loss the regularisation keeps its effect. `beta` is the paper's tau. The pairs are those of the
+effect if one answer always wins. With the squared loss the regularisation keeps its effect. `beta` is the paper's tau. The pairs are as in the
 base, dpo: given pairs, or the best and the worst answer of a group.
 
 Use if: preferences are nearly deterministic, so that DPO would drive the log-ratios without bound.

@@ -6,7 +6,7 @@
     grad loss_y = -lambda_D beta s (1 - s) grad h if y desirable, else lambda_U beta s (1 - s) grad h
 
 The loss is the mean of $loss_y$ over answers y. The symbol h is the log-ratio of an answer, under its prompt x, to the start model $pi_ref$. The
-prompt u is that of another problem. $z_0$ estimates the drift $KL(pi, pi_ref)$ and has no gradient. The symbol s is the sigmoid in $loss_y$, so
+prompt u is the prompt of another problem. $z_0$ estimates the drift $KL(pi, pi_ref)$ and has no gradient. The symbol s is the sigmoid in $loss_y$, so
 answers whose h is far above or far below $z_0$ have a small gradient. The factor beta is 0.1 and $lambda_D = lambda_U = 1$.
 
 An answer is desirable if its reward is above `above` (one half). If a problem has a given pair, the better answer is desirable and the worse answer

@@ -17,12 +17,12 @@ be in different mini-batches.
 
 Use if: problems come with worked solutions, and the policy alone solves too few of them to learn.
 Avoid if: no solutions exist (see grpo, or scaf_grpo for hints), the policy solves most problems by itself, or the solutions should be imitated
-without RL (see sft). For imitation with a falling weight see chord.
+without RL (see sft). For imitation with a falling weight, see chord.
 Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, section 3 (mixed-policy GRPO with Z; shaping, eq. 6 and 7,
 gamma 0.1). As in the paper's experiments, the advantage is not divided by the deviation, there is no KL term, and the entropy bonus is 0.01. A batch
 is used for two updates; in the paper each update has 64 of 128 problems.
-Departures: Z counts the tokens of the mini-batch, not of each group. The entropy is that of the policy's own tokens. The released code and scripts
-differ from the paper. In the released code the mean of R is over the policy's own answers alone. So a right solution among wrong answers has
+Departures: Z counts the tokens of the mini-batch, not of each group. The entropy is the entropy of the policy's own tokens. The released code and
+scripts differ from the paper. In the released code the mean of R is over the policy's own answers alone. So a right solution among wrong answers has
 advantage 1, and the wrong answers have advantage 0; here these advantages are 7/8 and -1/8. In the released code the ratios of the policy's own
 tokens are not clipped (`--objective.policy.trust Unclipped`). One constant replaces Z. The entropy bonus is 0.001 and counts the solution's tokens
 too.

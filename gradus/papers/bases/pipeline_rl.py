@@ -4,7 +4,7 @@
     A_i = R_i - mean(R)
 
 $a_(i,t)$ is token t of answer i, and mu the version of the policy that sampled this token; the log-probability under mu is stored with the token. The
-mean of R is that of the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
+mean of R is over the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
 
 Between two updates every answer grows by at most a fourth of the limit on its length. The step trains on the finished groups; the others continue
 under the new weights. No answer is dropped, and no answer takes more than four steps, so lengths are not biased. But the first steps of a run train on
@@ -15,7 +15,7 @@ Use if: answers differ widely in length, so that a step would wait for the longe
 Avoid if: answers are short or of similar length, because a plain step then loses little time (see rloo, grpo). For data that is many updates old, see
 m2po.
 Reference: Piché et al., PipelineRL: Faster On-policy Reinforcement Learning for Long Sequence Generation, arXiv:2509.19128, section 3 (in-flight
-weight updates). The cap of 5 on the importance weight is that of the paper's experiments.
+weight updates). The cap of 5 on the importance weight is as in the paper's experiments.
 Departures: Generation and update alternate in one process, so weights change only at the end of a step. A step trains on all finished groups; on
 average their number is the requested number of groups. In the paper this number is fixed. Keys and values of an unfinished answer are recomputed
 under the new weights; in the paper the stale keys and values are kept.

@@ -19,7 +19,7 @@ Use if: a critic is too expensive, and only one answer per problem is affordable
 Avoid if: the difficulty of problems varies widely. A baseline from answers to the same problem then lowers the variance (see rloo, grpo, or remax,
 which needs one further answer).
 Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). The standard
-deviation is that of the population, as in the released code. The coefficient 0.01 and the 8 mini-batches (1,024 answers, 128 per update) are the
+deviation is the population deviation, as in the released code. The coefficient 0.01 and the 8 mini-batches (1,024 answers, 128 per update) are the
 defaults of the released code.
 Departures: In the released code the deviation is at least 1e-4. The released script of the variant has one update per batch and a KL coefficient of
 1e-5. The KL of the script is averaged over all tokens (`--objective.kl.coefficient 1e-5 --objective.kl.average TokenMean`). The command above keeps

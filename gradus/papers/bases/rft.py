@@ -4,7 +4,7 @@
     loss = -1/N sum_((x, y) in D) sum_t log pi(y_t | x, y_(<t))
 
 D contains the kept answers y of a batch and their problems x. The right answers of a group are kept. If several right answers have the same equations
-in the same order, only the earliest of these answers is kept. N is the number of tokens of the kept answers. All answers are those of the start model
+in the same order, only the earliest of these answers is kept. N is the number of tokens of the kept answers. All answers come from the start model
 $pi_start$, a frozen copy named `start`. The learning policy pi is never sampled in training, so it does not change its own training data.
 
 An equation is a word with "=" inside (`selection.pattern`). Answers without an equation are compared by their tokens. The number of samples per

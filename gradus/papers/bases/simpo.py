@@ -9,7 +9,7 @@ $y_w$ is the better answer of a pair, $y_l$ the worse one, m the mean log-probab
 gamma is 1. The third line is the gradient of one pair.
 
 Because of the division by length, longer answers get no bonus. The mean log-probability is also the quantity that generation maximises. Only the
-learning rate, which the paper calls critical, keeps the policy close to the start model. The pairs are those of the base, dpo: given pairs, or the
+learning rate, which the paper calls critical, keeps the policy close to the start model. The pairs are as in the base, dpo: given pairs, or the
 best and the worst answer of a group.
 
 Use if: pairs exist, memory allows no reference model, and better answers should not win by their length.

@@ -6,7 +6,7 @@
     step = s sqrt((2 * 0.01) / (s^T (F + 0.1 I) s))
     KL ~~ mean over tokens of rho_t - 1 - log rho_t
 
-The mean of R is that of the batch; all tokens $a_t$ of an answer share its advantage A. The symbol g is the gradient, F the Fisher matrix of the
+The mean of R is over the batch; all tokens $a_t$ of an answer share its advantage A. The symbol g is the gradient, F the Fisher matrix of the
 sampled tokens and I the unit matrix. Ten iterations of the conjugate gradient method give s. The step is halved up to ten times until the objective
 improves and the KL is within its bound. If no step satisfies both conditions, the batch changes no weight. Learning rate and optimiser are not used.
 

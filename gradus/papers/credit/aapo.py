@@ -8,7 +8,7 @@ log-likelihood.
 The policy gives G answers with the rewards $r_i$. The frozen start model gives G answers to the same problem with the rewards $q_i$, sampled with the
 same settings; no update uses these answers. Answer i of the policy is paired with answer i of the start model. The advantage momentum $m_i$ is
 positive as long as the policy does better than its start. So if all $r_i$ are equal, $A_i = m_i$; in this case GRPO has no gradient. N is the number
-of tokens of the batch, and the deviation is that of the sample. There is no ratio, clip or KL term, so a batch serves one update. Metric:
+of tokens of the batch, and the deviation is the sample deviation. There is no ratio, clip or KL term, so a batch serves one update. Metric:
 sibling_reward, the mean of $q_i$.
 
 Use if: late in training many groups have equal rewards, and the policy does better than its start.
@@ -17,7 +17,7 @@ although the start model is often right.
 Reference: Xiong et al., AAPO: Enhance the Reasoning Capabilities of LLMs with Advantage Momentum, arXiv:2505.14264. The bounds -0.2 and 0.28, the
 epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). Groups of the released code have 6 answers, at temperature 0.7 (1.5B)
 or 1 (7B).
-Departures: The reward is that of the task. The released 1.5B run adds the rewards of a format (weight 1) and of correctness with a length-dependent
+Departures: The reward comes from the task. The released 1.5B run adds the rewards of a format (weight 1) and of correctness with a length-dependent
 cosine (weight 2); the 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. In the released code the policy
 itself gives the answers of the start model if vLLM samples (this is off in the code's configuration). The KL coefficient 0.1 of the code has no
 effect.

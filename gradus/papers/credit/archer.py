@@ -21,8 +21,8 @@ as here, an episode that reaches the limit of turns counts as ended.
 Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step learn on the turns that the step drew, and the policy
 learns on the same $u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off,
 too. In the released code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one
-update on 256 newly drawn turns. The critic of the released code is a separate RoBERTa. It reads s and a separately, and its heads have two hidden
-layers. The learning rates are 2e-5 (critic) and 1e-6 (actor).
+update on 256 newly drawn turns. The critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two
+hidden layers. The learning rates are 2e-5 (critic) and 1e-6 (actor).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Avoid if: most groups are mixed (see grpo). If the largest reward of the task is
 Reference: Nan et al. (Ant Group), NGRPO: Negative-enhanced Group Relative Policy Optimization, arXiv:2509.18851: advantage calibration and asymmetric
 clipping. The released script has the bounds 0.16 and 0.24, one imaginary answer, 8 answers per problem, and 1024 problems per batch in mini-batches
 of 256. The script has no KL term and drops groups whose answers are all right.
-Departures: The standard deviation is that of the population, as in the paper's formula. The released code has the deviation of the sample plus 1e-6
+Departures: The standard deviation is the population deviation, as in the paper's formula. The released code has the deviation of the sample plus 1e-6
 (`--credit.scale sample`). So in the released code the advantage in a group of 8 wrong answers is -0.333 instead of -0.354. A group of one gets
 advantage 0; in the released code its advantage is its reward. The released configuration adds an entropy bonus with coefficient 0.001 by default;
 this recipe has none. The released code samples further batches until a batch is full, and keeps the surplus for the next step. Here dropped groups

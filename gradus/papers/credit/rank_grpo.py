@@ -130,7 +130,8 @@ def near(name: str, item: str) -> float:
 def corrected(listed: Sequence[str], fits: Mapping[str, float], bias: Mapping[str, float], *, count: int = 5) -> list[str]:
     """Returns the `count` items of the catalogue with the largest score, the best first: Remap, Reflect, Adjust.
 
-    Args: listed: names, which need not be in the catalogue; fits, bias: catalogue item -> number. Of equal scores the first of the catalogue wins.
+    Args: listed: names, which need not be in the catalogue; fits, bias: catalogue item -> number. If several items have the same score, the first of
+    them in the catalogue wins.
 
     >>> corrected(["opak", "fern"], {"fern": 0.0, "opal": 1.0, "zinc": 0.5}, {"fern": 0.0, "opal": 0.0, "zinc": 0.2}, count=2)
     ['opal', 'fern']

@@ -19,7 +19,7 @@ answer), clip_share.
 Use if: few tokens decide an answer, and continuations are cheap.
 Avoid if: nearly all tokens are unsure, as at a high temperature, or sampling is the bottleneck (see grpo, tempo).
 Reference: Guo et al., Segment Policy Optimization: Effective Segment-Level Credit Assignment in RL for Large Language Models, arXiv:2505.23564:
-SPO-chain, SPO-tree and the probability mask. The numbers are those of the released configuration for GSM8K with RhoMath (AIFrameResearch/SPO).
+SPO-chain, SPO-tree and the probability mask. The numbers are as in the released configuration for GSM8K with RhoMath (AIFrameResearch/SPO).
 Departures: A token with $p_t = 0.9$ counts as likely, as in the loss of the released code. The released code whitens over each micro-batch of all
 devices, cuts $k_3$ to at most 10, and encodes texts before a cut point again. The trees of that code leave out nodes with advantage 0. The replay of
 a batch's segments over several updates is left out. The temperature and the number of answers per problem come from the setting; in the released code

@@ -21,9 +21,9 @@ Avoid if: all episodes have one structure (see grpo), groups are so small that m
 better and must be found soon.
 Reference: Zhu et al., Stratified GRPO: Handling Structural Heterogeneity in Reinforcement Learning of LLM Search Agents, arXiv:2510.06214: the
 advantage within strata, its decomposition, and the blend. No code of the authors was found.
-Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is that of the
-population. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls; `--credit.key Linked` takes an entry of
-the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus are those of search_qa.
+Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is the population
+deviation. A batch is cut into two mini-batches, so that the clip acts. The stratum is the number of calls; `--credit.key Linked` takes an entry of
+the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus come from search_qa.
 """
 
 from gradus.credit.groups import GroupRelative

@@ -66,8 +66,8 @@ def drawn_pairs(scores: Sequence[float], count: int, key: Key) -> list[tuple[int
 class RankedTurns:
     """Plays episodes by `rollout`, samples `count` candidates at each turn, and gives `pairs` pairs of them by the score of the critic.
 
-    The score is the mean over the tokens of the log-ratio of `critic` to `player`, both with the view `sees`. `player` plays and samples. Episodes are not
-    trained on. The groups of a turn have two trajectories, with the rewards 1 and 0.
+    The score is the mean over the tokens of the log-ratio of `critic` to `player`, both with the view `sees`. `player` plays and samples. No update
+    uses the episodes. The groups of a turn have two trajectories, with the rewards 1 and 0.
     """
 
     rollout: Rollout = Episodes(max_turns=10)

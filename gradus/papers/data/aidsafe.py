@@ -7,9 +7,9 @@
 
 An agent splits the request x into intents I and drafts thoughts $T_0$ and a response. Then K = 2 agents speak in turn in at most R = 3 rounds: each
 adds or corrects thoughts, or agrees. P is the set of five rules. The refiner removes thoughts that repeat an earlier thought (J is the Jaccard
-overlap of their words) or that name a rule outside of P. Stage `deliberated` imitates thoughts and response given the request alone, without the
-rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule is not in force. A pair is kept if the judge, a table
-of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
+overlap of their words) or that name a rule outside of P. Stage `deliberated` imitates thoughts and response under a prompt that has the request, but
+not the rules. Stage `preferred` is DPO on pairs: the writer of the rejected answer believes that one rule is not in force. A pair is kept if the
+judge, a table of rules, scores the rejected answer lower; neither text contains the belief. Metrics: rounds, calls (of agents per request).
 
 Use if: rules exist in writing, a model should reason over these rules, and a single agent overlooks some of them.
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).

@@ -9,7 +9,7 @@ is the Jaccard similarity of the two sets. Problems with many right answers, suc
 An answer without the mark of a final answer earns 0. Accuracy counts only answers that are wholly right.
 
 The task `graphs` has eighteen kinds of problem at six levels, from the degree of a node to cliques and flows; a mixture of levels is a mixture of
-tasks. The loss is that of grpo with a small KL and 5 answers per problem. Transfer is measured on kinds that were left out of training (`--also
+tasks. The loss is as in grpo with a small KL and 5 answers per problem. Transfer is measured on kinds that were left out of training (`--also
 "unseen=graphs --kinds cycle,order"` of `gradus compare`) and on other encodings of the graph (`--also "story=graphs --encoding story"`). A warm start
 by imitation is a first stage: `gradus train sft:50,g1_graphs:300 --task graphs`.
 

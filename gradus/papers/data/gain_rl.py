@@ -17,7 +17,7 @@ is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), win
 Use if: a fixed set of problems has a wide range of difficulty, and their difficulty has not been measured.
 Avoid if: problems are new in every step, or of one kind (see grpo). To follow measured success rates, see mopps.
 Reference: Wang et al., Angles Don't Lie: Unlocking Training-Efficient RL Through the Model's Own Signals, arXiv:2506.02281. Alpha = 2, beta = 0.5,
-lambda = 8 and the form of the move are those of the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
+lambda = 8 and the form of the move are as in the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
 per epoch. The released code draws 256 problems per epoch; in the code for verl these problems are one batch.
 Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. mu stops at the last place.
 The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the output

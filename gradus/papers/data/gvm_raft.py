@@ -18,8 +18,8 @@ Use if: problems differ in difficulty, updates are expensive, and only right ans
 Avoid if: sampling is the bottleneck, because the probes double it, and each right probe costs one backward pass. Wrong answers teach nothing here
 (see grpo).
 Reference: Yao et al., Optimizing Chain-of-Thought Reasoners via Gradient Variance Minimization in Rejection Sampling and RL, arXiv:2505.02391,
-algorithms 1 and 2. The released code has 8 probes, 8 further answers per problem on average, and the same alpha and beta. Its learning rate is 1e-6.
-With GRPO: `grpo --rollout Allot --rollout.rule GradientVariance --rollout.rounds 2 --rollout.probe true`.
+algorithms 1 and 2. The released code has 8 probes, 8 further answers per problem on average, and the same alpha and beta. The learning rate of the
+code is 1e-6. With GRPO: `grpo --rollout Allot --rollout.rule GradientVariance --rollout.rounds 2 --rollout.probe true`.
 Departures: The released code estimates once for about 10,000 problems, and trains on them for some ten batches; here each step estimates for its own
 problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no probe of a step is right, the
 step changes no weight; the released code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024 problems has about 32 updates of

@@ -14,7 +14,7 @@ that fail (see `fails`).
 Use if: instructions for fine-tuning come from rewrites by a language model, calls of this model are costly, and many rewrites do not add diversity.
 Avoid if: instructions exist already (see limr to choose among them), or the operations always add something.
 Reference: Gu et al., TeaMs-RL: Teaching LLMs to Generate Better Instruction Datasets via Reinforcement Learning, arXiv:2403.08694: operations, reward by
-a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are those of the released code (SafeRL-Lab/TeaMs-RL).
+a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are as in the released code (SafeRL-Lab/TeaMs-RL).
 Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and none of its rows fails. The
 policy has one probability per operation; in the released code it is a Gaussian over six numbers, of which the largest chooses the operation (0.3 is
 added to the first). The code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound counts. The value is

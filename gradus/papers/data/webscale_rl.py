@@ -21,7 +21,7 @@ nine domains, up to three personas, binary reward, GRPO, and continued pre-train
 Departures: The 13 words, the test of support by whole words, and the rules of the filter are ours; in the paper a language model decides about
 support and leaks. The rules follow the abstract and the released prompts. The released pipeline writes one question per persona, shows two examples
 of the domain to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The
-released code does not compare with questions of the evaluation and does not train. KL coefficient and clip are those of grpo.
+released code does not compare with questions of the evaluation and does not train. KL coefficient and clip are as in grpo.
 """
 
 from gradus.papers.bases.grpo import grpo

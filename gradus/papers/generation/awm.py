@@ -7,7 +7,7 @@
 
 For each finished sample $x_0$ of d dimensions, `draws` pairs (t, e) are drawn; the times t are stratified, and e is noise. The symbol v is the
 velocity, and delta its error at a pair. The value l takes the place of the log-probability; $l_old$ is l at the same pair under the weights before
-the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are those of the group. $v_ref$ is the velocity
+the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are over the group. $v_ref$ is the velocity
 of the start model, and $v_ema$ is the velocity of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
 
 With positive A the policy learns $x_0$ by flow matching; with negative A it un-learns $x_0$. The sampler can be random or deterministic. Only $x_0$
@@ -22,10 +22,10 @@ Use if: a flow generator learns from a reward, its sampler is deterministic or h
 Avoid if: an exact ratio and KL of each denoising step are wanted (see flow_grpo), or the generator is a masked language model (see gdpo,
 coupled_grpo).
 Reference: Xue et al., Advantage Weighted Matching: Aligning RL with Pretraining in Diffusion Models, arXiv:2509.25050. The numbers, the power 0.25,
-the 1e-10 that is added to the error, the rise of the decay and the bound of the advantage are those of the released code.
+the 1e-10 that is added to the error, the rise of the decay and the bound of the advantage are as in the released code.
 Departures: t is continuous and stratified over (0, 1) for each sample. The release draws t from its sampler's grid, with one set of times per
-micro-batch. The pairs of a sample stay the same in further updates on its batch. Euler steps replace a higher-order solver. The deviation std is that
-of the group.
+micro-batch. The pairs of a sample stay the same in further updates on its batch. Euler steps replace a higher-order solver. The deviation std is over
+the group.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ advantages without a deviation, a wider clip, and a reference that follows the p
 $log p_0$ alone.
 
 Use if: the policy is a masked diffusion language model, and credit should be per token, at the cost of three passes per answer.
-Avoid if: the model writes from left to right, so that log-probabilities are exact (see grpo, rloo). For a ratio of whole answers see gdpo.
-Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion Models for Code Generation, arXiv:2506.20639. The numbers are those
-of the released configuration (apple/ml-diffucoder). The configuration has temperature 1.0; the paper also tries 1.2. The mixture of 0.6 for the
+Avoid if: the model writes from left to right, so that log-probabilities are exact (see grpo, rloo). For a ratio of whole answers, see gdpo.
+Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion Models for Code Generation, arXiv:2506.20639. The numbers are as in
+the released configuration (apple/ml-diffucoder). The configuration has temperature 1.0; the paper also tries 1.2. The mixture of 0.6 for the
 reference is TRL's default, which the configuration does not change.
 Departures: All answers of an update have the same m; the released code draws one m for each half of an update's answers. The second update has new
 masks. The released code counts masks by half batches, so an answer has the same masks in both updates, although a comment in the code calls the masks

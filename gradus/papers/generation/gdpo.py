@@ -20,7 +20,7 @@ the same masks.
 Use if: the policy is a masked diffusion language model, the reward judges whole answers, and a batch is used for many updates.
 Avoid if: the model writes from left to right (see gspo), or credit per token is wanted (see coupled_grpo).
 Reference: Rojas et al., Improving Reasoning for Diffusion Language Models via Group Diffusion Policy Optimization, arXiv:2510.08554. The clip and the
-twelve updates are those of the released configuration (KevinRojas1499/GDPO), which has no KL term either.
+twelve updates are as in the released configuration (KevinRojas1499/GDPO), which has no KL term either.
 Departures: In the paper the ratio is the exponential of the difference between the two values of L, and each answer's term is divided by |y|. The
 released code and this recipe divide the exponent by |y| instead: the gradient at rho = 1 is equal, and the clip has one scale for all lengths. Masks
 are Bernoulli as in the formula; the released code hides exactly floor(t |y|) tokens at a node, which is biased on short answers. Tokens after the

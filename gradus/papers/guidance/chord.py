@@ -10,9 +10,9 @@ standardised in the group, and rho is the ratio of a token to the policy that sa
 the expert answers. There is no KL term.
 
 mu falls from 0.9 to 0.05 along a cosine in 200 steps and stays there; in the last line pi is the number 3.14..., and k is the step. Other points of
-the schedule give a warm-up: `chord.but(schedule__points=((0, 0.0), (200, 0.5), (600, 0.02)), schedule__shape=("linear", "cosine"))`. `chord_phi`
-gives each expert token its own weight instead. There is one update per batch, the "strict on-policy training" of the paper. So rho is 1 and the clip
-never acts; `--update.count` sets more updates.
+the schedule give a warm-up: `chord.but(schedule__points=((0, 0.0), (200, 0.5), (600, 0.02)), schedule__shape=("linear", "cosine"))`. In `chord_phi`
+each expert token has its own weight. There is one update per batch, the "strict on-policy training" of the paper. So rho is 1 and the clip never
+acts; `--update.count` sets more updates.
 
 Use if: expert answers have another style than the policy's answers, and imitation before RL would harm the policy's own abilities.
 Avoid if: no expert answers exist (see grpo), or each expert token should have its own weight (see chord_phi). If each group should contain a solution
@@ -21,7 +21,7 @@ Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supe
 arXiv:2508.11408, eq. 1 to 3 and appendix A. For mathematics there are 8 answers to each of 32 problems and 64 expert answers, and mu falls from 0.9
 to 0.05 in 200 steps. For tool use there are 30 steps, and a ninth of the answers are expert answers.
 Departures: The expert answers are worked solutions of the task; their problems are drawn like all other problems. The paper does not say by which
-curve mu falls; the cosine is that of the released code (Trinity-RFT, mix_chord). The released code counts steps from 1, takes both means per
+curve mu falls; the cosine is as in the released code (Trinity-RFT, mix_chord). The released code counts steps from 1, takes both means per
 micro-batch and divides by the deviation of the sample plus 1e-6. The example file of the code has a warm-up to 0.5 with token weights. This schedule
 is close to the paper's appendix B.7, but it is neither of the paper's two variants. The paper's rewards also punish wrong formats and answers without
 an end.

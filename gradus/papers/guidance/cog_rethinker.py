@@ -1,10 +1,11 @@
-"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. It learns all these answers as its own.
+"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. The policy learns all these answers as
+its own.
 
     y ~ pi_old(y | x), quad "then" y ~ pi_old(y | x, decompose), quad "then" y ~ pi_old(y | x, y_wrong, correct)
     A_i = (r_i - mean(r)) / (std(r))
     loss = 1/T sum_i sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i) - mu 1/S sum_s 1/|y_s| sum_t log pi(y_(s,t) | x, y_(s,<t))
 
-Each problem x gets G answers under the plain prompt. If none is right, the policy gives G answers to a prompt that asks for sub-problems, their
+Each problem x gets G answers under the plain prompt. If no answer is right, the policy gives G answers to a prompt that asks for sub-problems, their
 solutions and the combination. The prompt shows an earlier solved decomposition as an example. If none of these answers is right, the policy gives G
 answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and
 wrong answers are trained by the loss of DAPO, under the prompts from which they were sampled, so rho is 1 before the first update. T is the number of
@@ -93,14 +94,17 @@ cog_rethinker = dapo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {
         "prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.rounds": "3", "update.count": "2",
     },
     "budget": "steps=8",
 }  # fmt: skip
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(
@@ -112,7 +116,10 @@ claims = (
     ),
     Claim(
         says="Over 8 steps, the share of groups with right and wrong answers is at least 0.2 above that of DAPO with as many problems.",
-        source=f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}",
+        source=(
+            f"arXiv:2510.15979, better use of samples on problems without a right answer; the share, the task and the sizes are ours. {_START}. With 5 % of "
+            "worked solutions to plain problems in the fine-tuning, DAPO alone had 65 % of such groups, and the difference was 0.14 [-0.01, 0.28]"
+        ),
         against="dapo",
         measure="informative:mean",
         better_by=0.2,

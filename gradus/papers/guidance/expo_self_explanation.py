@@ -8,18 +8,19 @@ explanation c is trained after q alone. N is the number of explanations of the m
 included. The term needs no ratio. $loss_GRPO$ is the loss of GRPO with a KL coefficient of 0.001. If all answers to q are wrong, GRPO has no gradient, and the
 imitation of the explanation gives the direction. Every step samples new explanations from the present policy.
 
-An explanation has two properties that a given solution lacks. It is likely under the policy, and it raises the chance of the right answer more than
-the policy's wrong answers raise it. An explanation whose final answer is wrong is not imitated. A question whose rewards are all missing has no
+An explanation has two properties that a given solution lacks. The explanation is likely under the policy, and raises the chance of the right answer
+more than the policy's wrong answers do. An explanation whose final answer is wrong is not imitated. A question whose rewards are all missing has no
 explanation. Metrics: second (share of the questions with explanations), second/right (share of explanations that end in the right answer).
 
 Use if: questions have known answers and no worked solutions, most groups have no right answer, and the policy can derive a given answer.
-Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). With worked solutions see luffy.
+Avoid if: the policy writes the given answer without a derivation, or most questions are solved already (see grpo). If worked solutions exist, see
+luffy.
 Reference: Zhou et al., ExPO: Unlocking Hard Reasoning with Self-Explanation-Guided Reinforcement Learning, arXiv:2507.02834: explanations from question and
 answer, imitation next to GRPO without a ratio, explanations of the present policy.
-Departures: No code was found. Beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the wording of the request are
-ours. An explanation that begins with the given answer is not sampled again. The paper
-puts the right answer after the explanation; here the explanation ends in its own answer, and the verifier compares this answer with the right one. The variant
-for DPO is left out: `Refine(second=Reprompted(source="policy"))` with the term `Preference` gives its pairs.
+Departures: No code was found. Our own choices are beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the
+wording of the request. An explanation that begins with the given answer is not sampled again. The paper puts the right answer after the explanation;
+here the explanation ends in its own answer, and the verifier compares this answer with the right one. The variant for DPO is left out:
+`Refine(second=Reprompted(source="policy"))` with the term `Preference` gives its pairs.
 """
 
 from typing import Any
@@ -44,12 +45,15 @@ expo_self_explanation = grpo.derive(
 )
 
 _TERMS: Any = {
-    "task": "string_ops",
-    "options": {"level": "4"},
+    "task": "arithmetic",
+    "options": {"level": "3"},
     "fields": {"prompts": "8", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
     "budget": "steps=10",
 }
-_START = "The start model is the built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without feedback"
+_START = (
+    "Stated again with another task: the earlier start model, on string functions, hardly used feedback. The start model is the built-in one after 150 "
+    "steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions after feedback"
+)
 
 claims = (
     same_weights(
@@ -59,11 +63,14 @@ claims = (
         own={"rollout.keep": "0"},
     ),
     Claim(
-        says="On a task where nearly all answers are wrong, accuracy after 10 steps is at least 3 times that of GRPO.",
-        source=f"arXiv:2507.02834, hard questions on which GRPO does not learn; the factor, the task and the sizes are ours. {_START}",
+        says="On a task where nearly all answers are wrong, accuracy after 10 steps is at least 0.1 above that of GRPO.",
+        source=(
+            "arXiv:2507.02834, hard questions on which GRPO does not learn; the size of the effect, the task and the lengths are ours. The bound is a difference, "
+            f"because the accuracy of GRPO can be 0. {_START}. With 5 % of worked solutions to plain problems in the fine-tuning, GRPO alone reached 0.8, as ExPO"
+        ),
         against="grpo --objective.kl.coefficient 0.001",
         measure="accuracy",
-        at_least=3.0,
+        better_by=0.1,
         problems=60,
         samples=2,
         script="benchmarks.warmed expo_self_explanation",

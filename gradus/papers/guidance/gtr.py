@@ -7,10 +7,10 @@
 
 An answer has a thought th and an action a: the action begins at the last mark, here "=". If only the action earns a reward, the thoughts collapse:
 they become short and equal for all problems. Therefore a corrector reads the problem x and the thought, and returns a corrected thought $th^(*)$, or
-the same thought if it is fine. All corrections of the run are kept in the buffer D, so the data come from states that the policy itself reached. Each
-step draws as many corrections from D as it has answers. N is the number of corrections in the mini-batch, and T counts the tokens of the answers. The
-first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The imitated text ends before the
-action, so only PPO trains the actions.
+the same thought if the thought has no faults. All corrections of the run are kept in the buffer D, so the data come from states that the policy
+itself reached. Each step draws as many corrections from D as it has answers. N is the number of corrections in the mini-batch, and T counts the
+tokens of the answers. The first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The
+imitated text ends before the action, so only PPO trains the actions.
 
 Metrics: thoughts/distinct (different thoughts per thought of the step), thoughts/fine (share of thoughts that the corrector left as they were). Evaluation has
 no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
@@ -21,10 +21,10 @@ Reference: Wei et al., GTR: Guided Thought Reinforcement Prevents Thought Collap
 step, imitation of thoughts next to PPO on actions, an aggregated buffer, a reward for the format. The released code (weit123/GTR) has lambda 0.5 for cards and 0.2
 for the household, a clip of 0.1, four epochs, the buffer of the whole run, and no penalty for repetition in the reward.
 Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step,
-from lambda log pi(th) + log pi(a); here each token has its own ratio, and tokens of thoughts have the weight lambda. The clip is that of PPO, 0.2.
-The penalty for repeated thoughts is left out. The released code does not imitate a thought that is fine; here it is imitated unchanged. The released
-code adds 5 to the return of an answer with the right format; here an answer without an action loses 1. The released code also ends an episode if the
-corrector calls it lost. The scripted corrector `WorkedThought` takes the worked solution; the paper's corrector is a large model
+from lambda log pi(th) + log pi(a); here each token has its own ratio, and tokens of thoughts have the weight lambda. The clip is as in PPO, 0.2.
+The penalty for repeated thoughts is left out. The released code does not imitate a thought without faults; here such a thought is imitated unchanged.
+The released code adds 5 to the return of an answer with the right format; here an answer without an action loses 1. The released code also ends an
+episode if the corrector calls it lost. The scripted corrector `WorkedThought` takes the worked solution; the paper's corrector is a large model
 (`rollout.corrector=WrittenCritique(...)`).
 """
 
@@ -171,7 +171,7 @@ class ThoughtWeight:
 
 @dataclass(frozen=True)
 class ActionFound(Combines):
-    """A reward: 0 for a completion with the mark of an action, -1 for any other."""
+    """A reward: 0 for a completion with the mark of an action, -1 for any other completion."""
 
     mark: str = "="
     name: ClassVar[str] = "format"

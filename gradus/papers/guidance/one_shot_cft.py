@@ -18,7 +18,7 @@ prompts and training scripts were read (TIGER-AI-Lab/One-Shot-CFT).
 Departures: The answers come from the model itself at a high temperature, not from ten models. The teacher is a program: it compares the words of an answer with
 those of the worked solution, and writes an error in seven forms and praise in three. In the released prompt, a teacher also gives the right solution, and the
 verdict comes last. The temperature 1.3, the 4 steps of sampling and the 100 steps of study are ours; the released script makes 50 passes over the critiques at
-batch 512, which are 1 or 2 steps per pass, with a cosine, 5 percent warm-up and weight decay 0.05. Here batch and learning rate are those of the run. The
+batch 512, which are 1 or 2 steps per pass, with a cosine, 5 percent warm-up and weight decay 0.05. Here the run sets batch and learning rate. The
 problem is the first one of the source; its difficulty is not measured. No checkpoint is chosen on a small set.
 """
 

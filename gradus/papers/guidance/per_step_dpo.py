@@ -7,8 +7,8 @@
 The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer are valued by n = 5 continuations from the end of each step: $Q_i$ is
 their mean reward R, $Q_0$ is the mean reward from the prompt, and $Q_L = 0$ is the answer's own reward. The first pit c is the first step with an
 advantage of -0.3 or less; if there is no such step, the step with the lowest advantage. The better text $y^+$ is the first right continuation from
-before the pit. The worse text is the rest of the wrong answer. Both have the same beginning, which gets no gradient. So the policy unlearns the step
-that fails, and keeps the steps before it.
+before the pit. The worse text is the rest of the wrong answer. Both texts have the same beginning, which gets no gradient. So the policy unlearns the
+step that fails, and keeps the steps before it.
 
 An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. No update uses the sampled answers
 and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and a fall of 0.4 is the first one beyond the

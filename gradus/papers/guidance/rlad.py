@@ -8,8 +8,8 @@
 
 The abstraction generator $pi_abs$ writes hints $z_h$: a fact, a procedure or a pitfall, without the answer. The solver $pi_sol$ answers the problem x with each
 hint; the answers to one problem and one hint are a group. The solver also answers x without a hint. Answers without a hint have advantage zero, so
-only the KL term acts on them. They keep the solver near its reference on prompts without a hint, and give it no reason to ignore hints. T counts the
-tokens of all answers.
+only the KL term acts on them. Such answers keep the solver near its reference on prompts without a hint, and give the solver no reason to ignore
+hints. T counts the tokens of all answers.
 
 The reward of a hint is r(z) minus the share of right answers without a hint. A hint that contains the answer is rejected: the solver does not see it, and its
 r is 0. The best hint of each problem, one of four, is imitated if its reward is above 0. Both players start from the same model, which was fine-tuned on hints
@@ -21,9 +21,9 @@ Avoid if: the solver ignores hints, or sampling is the bottleneck, because a ste
 Reference: Qu et al., RLAD: Training LLMs to Discover Abstractions for Solving Reasoning Problems, arXiv:2510.02263: two players, the solver's success as reward of
 an abstraction, answers without an abstraction, whose reward is masked, fine-tuning of the generator on good abstractions, KL and clip of the solver.
 Departures: No code was found. These choices are ours: the group sizes, the imitated share of a quarter, the rule that finds the answer in a hint (as
-a word of the text), and that both players learn in each step; the paper trains them one after the other. The warm start by a stronger model, the
-curriculum by difficulty, and the split of a test budget between hints and answers are left out. A step makes one update, as in grpo, so the clip acts
-only with `--update.count 2` or more. Groups with equal rewards are kept, unlike in dapo.
+a word of the text), and that both players learn in each step; the paper trains them one after the other. Three parts are left out: the warm start by
+a stronger model, the curriculum by difficulty, and the split of a test budget between hints and answers. A step makes one update, as in grpo, so the
+clip acts only with `--update.count 2` or more. Groups with equal rewards are kept, unlike in dapo.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ HINT = "hint"  # the link of an answer with a hint: the id of the hint
 
 @dataclass(frozen=True)
 class Hinted:
-    """Lets `player` write `hints` hints per problem. The policy answers the problem with each hint, and without one. The hints and the answers with a hint are
-    auxiliary groups."""
+    """Lets `player` write `hints` hints per problem. The policy answers the problem with each hint, and without a hint. The hints and the answers
+    with a hint are auxiliary groups."""
 
     rollout: Rollout = Auto()
     hints: int = 4
@@ -120,7 +120,7 @@ def reveals(hint: str, problem: Problem) -> bool:
 
 @dataclass(frozen=True)
 class HintedOnly:
-    """The advantages of `rule` for answers with a hint, 0 for all other trajectories. Weights and returns are those of `rule`."""
+    """The advantages of `rule` for answers with a hint, 0 for all other trajectories. Weights and returns come from `rule`."""
 
     rule: Credit = GroupRelative()
 
@@ -161,30 +161,19 @@ claims = (
     Claim(
         says="In the last of 8 steps, success with generated hints exceeds success without hints by at least 0.05.",
         source=(
-            "arXiv:2510.02263, success with and without abstractions; the size of the effect, the task and the sizes are ours. The start model is the "
-            "built-in one after 300 steps of supervised fine-tuning on chains of string functions, with and without hints"
+            "arXiv:2510.02263, success with and without abstractions; the size of the effect, the task and the sizes are ours. Not seen (0) with an earlier "
+            "start model on string functions, which solved almost nothing with a hint; so the claim is stated again with another task. The start model is the "
+            "built-in one after 150 steps of supervised fine-tuning on arithmetic with three digits: the answer alone to plain problems, worked solutions if "
+            "text follows the problem, such as a hint"
         ),
         measure="hints/gain:last",
         better_by=0.05,
-        task="string_ops",
-        options={"level": "4"},
+        task="arithmetic",
+        options={"level": "3"},
         fields={
             "prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.hints": "4", "rollout.solutions": "4",
         },
         budget="steps=8",
         script="benchmarks.warmed rlad",
-    ),
-    Claim(
-        says="On chains of two functions, success with generated hints in the last of 8 steps exceeds success without hints by at least 0.05.",
-        source="arXiv:2510.02263, as above; stated again after a look at the start model, which solves almost no chain of four functions",
-        measure="hints/gain:last",
-        better_by=0.05,
-        task="string_ops",
-        options={"level": "2"},
-        fields={
-            "prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4", "rollout.hints": "4", "rollout.solutions": "4",
-        },
-        budget="steps=8",
-        script="benchmarks.warmed rlad-two",
     ),
 )  # fmt: skip

@@ -7,11 +7,11 @@
 
 G_warm is the mean norm of the gradient of imitation in the warm-up, and G_last the norm in the last step of imitation. Norms are measured before clipping. A
 small norm says that the policy is close to the solutions. So p falls while the policy learns from the solutions, and rises again if RL moves the
-policy away from them. Right after the warm-up p is about 1 / (1 + gamma). Z counts the tokens of the solutions y. A_i, rho and KL are those of GRPO.
+policy away from them. Right after the warm-up p is about 1 / (1 + gamma). Z counts the tokens of the solutions y. A_i, rho and KL are as in GRPO.
 The reference of KL is the policy at the end of the warm-up. After `forced` GRPO steps in a row, one step of imitation renews G_last.
 
 Use if: worked solutions exist for the task's own problems, and SFT alone overfits while RL alone learns too slowly.
-Avoid if: no solutions exist (see grpo). A fixed mixture in each step: see chord. Solutions within the groups: see luffy.
+Avoid if: no solutions exist (see grpo). For a fixed mixture in each step, see chord. For solutions within the groups, see luffy.
 Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026 (the
 probability, gamma 1, the warm-up of one epoch). The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
 Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after 20 GRPO

@@ -10,14 +10,14 @@ in 4 parts: levels 1-4, 5-8, 9-12. A level shows one more part of its kind than 
 the kind planning. For a group without a right answer the policy $pi_old$ writes one answer $y_l$ at every level l, and k is the lowest level with a
 right answer. $y_k$ replaces the group's first wrong answer $o_1$. Advantages and loss are computed on the new group of G answers $o_i$ with $|o_i|$
 tokens: $A_i$ is the advantage of reward $r_i$, and rho the ratio of each token. There is no KL term. The replacing answer keeps the prompt with the
-hint from which it was sampled. So the ratio of this answer is 1 before the first update, like that of any other sample.
+hint from which it was sampled. So the ratio of this answer is 1 before the first update, as for any other sample.
 
 If no level gives a right answer, the group is unchanged and has advantage zero. In the first 15 % of training there are no hints, because the only
 fault of early answers is often their form. Evaluation has no hints. An answer whose reward failed is not right and is not replaced. Metrics:
 hints/KIND, the share of the hard problems whose lowest solving level is of this kind.
 
 Use if: many problems are never solved by the policy alone, and hints of rising detail exist for them.
-Avoid if: most groups already have a right answer (see grpo, dapo). Without hints but with worked solutions see luffy or chord.
+Avoid if: most groups already have a right answer (see grpo, dapo). If there are worked solutions but no hints, see luffy or chord.
 Reference: Zhang et al., Scaf-GRPO: Scaffolded Group Relative Policy Optimization for Enhancing LLM Reasoning, arXiv:2510.19807. The 15 % without
 hints, the three kinds and the four parts are the paper's. Four updates per batch are as in the released script (256 problems, 64 per update), so that
 the clip acts. All levels are sampled together, as in the released code, although sampling level by level could stop at k. Every sample has its own

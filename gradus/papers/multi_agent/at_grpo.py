@@ -19,7 +19,7 @@ Use if: several agents work as a team over turns, and the environment can be cop
 Avoid if: one agent acts alone (see gigpo, arpo, grpo), or states cannot be copied.
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062. The fourth version of the paper
 is called Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs. The paper has tree sampling, groups per agent and turn, the sum of
-team and local reward (alpha = 1), and one policy for all roles or one per role. The clip and the mini-batches of 16 messages are those of the
+team and local reward (alpha = 1), and one policy for all roles or one per role. The clip and the mini-batches of 16 messages are as in the
 released sokoban script (pettingllms-ai/PettingLLMs), which has no KL term either. In this script 32 episodes of two agents, four turns and K = 4 give
 1,024 messages. The script sorts the groups by mean reward and keeps the upper half. The remaining 512 messages make 32 updates per batch. Not all
 released configurations have this filter, and this recipe does not have it.
@@ -52,7 +52,7 @@ from gradus.types.spaces import in_words
 
 
 def best(rewards: Sequence[float]) -> int:
-    """Returns the index of the largest reward. If several are equal, returns the lowest index.
+    """Returns the index of the largest reward. If several rewards are the largest, returns the lowest of their indices.
 
     >>> best([0.0, 1.0, 1.0])
     1

@@ -16,11 +16,11 @@ is cut into three mini-batches of whole answers, so the clip acts from the secon
 
 Use if: problems have pictures, and wrong answers come from ignoring or misreading the pictures.
 Avoid if: problems have no pictures, or the answer follows from the text of the question (see grpo, dapo).
-Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448. The numbers are those of the released scripts
+Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448. The numbers are as in the released scripts
 (MikeWangWZHL/PAPO). The KL to the start model has the coefficient 0.01. The scripts for models of 7B with this KL have gamma 0.02 and both eta 0.05.
 The clip has the bounds 0.2 and 0.3, and a mini-batch has 128 of 384 prompts. For models of 3B the scripts have gamma 0.02 and no entropy terms.
 Without this KL, and on DAPO, the scripts have gamma 0.01 and both eta 0.03.
-Departures: The average per answer and the deviation of the population are those of the base, grpo. The paper writes the token term as r - log r - 1
+Departures: The average per answer and the deviation of the population are as in the base, grpo. The paper writes the token term as r - log r - 1
 (`--objective.perception.form paper`). The released code has the formula above, which estimates the KL from $pi(* | I)$ to $pi(* | I_mask)$ on samples
 of $pi(* | I)$. The released code clamps the log-ratio log r to [-20, 20] and the term to [-10, 10], as here. The released code computes the masked
 view's log-probabilities before the update, as constants, so the term of $eta_2$ has no gradient. An option of the released code recomputes these

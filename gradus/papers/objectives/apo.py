@@ -14,8 +14,8 @@ Use if: wrong answers are longer than right answers, and the model must keep oth
 Avoid if: no verifier marks answers as right, or long answers are wanted even if they are still wrong (see grpo, dapo).
 Reference: Hong et al., APO: Enhancing Reasoning Ability of MLLMs via Asymmetric Policy Optimization, arXiv:2506.21655. The script of the released code
 (Indolent-Kawhi/View-R1) has 8 answers to each of 128 questions in 16 mini-batches, and the KL coefficient 0.001.
-Departures: $k_i$ is the weight of all terms of answer i, and its advantage is $A_i / k_i$; the clipped term is linear in A. The deviation is that of
-the population; in the released code it is the deviation of the sample plus 1e-9. In the released code the policy term is the mean over all tokens of
+Departures: $k_i$ is the weight of all terms of answer i, and its advantage is $A_i / k_i$; the clipped term is linear in A. The deviation is the population
+deviation; in the released code it is the deviation of the sample plus 1e-9. In the released code the policy term is the mean over all tokens of
 a micro-batch of two answers. The released reward adds 0.5 for the form of an answer. The integer part of this reward marks right answers.
 """
 

@@ -23,8 +23,8 @@ Departures: P and Q count only tokens that have a gradient. The paper and the co
 ratio (`--objective.policy.trust.counted clipped`). With these tokens, a higher $c_low$ makes Q larger, so it cannot raise the share. The paper also
 weights each token of P and Q by its probability under the policy that sampled; here all weights are equal. The code raises $c_low$ first
 (`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95
-and 1.2 to 2, steps 0.05 and 0.1, and P / Q = 0.5, which is a share of 1/3; its text gives a share of 0.5. The deviation is that of the population; in
-the code it is the sample's plus 1e-6.
+and 1.2 to 2, steps 0.05 and 0.1, and P / Q = 0.5, which is a share of 1/3; the text of the script gives a share of 0.5. The deviation is the population
+deviation; in the code it is the sample's plus 1e-6.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ answers. The penalty beta is 0.1, and `coefficient` is $1/(2 beta)$.
 
 The policy proportional to $pi_ref exp(R/beta)$ is the only minimum, provided that the sampler can give every answer that $pi_ref$ can give. A policy
 gradient without a ratio has no such property: its baseline does not remove the sampler's preferences. With rewards 1/4 and -1/4 for a better and a
-worse answer, the loss is that of IPO. With answers of the policy itself and a small beta, the gradient of the loss is twice the gradient of RLOO.
+worse answer, the loss is as in IPO. With answers of the policy itself and a small beta, the gradient of the loss is twice the gradient of RLOO.
 
 Stage `collect`: the start model answers each problem twice; no weight changes. Stage `fit`: the policy learns ten times from each of these fixed
 pairs. Recorded answers of another sampler can replace the first stage: use a data file with the columns `answers` and `rewards`, and `--schedule
@@ -22,7 +22,7 @@ Avoid if: rewards are fast and fresh samples are affordable, because fixed answe
 Reference: Flet-Berliac et al., Contrastive Policy Gradient: Aligning LLMs on sequence-level scores in a supervised-friendly fashion,
 arXiv:2406.19185: the sample loss and its gradient, the theorem on its minimum, the bandit.
 Departures: The start model is the sampler, with two answers per problem, ten passes, and beta 0.1. The mean over pairs is our rule for more than two
-answers. A later report of the same group divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the authors was found.
+answers. A later report of the same authors divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the authors was found.
 """
 
 from gradus.credit.reward_to_go import RewardToGo

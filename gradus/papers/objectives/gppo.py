@@ -8,7 +8,7 @@
 r is the token ratio between the policy and the policy that sampled, A the group-relative advantage, and sg stops the gradient. N counts the tokens of
 the mini-batch. The loss has the same value as PPO's clipped loss. Within the bounds it also has the same gradient. A token outside the bounds keeps
 the gradient that it has at its bound; PPO gives such a token no gradient. So a rare token with A > 0 still becomes more likely, and an unlikely token
-with A < 0 still becomes less likely. The bounds are those of dapo: $epsilon_l$ is 0.2 and $epsilon_h$ is 0.28.
+with A < 0 still becomes less likely. The bounds are as in dapo: $epsilon_l$ is 0.2 and $epsilon_h$ is 0.28.
 
 L imitates right answers: right tokens are the tokens of right answers in the mini-batch, and alpha is 0.1. Groups with equal rewards are dropped. For
 code the reward is the share of tests that pass: `--task code --task.reward share`. A batch is cut into 8 mini-batches; with a single mini-batch no

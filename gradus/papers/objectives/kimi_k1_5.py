@@ -27,6 +27,11 @@ right answers. A third way, the paper's further training, is this recipe with a 
 answers is left out.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 from gradus.credit.groups import GroupRelative
 from gradus.curricula.rates import Mean, Proportional, SuccessRates
 from gradus.objectives.regression import LogRatioRegression
@@ -34,9 +39,19 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.length import GroupLength
 from gradus.rollouts.in_flight import InFlight
-from gradus.schedules.phases import Phase, Phases
 from gradus.types import Frozen
-from gradus.types.moments import ResetOptimizer
+from gradus.types.moments import Event, Moment, ResetOptimizer
+
+
+@dataclass(frozen=True)
+class FreshMoments:
+    """Before every step the policy's optimiser forgets its moments."""
+
+    causes: ClassVar[tuple[Event, ...]] = (ResetOptimizer(),)
+
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        return recipe, self.causes
+
 
 kimi_k1_5 = reinforce.derive(
     "kimi_k1_5",
@@ -48,7 +63,7 @@ kimi_k1_5 = reinforce.derive(
     credit=GroupRelative(scale="none"),
     objective=Frozen(policy=LogRatioRegression(beta=0.1, player=None, coefficient=5.0)),
     update__count=4,
-    schedule=Phases((Phase(1, events=(ResetOptimizer(),)),), repeat=True),
+    schedule=FreshMoments(),
 )
 
 claims = (

@@ -16,7 +16,7 @@ Use if: samples come from weights many updates old, as in asynchronous training.
 Avoid if: data is on-policy, because no token is then masked, and the method is REINFORCE with group-relative advantages (see grpo, rloo).
 Reference: Zheng et al., Prosperity before Collapse: How Far Can Off-Policy RL Reach with Stale Data on LLMs?, arXiv:2510.01161. The lags 8 and 256 and
 four updates per batch (256 problems, 64 per update) are as in the released scripts.
-Departures: Of equal $delta^2$ the later token is removed first. The code released with the paper has another form,
+Departures: If several tokens have the same $delta^2$, the later token is removed first. The code released with the paper has another form,
 `--objective.policy.trust SecondMomentClip`.
 """
 

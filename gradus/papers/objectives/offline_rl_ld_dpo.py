@@ -7,7 +7,7 @@ discounted.
 
 $y_w$ is the right answer of a pair, $y_l$ the wrong one, and l the length that both share. alpha = 0.5 discounts the tokens after the first l tokens,
 for policy and reference. In plain DPO (alpha 1) every surplus token adds its ratio to h, so the gradient depends on the difference of lengths; alpha
-0 ignores the surplus. For equal lengths the loss is that of dpo, with beta 0.1.
+0 ignores the surplus. For equal lengths the loss is as in dpo, with beta 0.1.
 
 The data are offline: the start model answers each problem 8 times, the verifier judges, and a pair is drawn from every problem with right and wrong
 answers. `--selection.pairs` chooses the pair: random, balanced, longest or shortest. `gradus compare` measures accuracy and length over alpha:
@@ -18,9 +18,9 @@ Avoid if: answers can be judged during training, because samples of the current 
 have about the same length, the discount has no effect (see dpo).
 Reference: Tian et al., Exploring the Potential of Offline RL for Reasoning in LLMs: A Preliminary Study, arXiv:2505.02142. The paper trains for one
 epoch at 5e-7. The discounted score comes from LD-DPO (arXiv:2409.06411); TRL's trainer has alpha as `ld_alpha`.
-Departures: Samples are not stored first: they are drawn and judged step by step, while the policy learns. In both cases they come from the start
-model. Each problem gives one pair; the paper does not describe how it draws the pair. No code of the authors was found. For given pairs use `dpo
---objective.given.score LengthDiscounted`.
+Departures: Samples are not stored first: they are drawn and judged step by step, while the policy learns. In both cases the samples come from the
+start model. Each problem gives one pair; the paper does not describe how it draws the pair. No code of the authors was found. For given pairs use
+`dpo --objective.given.score LengthDiscounted`.
 """
 
 from __future__ import annotations

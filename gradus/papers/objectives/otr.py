@@ -15,8 +15,8 @@ Use if: worked solutions exist that the model partly knows, and it must keep its
 Avoid if: the model gives the tokens of the solutions almost no probability, because they are then never drawn and not learned (see sft).
 Reference: Ming et al., One-Token Rollout: Guiding Supervised Fine-Tuning of LLMs with Policy Gradient, arXiv:2509.26313, with K 256 and beta -0.1.
 Departures: No code of the authors was found. kappa is 1; reviews say that the paper has a larger value, but this value was not found. At another
-kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens. Equal positions of equal solutions get equal draws
-within a step.
+kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens. If a solution occurs several times in a step, each of
+its positions always gets the same draws.
 """
 
 from __future__ import annotations

@@ -12,14 +12,15 @@ The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part 
 All answers of a paper get its advantage $A_g$. The deviation is taken over the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
 tokens, and N counts the answers.
 
-The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch both move by the fourth line, with eta = 0.1, for c = a and c = b. The
-advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between two of them.
+The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch, both quantiles move by the fourth line, with eta = 0.1, for c = a
+and c = b. The advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between
+two of them.
 
 Use if: rewards have two values, the entropy of the policy falls early, and hard questions should count more than solved questions.
 Avoid if: rewards are graded within a question (see dr_grpo), or batches are small. In small batches the score is a noisy signal for a single answer,
 because four fifths of the score come from answers to other questions. To compare the answers to a single question, see grpo.
 Reference: Ren et al., RiskPO: Risk-based Policy Optimization via Verifiable Reward for LLM Post-Training, arXiv:2510.00911: Mixed Value-at-Risk,
-bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are those of
+bundles, tracking of quantiles, ratio per answer. Bundles of five, ten answers per question, w, levels, eta and four mini-batches per batch are as in
 the released script for DAPO-Math.
 Departures: In the article the slopes of tail and range have the ratio 1 + w to 1. In the released code, as here, the slopes are w / a and 1 / (b -
 a), which is 4.5 to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Then most answers become

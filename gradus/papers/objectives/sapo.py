@@ -22,7 +22,7 @@ reduces the gradient only a little at ratios below 2, so it does not stop a poli
 Reference: Gao et al. (Qwen), Soft Adaptive Policy Optimization, arXiv:2511.20347: the gate, its two temperatures and its gradient, and four
 mini-batches per batch in its controlled experiments, which compare with GRPO and GSPO. The objective has no KL term.
 Departures: No code of the authors was found. A log-ratio above 20 counts as 20, because the gradient of the gate is then 0 in floating-point numbers.
-Public trainers with this loss also cut at 20.
+Public trainers with this loss also cut log-ratios at 20.
 """
 
 from __future__ import annotations

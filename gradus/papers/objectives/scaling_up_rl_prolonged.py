@@ -25,7 +25,7 @@ Reference: Liu et al., Scaling Up RL: Unlocking Diverse Reasoning in LLMs via Pr
 1.2, beta 0.0001, 8 stretches between resets by hand. The weights are public; no training code was found.
 Departures: A rule causes the resets, with numbers chosen here. In the paper people decide on a reset when the validation stagnates or falls. Between
 two stretches they add data and a penalty for answers whose thinking has no end; at last they double the limit of tokens (`--max_tokens`). The reward
-is the verdict, without the penalty of dapo for long answers. The standard deviation is that of the population, as in dapo.
+is the verdict, without the penalty of dapo for long answers. The standard deviation is the population deviation, as in dapo.
 """
 
 from gradus.objectives.aggregation import TokenMean

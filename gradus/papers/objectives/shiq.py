@@ -12,15 +12,15 @@ as a potential, which does not change the optimal policy. So d is 0 at the start
 
 The sum over the rest of the answer takes the place of the next state's value; so a reward at the end reaches all tokens at once. The gradient passes
 through $log pi$ and d. The logits themselves matter, not only their softmax: $log pi(a) - log pi_ref(a) + d / beta = g(a) - g_ref(a)$. The answers need
-no pairs and can come from any sampler that can give every answer. beta is 0.1. The data is that of the base, copg: answers of the start model,
+no pairs and can come from any sampler that can give every answer. beta is 0.1. The data is as in the base, copg: answers of the start model,
 collected in the first stage or read from a file. In an episode the sum is over the policy's own tokens. Metrics: fit_error, value_shift.
 
 Use if: scored answers or episodes exist (single and bad answers can be used, too), or rewards belong to single tokens or turns.
 Avoid if: fresh samples are affordable (see rloo, grpo), or the logits are restricted, for example by a cap.
 Reference: Clavier et al., ShiQ: Bringing back Bellman to LLMs, arXiv:2505.11081: the change of variables, the shift by the start values, the multi-step
 loss.
-Departures: The mean over the tokens of an answer, the number of answers and the number of passes are ours. Logits are divided by the temperature of
-sampling.
+Departures: Our own choices are the mean over the tokens of an answer, the number of answers and the number of passes. Logits are divided by the
+temperature of sampling.
 """
 
 from __future__ import annotations

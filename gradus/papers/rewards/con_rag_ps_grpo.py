@@ -9,16 +9,16 @@ $o_ij$ is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. N
 stored answer may be added: `--reward.accuracy 1`.
 
 The whole sum needs n (n - 1) g^2 comparisons. Here each answer is compared with `rollouts` = 2 answers of `paraphrases` = 3 other paraphrases, chosen
-at random for each answer: n g kappa s comparisons, with the same expected value. The answers to the own paraphrase never enter. One constant answer
-to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
+at random for each answer: n g kappa s comparisons, with the same expected value. An answer is not compared with other answers to its own paraphrase.
+One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
 
 Use if: users word the same question in several ways, and a search in front of the model makes its answers depend on the wording.
 Avoid if: right answers are known and accuracy is all that matters (see grpo), or the model always says the same already.
 Reference: Hamman et al., Improving Consistency in Retrieval-Augmented Systems with Group Similarity Rewards, arXiv:2510.04392: paraphrased sets, the
 reward, its cheaper estimate, BLEU, and the three kinds of inconsistency. No code of the authors was found.
-Departures: The numbers kappa 3, s 2, g 4, beta 0.04, and the weight 0 of the stored answer are ours. BLEU is smoothed, because short answers have no
-four equal words in a row. The wordings of the task `paraphrased` come from templates, and its search counts common words. A problem without
-paraphrases earns the task's verdict. `inconsistency` measures the search and the answers; the judge of meaning is left out.
+Departures: Our own choices are the numbers kappa 3, s 2, g 4, beta 0.04, and the weight 0 of the stored answer. BLEU is smoothed, because short
+answers have no four equal words in a row. The wordings of the task `paraphrased` come from templates, and its search counts common words. A problem
+without paraphrases earns the task's verdict. `inconsistency` measures the search and the answers; the judge of meaning is left out.
 """
 
 from __future__ import annotations

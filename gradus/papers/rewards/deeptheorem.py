@@ -52,7 +52,7 @@ def process_score(scores: dict[str, float]) -> float:
 
 @dataclass(frozen=True)
 class SeparateVariants:
-    """Requests the problems of shuffled passes with each answer at most in half of a step, and with at most one variant of a theorem in a step.
+    """Requests the problems of shuffled passes: in a step, at most half of the problems have the same answer, and each theorem has at most one variant.
 
     If n problems are requested and 50 n were left out, the next problems are taken without these two conditions.
     """

@@ -19,7 +19,7 @@ classes, entropy, reward and thresholds. Groups of 7, no KL, the reward 0 for a 
 for mathematics (QingyangZhang/EMPO, trl). Another released set-up (verl-empo) has groups of 16 and gives a missing answer the reward 1/G.
 Departures: Equal numbers and equal texts form a class; the paper compares formulas, and free text by a small verifier model. The bounds are compared
 with a slack of 1e-9, because rounding can put H of G classes below ln G. The paper leaves the lower bound open; 0 is ours. Penalties for free
-text (no answer, a repeated question) are left out. The deviation is that of the population.
+text (no answer, a repeated question) are left out. The deviation is the population deviation.
 """
 
 from __future__ import annotations

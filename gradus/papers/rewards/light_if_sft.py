@@ -9,7 +9,7 @@ so tokens that the policy already knows do not become sharper. The entropy itsel
 Use if: imitation precedes RL, and the policy must keep its entropy for RL.
 Avoid if: no RL follows (see sft).
 Reference: Wang et al., Light-IF: Endowing LLMs with Generalizable Reasoning via Preview and Self-Checking for Complex Instruction Following,
-arXiv:2508.03178, Entropy-SFT. Share and coefficient are those of the released setting (Qihoo360/Light-IF); the defaults of its code are 0.2 and 1.
+arXiv:2508.03178, Entropy-SFT. Share and coefficient are as in the released setting (Qihoo360/Light-IF); the defaults of its code are 0.2 and 1.
 Departures: The traces are the worked solutions of the task. The traces of the paper contain a preview of the constraints and a check at the end; such
 a filter belongs to the data.
 """
@@ -32,8 +32,8 @@ from gradus.types.tally import Tally, tally
 
 
 def hardest(logprobs: Tensor, entropies: Tensor, *, share: float, coefficient: float) -> Tensor:
-    """Returns bool [A]: the floor(share * A) actions, at least one, with the largest -logprob - coefficient * entropy. If values are equal, the first
-    tokens count."""
+    """Returns bool [A]: the floor(share * A) actions, at least one, with the largest -logprob - coefficient * entropy. If values are equal, the
+    earlier tokens are taken."""
     count = max(int(share * len(logprobs)), 1)
     delta = -logprobs.double() - coefficient * entropies.double()
     chosen = torch.zeros(len(logprobs), dtype=torch.bool, device=logprobs.device)

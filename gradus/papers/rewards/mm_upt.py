@@ -5,9 +5,9 @@
     A_i = (r_i - mean(r)) / (std(r))
 
 The policy answers a question about a picture G = 10 times at temperature 0.7. $a_i$ is the final answer of sample i; a sample without a final answer
-has no vote and gets 0. Among equally frequent answers the first is y. In a unanimous group the advantages are 0, and only the KL term (coefficient
-0.01) acts. Labels are votes of the current policy, so y may change from step to step. A batch is cut into 4 mini-batches. Metric: `majority_share`.
-If this reward rises and the true accuracy does not rise, the majority is usually wrong. Only the evaluation reads verdicts.
+has no vote and gets 0. If several answers are equally frequent, the first of them is y. In a unanimous group the advantages are 0, and only the KL
+term (coefficient 0.01) acts. Labels are votes of the current policy, so y may change from step to step. A batch is cut into 4 mini-batches. Metric:
+`majority_share`. If this reward rises and the true accuracy does not rise, the majority is usually wrong. Only the evaluation reads verdicts.
 
 With `OwnQuestions` the policy writes questions about the same pictures. The policy sees the picture with the task's question (form "context"), or the
 picture alone (form "direct"), and writes a new question. No label is needed to answer the new question.
@@ -18,10 +18,10 @@ uses, see ttrl.
 Reference: Wei et al., Unsupervised Post-Training for Multi-Modal LLM Reasoning via GRPO, arXiv:2505.22453, sections 3 and 4: majority labels, KL
 0.01, both forms of own questions. The released configuration (waltonfuture/MM-UPT) has 10 samples, temperature 0.7, top-p 0.99, KL 0.01, learning
 rate 1e-6, and 512 questions per batch in mini-batches of 128.
-Departures: In the released reward the samples without an answer vote together. If they win, they get 1; `--reward.missing true` does this. The
-released reward counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. In the paper the policy also
-sees the answer when it writes a question in context; here the policy sees no label. Top-p is the task's. `TemplateQuestion`, which fills a template
-with a shape that the policy reads in the picture, is for models that write no questions.
+Departures: In the released reward the samples without an answer vote together. If these samples are the majority, they get 1; `--reward.missing true`
+does this. The released reward counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. In the paper
+the policy also sees the answer when it writes a question in context; here the policy sees no label. Top-p is the task's. `TemplateQuestion`, which
+fills a template with a shape that the policy reads in the picture, is for models that write no questions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from gradus.types.ranges import check_ranges
 
 
 def asking(problem: Problem, text: str) -> tuple[Mapping[str, Any], ...]:
-    """Returns the problem's messages with another text in the last one. Its pictures stay."""
+    """Returns the problem's messages with another text in the last message. The pictures of this message stay."""
     *before, last = problem.messages
     media = () if isinstance(last["content"], str) else tuple(part for part in last["content"] if part["type"] != "text")
     return (*before, {**last, "content": (*media, {"type": "text", "text": text}) if media else text})

@@ -20,10 +20,10 @@ Reference: Zhao et al., MolReasoner: Toward Effective and Interpretable Reasonin
 (545487677/MolReasoner, chembl_desc2mol.py, chembl_mol2desc.py, and the script for text to molecule): floor 0.5, exact 2, the four terms, KL weight
 0.001, learning rate 1e-7, temperature 0.7.
 Departures: The released code takes fingerprints (MACCS, paths, Morgan of radius 2) from RDKit, and fragments and groups from the package EFGs. The
-task `molecules` has chains of atoms instead. Its fingerprints are paths of up to 2 atoms, paths of all lengths, and neighbourhoods of radius 2. Its
-fragments are pieces between carbon and other atoms, and its groups depend on the place. METEOR is left out, because it needs a dictionary of
-synonyms. Captions are compared by words; the released code compares sub-word tokens, and word stems for ROUGE. A task whose verifier compares no
-molecules gives only its verdict.
+task `molecules` has chains of atoms instead. The fingerprints of the task are paths of up to 2 atoms, paths of all lengths, and neighbourhoods of
+radius 2. The fragments are pieces between carbon and other atoms, and the groups depend on the place. METEOR is left out, because it needs a
+dictionary of synonyms. Captions are compared by words; the released code compares sub-word tokens, and word stems for ROUGE. A task whose verifier
+compares no molecules gives only its verdict.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ words, H the entropy of the words, and J the mean overlap of the word sets of tw
 is 0.2. A wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final answer. The KL
 coefficient is 0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
 
-The start is fine-tuned on the model's own chains. The harvest `AgreedChains` keeps chains of several roles whose final answer is that of the
+The start is fine-tuned on the model's own chains. The harvest `AgreedChains` keeps chains of several roles whose final answer is the answer of the
 majority: `Stages(Frozen(write=Stage(makes=AgreedChains()), tune=Stage(recipe=sft, start="first", task="made:write"), learn=Stage()))`.
 
 Use if: the right answer depends on a group's view, and a single view misses the reasons of the others.
@@ -18,7 +18,7 @@ Avoid if: answers are objective and short chains suffice (see grpo), or the leng
 Reference: Wang et al., Diversity-Enhanced Reasoning for Subjective Questions, arXiv:2507.20187: multi-role chains with a self-consistency filter,
 GRPO with accuracy, diversity and format. The repository of the authors (yumeng-10/multirole-r1) could not be read.
 Departures: Ours are lambda, $n_max$, the weight of the format, the five lexical measures in this form, the bonus for right answers alone, and the
-least number of words of a part. Groups are those of the base. The deviation is that of the population. The paper's study of diversity, length and
+least number of words of a part. Groups are as in the base. The deviation is the population deviation. The paper's study of diversity, length and
 accuracy is left out; reward/diversity and the length are metrics.
 """
 
@@ -127,7 +127,7 @@ class Diverse(Combines):
 
 @dataclass(frozen=True)
 class AgreedChains:
-    """Makes demonstrations: answers with at least `roles` roles whose final answer is that of the majority of their group. No label is read."""
+    """Makes demonstrations: answers with at least `roles` roles whose final answer is the answer of the majority of their group. No label is read."""
 
     roles: int = 2
     least: int = 10  # words of a part that counts

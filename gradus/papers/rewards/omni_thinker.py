@@ -15,7 +15,7 @@ the transfers between pairs. First come the tasks that are forgotten least and d
 the stages. The alternatives of the paper are one mixture, `--task code:1,arithmetic:1,multiple_choice:1,stories:1`, which is the default here, and
 `Merge` of single models. Metrics: reward/judged_pairs, judged/order.
 
-Use if: one model should learn structured and open-ended tasks, and forgets the first ones while it learns the last ones.
+Use if: one model should learn structured and open-ended tasks, and forgets the first tasks while it learns the last tasks.
 Avoid if: there is only one kind of task (see grpo), or no judge can be trusted.
 Reference: Li et al., Omni-Thinker: Scaling Multi-Task RL in LLMs with Hybrid Reward and Task Scheduling, arXiv:2507.14783: hybrid rewards, both orders, the
 order by backward transfer, and the comparison with joint training and merging. No code of the authors was found.
@@ -53,8 +53,8 @@ def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
 
 
 def order(transfers: Sequence[Sequence[float]]) -> list[int]:
-    """Ranks tasks. `transfers` [K, K]: the change on task j after training on task k, in row k. First comes the task with the largest sum of its effect on the
-    others and the effect of the others on it."""
+    """Ranks tasks. `transfers` [K, K]: the change on task j after training on task k, in row k. The tasks are sorted by a sum, the largest first: the
+    effects of the task on the other tasks, plus the effects of the other tasks on the task."""
     found = np.asarray(transfers, np.float64)
     off = found - np.diag(np.diag(found))
     return np.argsort(-(off.sum(0) + off.sum(1)), kind="stable").tolist()

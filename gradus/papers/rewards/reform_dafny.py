@@ -7,11 +7,11 @@ reference.
     A_i = (R_i - mean(R)) / (std(R))
 
 The input is code without specifications. The output is the same code with specifications: demands on callers, and promises. The reference has the
-demands P and the promises Q, and the output has P' and Q'. So an output may not demand more, nor promise less; a stronger promise that the code keeps
-is welcome. These outputs are cheats: a promise "true" or "false", only promises that are true for every result, no promise, and new assumptions.
-Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward. The rest is GRPO with a KL weight
-of 0.001 and an entropy bonus of 0.01. Metrics: reward/verified_code, reward/strong (the rate of superior specifications), reward/ensures (promises
-per answer).
+demands P and the promises Q, and the output has P' and Q'. So an output may not demand more than the reference, and may not promise less. A stronger
+promise is allowed if the code keeps it. These outputs are cheats: a promise "true" or "false", only promises that are true for every result, no
+promise, and new assumptions. Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward. The
+rest is GRPO with a KL weight of 0.001 and an entropy bonus of 0.01. Metrics: reward/verified_code, reward/strong (the rate of superior
+specifications), reward/ensures (promises per answer).
 
 Use if: a verifier decides specifications, and references exist whose strength can be compared.
 Avoid if: no reference specification exists, or the model writes no code that compiles (see sft first).

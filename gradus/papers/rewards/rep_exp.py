@@ -17,20 +17,20 @@ Then the search repeatedly takes the remaining reply with the largest $h_i^T Sig
 mean is subtracted from all features.
 
 If dim >= G - 1 and features are much larger than sqrt(lambda), every leverage tends to 1 - 1/G, so all replies have the same bonus. In this case the
-metric `bonus_spread` is near 0; it is the mean deviation of the bonus over groups with a right reply. If the rewards of a group differ, the bonus
-changes advantages little. If all replies are right, the bonus alone determines the advantages, because the bonuses are divided by their deviation.
+metric `bonus_spread`, the mean deviation of the bonus over groups with a right reply, is near 0. If the rewards of a group differ, the bonus changes
+advantages little. If all replies are right, the bonus alone determines the advantages, because the bonuses are divided by their deviation.
 
 Use if: the policy's replies become more and more alike during training, and several tries per problem should still find new solutions.
 Avoid if: most groups have no right reply, because such groups get no bonus (see scaf_grpo, luffy), or the start model's hidden states cannot be read.
 Reference: Tuyls et al., Representation-Based Exploration for Language Models: From Test-Time to Post-Training, arXiv:2510.11686, section 3,
 appendices B.1 (ridge 1 and 512 dimensions at test time) and C. Appendix C has 32 dimensions (128 for long problems), the mean of the group, and no
 bonus if all replies are wrong. The scripts of the released code (verl, recipe/rep_exp) have beta 0.01, ridge 0.01, G = 8, the mean over tokens, and 4
-updates (1024 prompts in mini-batches of 256). The released matrix is that of scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
+updates (1024 prompts in mini-batches of 256). The released matrix comes from scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
 +-sqrt(sqrt(width) / dim).
-Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here it is the first of the pool, because all
-replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus on single tokens
-while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts override all
-three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
+Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here the first reply is the first of the
+pool, because all replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus
+on single tokens while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts
+override all three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
 """
 
 from __future__ import annotations

@@ -17,15 +17,16 @@ Use if: questions have criteria that can be checked one by one, and the policy c
 Avoid if: a list of missing criteria does not help the policy (look at `refined/kept`), or worked solutions exist (see luffy).
 Reference: Bi et al., Reward and Guidance through Rubrics: Promoting Exploration to Improve Multi-Domain Reasoning, arXiv:2511.12344: rubric rewards,
 refinement of the best answer by its missing criteria, the mixed policy with shaping. No public code was found.
-Departures: gamma = 0.1, one refinement for 7 answers, the choice among equally good answers, the loss of refinements without a gain, two updates per
-batch and the missing KL term are ours. Criteria of facts and steps are treated alike. A prompt with guidance that fills more than half of the context
-gives no refinement. The claims use the constraints of the task instructions, with a scripted judge.
+Departures: Our own choices are gamma = 0.1, one refinement for 7 answers, the choice among equally good answers, the loss of refinements without a
+gain, two updates per batch and the missing KL term. Criteria of facts and steps are treated alike. A prompt with guidance that fills more than half
+of the context gives no refinement. The claims use the constraints of the task instructions, with a scripted judge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gradus.objectives.aggregation import Joint, TokenMean
 from gradus.objectives.ratios import Probability
@@ -46,7 +47,7 @@ from gradus.types.prompts import filled
 
 @dataclass(frozen=True)
 class MissedCriteria:
-    """Fills a form with {answer} and with the criteria that the answer misses, {missing}. An answer that misses none gets no second attempt."""
+    """Fills a form with {answer} and with the criteria that the answer misses, {missing}. An answer that meets all criteria gets no second attempt."""
 
     form: str = "Earlier answer: {answer}\nIt misses: {missing}\nWrite a better answer."
 
@@ -82,11 +83,18 @@ rgr_grpo = grpo.derive(
 )
 
 _SCRIPT = {"reward.judge": "ScriptedPoints"}
-_TERMS = {
-    "prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "study.reward": "Checklist", "study.reward.judge": "ScriptedPoints",
-    "study.problems": "64",
-    "study.greedy": "false",
-}  # fmt: skip
+_TERMS: Any = {
+    "task": "instructions",
+    "options": {"level": "3"},
+    "own": {"rollout.feedback.form": "{answer} misses {missing}"},
+    "budget": "steps=10",
+}
+_FIELDS = {"prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", **_SCRIPT}
+_STUDY = {"study.reward": "Checklist", "study.reward.judge": "ScriptedPoints", "study.problems": "64", "study.greedy": "false"}
+_START = (
+    "The start model is the built-in one after 200 steps of supervised fine-tuning on instructions, with and without a list of missing constraints; the "
+    "built-in model alone makes hardly any refinement that scores higher"
+)
 
 claims = (
     same_weights(
@@ -100,15 +108,22 @@ claims = (
         own={**_SCRIPT, "rollout": "Auto"},
     ),
     Claim(
-        says="On instructions with three constraints, the share of held-out constraints that are met is after 20 steps 0.02 or more above that without refinements.",
-        source="arXiv:2511.12344, comparison with rubric rewards alone; task, judge and the size of the effect are ours",
+        says="Of the groups without an answer that meets all constraints, at least 10 % keep a refinement that scores above their best answer.",
+        source=f"arXiv:2511.12344, guidance gives answers beyond the policy's own best; the share and the task are ours. {_START}",
+        measure="refined/kept:mean",
+        better_by=0.1,
+        fields={**_FIELDS, "study": "none"},
+        script="benchmarks.warmed rgr_grpo",
+        **_TERMS,
+    ),
+    Claim(
+        says="On instructions with four constraints, the share of held-out constraints that are met is after 10 steps 0.02 or more above that without refinements.",
+        source=f"arXiv:2511.12344, comparison with rubric rewards alone; task, judge and the size of the effect are ours. {_START}",
         against="rgr_grpo --rollout Auto",
         measure="held_out/reward:last",
         better_by=0.02,
-        task="instructions",
-        options={"level": "2"},
-        fields={**_TERMS, **_SCRIPT},
-        own={"rollout.feedback.form": "{answer} misses {missing}"},
-        budget="steps=20",
+        fields={**_FIELDS, **_STUDY},
+        script="benchmarks.warmed rgr_grpo-reward",
+        **_TERMS,
     ),
 )

@@ -1,4 +1,5 @@
-"""RLKF: the policy's own samples show which questions it knows. A reward model learns from them that right beats refused and refused beats wrong.
+"""RLKF: samples show which questions the policy knows. A reward model learns from them: a right answer beats a refusal, and a refusal beats a wrong
+answer.
 
     known(q) = 1{(c_q) / k >= 0.5}
     right > wrong, quad refusal > wrong, quad right > refusal "if" known(q)
@@ -8,8 +9,9 @@
 
 The policy samples k = 8 answers to each question, and $c_q$ of them are right. A pair is made of answers that occur among the samples, and of the
 refusal. A question without a right sample has only the pair of a refusal and a wrong answer. Without labels (`labelled` false), an answer with at least half
-of the samples beats the refusal, and the refusal beats the most frequent answer otherwise. Acc is the share of right answers, Truth that of right
-answers and refusals, and Rate that of answered questions. Rely is low for a policy that refuses all questions, and for one that guesses.
+of the samples beats the refusal, and the refusal beats the most frequent answer otherwise. Acc is the share of right answers, Truth the share of
+right answers and refusals, and Rate the share of answered questions. Rely is low for a policy that refuses all questions, and for a policy that
+guesses.
 
 Stages: `begin` imitates solutions, 5 % of which are replaced by a refusal, so that the policy sometimes refuses. `sample` makes the pairs and learns nothing.
 `judge` trains the reward model, a copy of the policy with a value head. `policy` is PPO with the fixed reward model. Metrics: judge/pair_accuracy,
@@ -19,9 +21,10 @@ Use if: wrong answers do harm, the policy knows some questions and not others, a
 Avoid if: an abstention can be rewarded directly, because a verifier is at hand in RL (see truthrl).
 Reference: Xu et al., Rejection Improves Reliability: Training LLMs to Refuse Unknown Questions Using RL from Knowledge Feedback, arXiv:2403.18349,
 abstract: reliability and its metrics, knowledge feedback, the reliable reward model, PPO; the formula of Rely as our catalogue gives it.
-Departures: No code was found, and only the abstract was read. k, the bound 0.5, the share 5 % and the KL coefficient 0.1 are those of our catalogue. Ours are:
-refusal > wrong for known questions too, and no pair of right and refusal for questions with some right samples below the bound. The refusal in pairs is
-one fixed text. The other numbers are those of ppo. Numbers of steps are ours.
+Departures: No code was found, and only the abstract was read. k, the bound 0.5, the share 5 % and the KL coefficient 0.1 are those of our catalogue.
+Two choices are ours: known questions, too, have pairs of a refusal and a wrong answer; and a question with some right samples, but fewer than the
+bound, has no pair of a right answer and a refusal. The refusal in pairs is one fixed text. The other numbers are as in ppo. Numbers of steps are
+ours.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ REFUSAL = "=idk"
 
 @dataclass(frozen=True)
 class SomeRefusals:
-    """Gives worked solutions without sampling. With probability `share` the solution is the refusal instead."""
+    """Gives worked solutions without sampling. With probability `share` the refusal replaces the solution."""
 
     share: float = 0.05
     refusal: str = REFUSAL
@@ -81,7 +84,8 @@ class SomeRefusals:
 
 
 def labelled_pairs(samples: Sequence[Trajectory], cut: float, refusal: str) -> list[tuple[str, str]]:
-    """Returns the pairs (better, worse) of a question with verdicts. The first right and the first wrong sample stand for all; refusals are neither."""
+    """Returns the pairs (better, worse) of a question with verdicts. The first right sample and the first wrong sample represent all others; a
+    refusal is neither right nor wrong."""
     right = [t.completion for t in samples if t.right]
     wrong = [t.completion for t in samples if not t.right and not abstains(t.completion)]
     known = len(right) >= cut * len(samples)
@@ -161,10 +165,10 @@ rlkf = ppo.derive(
 )
 
 _STAGES = {
-    "schedule.stages.begin.until": "Steps(count=1)", "schedule.stages.sample.until": "Steps(count=12)",
-    "schedule.stages.judge.until": "Steps(count=25)", "schedule.stages.policy.until": "Steps(count=20)",
+    "schedule.stages.begin.until": "Steps(count=8)", "schedule.stages.sample.until": "Steps(count=10)",
+    "schedule.stages.judge.until": "Steps(count=20)", "schedule.stages.policy.until": "Steps(count=15)",
 }  # fmt: skip
-_TERMS = {"prompts": "8", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "48", **_STAGES}
+_TERMS = {"prompts": "8", "group": "4", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "64", **_STAGES}
 
 claims = (
     same_weights(
@@ -172,17 +176,20 @@ claims = (
         source="arXiv:2403.18349, plain PPO with an accuracy reward",
         against="ppo --credit.coefficient 0.1",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.judge": "none"},
+        budget="steps=4",
     ),
     Claim(
-        says="Where the start model knows half of the facts, the reliability is at least 0.05 above that of PPO with an accuracy reward after as many steps.",
-        source="arXiv:2403.18349, results against PPO; task, start, sizes and the size of the effect are ours",
+        says="Where half of the questions are far too hard, the reliability is at least 0.05 above that of PPO with an accuracy reward after as many steps.",
+        source=(
+            "arXiv:2403.18349, results against PPO; task, sizes and the size of the effect are ours; stated again after a look at the task facts, "
+            "whose start model knew few answers to held-out questions"
+        ),
         against="rlkf --reward Verified",
         measure="held_out/reliability:last",
         better_by=0.05,
-        task="facts",
-        options={"documents": "16", "known": "0.5"},
+        task="ladder",
+        options={"levels": "1,6"},
         fields=_TERMS,
-        budget="steps=58",
-        script="benchmarks.warmed rlkf",
+        budget="steps=53",
     ),
 )

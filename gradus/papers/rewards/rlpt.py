@@ -9,12 +9,12 @@ after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it
 asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
 rest is GRPO without a KL term.
 
-The judge of the paper is a generative model. Here `Prefixed` takes the place of the judge. It compares the prediction with the nearest prefix of the
-reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
+The judge of the paper is a generative model. Here `Prefixed` takes the place of the judge. This part compares the prediction with the nearest prefix
+of the reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
 reward/prefix, reward/likeness.
 
 Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier ones.
-Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words see pretrain_zero.
+Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words, see pretrain_zero.
 Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19249: the two predictions, the prefix reward, GRPO without KL, batches of
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.
 Departures: The judge by edits is ours; a prediction of up to nine words must match exactly. lambda is 1. A step has predictions of both kinds, and

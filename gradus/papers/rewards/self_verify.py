@@ -20,7 +20,7 @@ Avoid if: nearly all answers are right or nearly all wrong, because balanced pai
 Reference: Zhang et al., Incentivizing LLMs to Self-Verify Their Answers, arXiv:2506.01369, sections 3 and 4: one run for both problems, the buffer of
 the policy's own answers, and votes weighted by verdicts. The repository of the authors could not be read.
 Departures: Ours are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
-problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If the share allows fewer problems than there are, the
+problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If there are more pairs than the share allows, the
 newest pairs are taken. A verdict without "yes" or "no" is wrong.
 """
 
@@ -65,7 +65,7 @@ def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
 
 
 def verification(item: Item, template: str, number: int) -> Problem:
-    """Returns the problem that asks whether the answer of an item is right. Its answer is "yes" or "no"."""
+    """Returns the problem that asks whether the answer of an item is right. The answer to this problem is "yes" or "no"."""
     text = filled(template, problem=item["question"], answer=item["answer"], solution=item["solution"])
     shown: dict[str, Any] = {"text": text} if item["raw"] else {"messages": ({"role": "user", "content": text},)}
     return Problem(f"{item['id']}-check-{number}", item["task"], answer="yes" if item["right"] else "no", meta=Frozen({CHECKS: True}), **shown)

@@ -1,4 +1,5 @@
-"""SemanticGRPO: an explanation is rewarded by the likeness of its embedding to that of an expert's explanation, in place of a judge or of shared words.
+"""SemanticGRPO: the reward of an explanation is the likeness of its embedding and the embedding of an expert's explanation; no judge and no shared
+words.
 
     R = 0.5 max(cos(E(e), E(e_ref)), 0) + 0.4 right + 0.1 form
     E(e) = u / |u|, quad u = mean over windows of m / |m|
@@ -20,8 +21,8 @@ Avoid if: no references exist, or a verifier can check the explanation (see post
 Reference: Pappone et al., Shaping Explanations: Semantic Reward Modeling with Encoder-Only Transformers for GRPO, arXiv:2509.13081, abstract: cosine
 of small-encoder embeddings, further rewards for correctness and form, continued pre-training and fine-tuning before GRPO.
 Departures: No code was found, and only abstract and summaries were read. The weights, the clip at 0, windows of 256 tokens and the stage `encoder` with its
-loss are ours; the paper takes a ready encoder-only model. Here the encoder is a copy of the policy, whose attention is causal. The contrastive loss is
-that of Khosla et al., arXiv:2004.11362. The KL coefficient and the clip are those of grpo.
+loss are ours; the paper takes a ready encoder-only model. Here the encoder is a copy of the policy, whose attention is causal. The contrastive loss
+comes from Khosla et al., arXiv:2004.11362. The KL coefficient and the clip are as in grpo.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def explanation(completion: str, tag: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class LikeReference(Combines):
-    """The likeness of an explanation and the explanation of the worked solution; a negative one counts 0. The reward does not apply without a solution."""
+    """The likeness of an explanation and the explanation of the worked solution; a negative likeness counts as 0. The reward does not apply without a
+    solution."""
 
     likeness: Likeness = Embedded()
     tag: str | None = None  # the tags around an explanation; None: it is the text before the last "="
@@ -146,7 +148,8 @@ def stated(text: str, facts: Mapping[str, str], pools: Mapping[str, Sequence[str
 
 @dataclass(frozen=True)
 class StatedFacts(Combines):
-    """The share of the problem's `facts` that the explanation states (see `stated`); `pools` has all values of each kind. It needs both columns to apply."""
+    """The share of the problem's `facts` that the explanation states (see `stated`); `pools` has all values of each kind. The reward applies only if
+    the problem has both columns."""
 
     name: ClassVar[str] = "stated"
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -248,6 +251,7 @@ claims = (
         source="arXiv:2509.13081, without the semantic reward",
         against="grpo",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.encoder": "none"},
+        budget="steps=4",
     ),
     Claim(
         says="From a start that imitated explanations, the share of right facts in held-out explanations rises by at least 0.05.",

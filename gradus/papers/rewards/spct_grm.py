@@ -9,19 +9,20 @@ The policy is the reward model. It reads a query with n responses and ends with 
 single response must get its label as score. There is no reward for the form; the large KL weight keeps the form. A sum of k samples has a scale k times as fine, so
 ties are rare. Each sample sees the responses in another random order.
 
-Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples that rank wrongly are
-dropped, and also items whose three samples are all right (`RankedRightly`). `tune`: fine-tuning on the kept samples, under the plain prompt. `reinforce`: GRPO
-with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample ranks rightly; the policy is fixed. In this
-stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"` votes with all samples. Metric: reward/verified.
+Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples with a wrong
+ranking are dropped, and items whose three samples are all right are dropped, too (`RankedRightly`). `tune`: fine-tuning on the kept samples, under
+the plain prompt. `reinforce`: GRPO with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample
+ranks rightly; the policy is fixed. In this stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"`
+votes with all samples. Metric: reward/verified.
 
 Use if: preferences over responses exist, principles differ between queries, and a reward may cost several samples.
 Avoid if: a score must be cheap (see reward_model), or a fixed list of criteria is known (see infimed_orbit).
 Reference: Liu et al., Inference-Time Scaling for Generalist Reward Modeling, arXiv:2504.02495, sections 3 and 4: both stages, the rule-based reward, KL weight
 0.08, groups of 4, three samples and one hinted sample per item, summed scores of k = 32 samples, and the meta model with the best half.
-Departures: No training code is public. Item, reward and stages are those of our catalogue. General instruction data is left out of `tune`. The
-KL weight is that of the paper's model with 27B parameters. The meta model learns from samples of the trained policy alone; the paper adds samples without hint from
-before. The vote is reported as the mean of the scores, whose order is that of the sum; without a readable sample it is the first sample. If k/2 is no whole number,
-it is rounded up. Clip and number of updates are those of grpo.
+Departures: No training code is public. Item, reward and stages are those of our catalogue. General instruction data is left out of `tune`. The KL
+weight is the weight of the paper's model with 27B parameters. The meta model learns from samples of the trained policy alone; the paper adds earlier
+samples without a hint. The vote is reported as the mean of the scores, which gives the same order as the sum. If no sample can be read, the vote is
+the first sample. If k/2 is no whole number, it is rounded up. Clip and number of updates are as in grpo.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ claims = (
         source="arXiv:2504.02495, rule-based RL alone",
         against="grpo --objective.kl.coefficient 0.08",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.meta": "none"},
+        budget="steps=4",
     ),
     Claim(
         says="After RL, the summed scores of 8 samples rank rightly at least 0.03 more often than one sample.",

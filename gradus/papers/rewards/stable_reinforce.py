@@ -11,7 +11,7 @@ is right, else 0. $R_"cons"$ is 1 if a judge finds that the reasoning supports t
 an opinion. $R_"format"$ is 1 if the answer has the form, else 0. So a right verdict with reasoning against it earns 0.5, plus 0.5 for the form.
 
 A ratio of a negative advantage has no upper bound in the clipped loss. With the clip of d the ratio is at most 1,000, so the loss stays finite, and
-a token beyond the bounds has no gradient. Means and deviation are those of Reinforce++ (see reinforce_plus_plus). An outlier keeps its place in the
+a token beyond the bounds has no gradient. Means and deviation are as in Reinforce++ (see reinforce_plus_plus). An outlier keeps its place in the
 mean over tokens. `--search "Majority(count=5)"` takes a vote of five verdicts.
 
 Use if: a policy learns by Reinforce++, and single rewards are far from the rest, or samples are stale.
@@ -20,10 +20,10 @@ Reference: Zhang et al., R1-Reward: Training Multimodal Reward Model Through Sta
 The released code (yfzhang114/r1_reward) has the clip of d, the values 1, -1 and 0 of $R_"cons"$, both weights 0.5, and 256 answers in two mini-batches.
 Departures: By our catalogue, the paper's text gives $R_"cons"$ the values 0 and 1; here are the values of the code. The released filter bounds the
 normalised value by the raw mean plus and minus 3; this is |A| <= 3 only if the mean is 0. Here is the paper's form. A slack of 1e-6 covers rounding.
-The released code averages the loss over the tokens of each answer; here the mean is that of Reinforce++, over all tokens. Its script also normalises
-rewards. The judge reads the whole answer; the released judge reads the three lines before the verdict. The policy reads text, not pictures. The start
-by long solutions of a stronger model is left out. By default the task's verifier judges the result, a script judges the consistency, and an answer
-has the form if it has one "=". Two mini-batches and the KL coefficient 1e-3 are those of the released run.
+The released code averages the loss over the tokens of each answer; here the mean is as in Reinforce++, over all tokens. The released script also
+normalises rewards. The judge reads the whole answer; the released judge reads the three lines before the verdict. The policy reads text, not
+pictures. The start by long solutions of a stronger model is left out. By default the task's verifier judges the result, a script judges the
+consistency, and an answer has the form if it has one "=". Two mini-batches and the KL coefficient 1e-3 are as in the released run.
 """
 
 from __future__ import annotations

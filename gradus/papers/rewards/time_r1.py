@@ -1,4 +1,4 @@
-"""Time-R1: months of events, with rewards that fall with the error in months, and factors that punish answers that contradict their own months.
+"""Time-R1: questions about the months of events. The reward falls with the error in months, and factors punish an answer that contradicts itself.
 
     s(d) = e^(-a |d - d^*|)
     "inference:" s(d); quad "completion:" 0.5 s(d) + 0.5 e^(-3 a delta)
@@ -15,8 +15,8 @@ month in the order 1-2-3, or fall month by month in the order 3-2-1. So a policy
 
 The rate a is 0.1 for easy problems. For hard problems (level `hard_from` or more), the schedule keeps the rate 0.07 for 100 steps, then raises it to
 0.1 over 50 steps. "valid" is 1 for an answer with all parts in their forms, else 0; then the accuracy is 0, too. "No event" costs 0.1, and an answer
-without its parts costs 0.2. The penalty is the larger of one for length (from 900 words on) and one for repetition. The rest is GRPO with 5 answers
-and a KL weight of 0.001.
+without its parts costs 0.2. There is a penalty for length (from 900 words on) and a penalty for repetition; the larger of the two counts. The rest is
+GRPO with 5 answers and a KL weight of 0.001.
 
 Use if: answers are numbers or dates, a near miss deserves a part of the reward, and the parts of an answer can contradict each other.
 Avoid if: only exact answers count, or the error has no scale.

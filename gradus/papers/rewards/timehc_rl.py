@@ -19,8 +19,8 @@ Avoid if: the order does not matter, or only few problems have events.
 Reference: Hou et al., TimeHC-RL: Temporal-aware Hierarchical Cognitive Reinforcement Learning for Enhancing LLMs' Social Intelligence,
 arXiv:2505.24500: hierarchical forms, the contrast of ordered and shuffled events. Only the abstract and overviews could be read; the public
 repository (ZJU-REAL/TimeHC-RL) has no code yet.
-Departures: The weight 0.1 of the form, mu, alpha, the sizes 8 and 4 of the groups, and the name of the tag `social` are ours. The problems of the
-task `beliefs` are generated, with beliefs of the first order.
+Departures: Our own choices are the weight 0.1 of the form, mu, alpha, the sizes 8 and 4 of the groups, and the name of the tag `social`. The problems
+of the task `beliefs` are generated, with beliefs of the first order.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.beside_verdict import Terms, beside_verdict
 from gradus.rewards.combine import Combines
 from gradus.rewards.tags import in_tags
-from gradus.rollouts.siblings import ShuffledEvents, SiblingGroups
-from gradus.types import Frozen, Group, Trajectory
+from gradus.rollouts.siblings import SiblingGroups
+from gradus.types import Frozen, Group, Key, Problem, Trajectory
 from gradus.types.parts import Judgement, Signals, World
+from gradus.types.prompts import Prompt
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
@@ -50,6 +51,29 @@ def form(completion: str) -> float:
     (1.0, 0.0)
     """
     return float(any(in_tags(completion, order) for order in DEPTHS))
+
+
+@dataclass(frozen=True)
+class ShuffledEvents:
+    """The prompt with the problem's `events` in a random order that differs from the given order. A prompt without events, or with only one, does not
+    change."""
+
+    column: str = "events"  # the column with the texts, in order
+    joint: str = ". "  # the text between two events in the prompt
+    count: int = 4  # answers to this prompt
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    def of(self, prompt: Prompt, problem: Problem, key: Key) -> Prompt:
+        events = [str(event) for event in problem.meta.get(self.column, ())]
+        if len(set(events)) < 2:
+            return prompt
+        told, order = self.joint.join(events), key.permutation(len(events)).tolist()
+        shuffled = next(text for n in range(len(events)) if (text := self.joint.join(events[i] for i in [*order[n:], *order[:n]])) != told)
+        if isinstance(prompt, str):
+            return prompt.replace(told, shuffled)
+        return tuple({**m, "content": m["content"].replace(told, shuffled)} if isinstance(m["content"], str) else m for m in prompt)
 
 
 @dataclass(frozen=True)
@@ -112,7 +136,7 @@ timehc_rl = grpo.derive(
     "Three depths of thought to choose from, and a bonus for right answers if the order of events helps to find them.",
     family="rewards",
     reward=OrderBonus(),
-    rollout=SiblingGroups(player="policy", rewording=ShuffledEvents(), count=4),
+    rollout=SiblingGroups(player="policy", rewording=ShuffledEvents()),
     objective__kl__coefficient=0.001,
     setting__group=8,
 )

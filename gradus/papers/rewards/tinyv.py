@@ -7,9 +7,9 @@
 
 A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. If f is the share of right answers that the rule
 rejects, and p the share of right answers, the last line is the chance that a group of G answers has no reward, and therefore no gradient; see
-`silent`. With a perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. It is asked
-only about rejected answers, so a right answer that the rule accepts costs nothing. A text of the verifier without one of the words true and false
-counts as false. The rest is GRPO with a KL coefficient of 0.001 and two updates per batch.
+`silent`. With a perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
+is asked only about rejected answers, so a right answer that the rule accepts costs nothing. A text of the verifier without one of the words true and
+false counts as false. The rest is GRPO with a KL coefficient of 0.001 and two updates per batch.
 
 The verifier is a model of 1.5 billion parameters, fine-tuned on answers with a one-word verdict: real and written false rejections, and as many right
 rejections. Name it with `--players.verifier.model`, or ask a server with `--reward.then.judge "ServerJudge(url=...)"`.
@@ -23,7 +23,7 @@ Departures: The verifier is not asked about a completion without a final answer,
 last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. The form that thinks first needs
 only `--reward.then.judge.max_tokens`. If a call fails, the released client repeats it up to three times at a higher temperature, and then gives 0.
 Here an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the same
-coefficient, and its loss is a mean over tokens; here the KL is only a term, and the mean is that of GRPO. The training of the verifier is the recipe
+coefficient, and its loss is a mean over tokens; here the KL is only a term, and the mean is as in GRPO. The training of the verifier is the recipe
 sft on such rows, and is not part of this recipe. The claims use a scripted verifier with known errors: it misses a share 0.2 of the right answers,
 and accepts a share 0.03 of the wrong answers.
 """

@@ -21,7 +21,7 @@ Reference: Wei et al., TruthRL: Incentivizing Truthful LLMs via Reinforcement Le
 binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not at hand.
 Departures: The task's verifier judges; the paper has a language model as a judge, because exact comparison makes the policy abstain too often. The
 paper takes 256 samples of the start model to find the unknown questions; here a column of the task names them. The variant with a reward for the
-reasoning is left out. The deviation is that of the population.
+reasoning is left out. The deviation is the population deviation.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ Reference: Zuo et al., TTRL: Test-Time Reinforcement Learning, arXiv:2504.16084,
 n = 32 (the first n), 8 questions per batch in mini-batches of one question, clip 0.2, learning rate 5e-7, temperature 1.0 for a maths model and 0.6
 for others, and the trainer's KL loss with coefficient 0.001.
 Departures: In the released reward only an answer of the kind "none" has no vote; its extractor gives the empty text instead, so missing answers vote.
-The released code counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. The deviation is that
-of the population. The temperature is the task's.
+The released code counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. The deviation is the
+population deviation. The temperature is the task's.
 """
 
 from __future__ import annotations

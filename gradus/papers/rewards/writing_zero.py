@@ -9,7 +9,7 @@ This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws anothe
 pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie is a loss.
 The two answers are shown in random order. The advantage is the reward itself, without mean and deviation. Without ties its expectation is 0, because
 u comes from the same policy. Groups in which the other answers have a mean above 0.8 or below -0.8 are dropped, because u is then far better or worse
-than they are. There is no KL term, and the training starts from a base model.
+than the other answers. There is no KL term, and the training starts from a base model.
 
 The judge learns in two stages: it imitates critiques with the right preference, and then learns by RL with the reward `preferred`: 1 if the preferred
 text has the higher score, plus 0.1 for each point of the gap up to 3 points; else -1.
@@ -18,8 +18,8 @@ Use if: quality has no verifier, and a judge of pairs is more reliable than sing
 Avoid if: answers can be verified (see grpo), or ties are frequent.
 Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks and Verifiable Rewards, arXiv:2506.00103: the judge, BRPO and the
 filter. No code is public.
-Departures: The bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts) and the missing KL
-term are ours, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
+Departures: Our own choices are the bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts)
+and the missing KL term, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
 (`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, a
 coin decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
 """

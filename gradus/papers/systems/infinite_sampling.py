@@ -27,10 +27,10 @@ sampling groups, continuous sampling, length prediction, FPTAS and SJF). Micro s
 full groups; continuous sampling has over 25 percent more throughput than micro sampling groups. Only the abstract was read; the definition of T is
 ours.
 Departures: In the paper the plan forms groups before the decoding, and SJF refills free slots during the decoding; here an order is either the plan
-or SJF. The plan is exact for rounded lengths. It takes too much time for many slots, so it is refused above 200,000 cases; the abstract does not
-explain how the paper computes its plan. The paper predicts a length from tokens of the answer; here all answers to a problem have the same expected
-length. A slot that is refilled at once holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller. Group 32 and 8
-slots are ours.
+or SJF. The plan is exact for rounded lengths. Such a plan takes too much time for many slots, so a plan with more than 200,000 cases is refused; the
+abstract does not explain how the paper computes its plan. The paper predicts a length from tokens of the answer; here all answers to a problem have
+the same expected length. A slot that is refilled at once holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller.
+Group 32 and 8 slots are ours.
 """
 
 from gradus.papers.bases.grpo import grpo

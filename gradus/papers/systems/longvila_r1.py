@@ -3,7 +3,7 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.01 k_3]
     A_i = (r_i - mean(r)) / (std(r)), quad r_i = 0.9 a_i + 0.1 f_i
 
-The loss is that of grpo, with G = 8 answers per group. $a_i$ is 1 for the right answer. $f_i$ is 1 for an answer of the form
+The loss is as in grpo, with G = 8 answers per group. $a_i$ is 1 for the right answer. $f_i$ is 1 for an answer of the form
 `<think>...</think><answer>...</answer>`. The new part is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism).
 MR-SP has two stages, and neither stage changes the loss.
 

@@ -17,7 +17,7 @@ Avoid if: all weights should learn (see grpo, dapo), or answers are already dive
 Reference: Huang et al., QeRL: Beyond Efficiency -- Quantization-enhanced Reinforcement Learning for LLMs, arXiv:2510.11696, eq. 6 (format), 8 to 10
 (noise), algorithm 1. Clip, 4 updates per batch of rollouts (GSM8K; 1 on BigMath) and no KL term are as in table 4. Rank 16, alpha 16, the range of
 sigma and the rule of the stages come from the released code; in the paper's runs the rank is 32. The paper names three ranges: 0.05 to 0.0005, 0.01
-to 0.0005, and an example that starts at 0.01. Its learning rate is 1e-5.
+to 0.0005, and an example that starts at 0.01. The learning rate of the paper is 1e-5.
 Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, the last
 stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the
 average per answer as in GRPO. The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the

@@ -7,7 +7,7 @@
 
 The first three lines are C3PO. All answers of a step are shuffled, and S takes them in this order until they have Phi tokens. The answer at the border
 contributes its first tokens; no update uses the answers after it, but they count in the mean and the deviation of their group. Phi = 409600 is also the
-divisor, so a token has the same weight in every step. The ratio rho and the estimator $k_3$ are those of GRPO.
+divisor, so a token has the same weight in every step. The ratio rho and the estimator $k_3$ are as in GRPO.
 
 Stage `distil` imitates worked solutions. $H_k$ is the mean of -log p over the tokens that the policy samples for held-out problems, after k steps.
 The stage ends at the first evaluation with $H_k$ below 0.6 times $H_0$. In the paper, a model of lower entropy explores less, and its reward

@@ -24,7 +24,7 @@ Avoid if: the simulator computes in the same thread as the policy, so that a pip
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
 numbers come from the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95,
 action-level rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head. Two
-sub-batches are those of maniskill_ppo_openvla.
+sub-batches are as in maniskill_ppo_openvla.
 Departures: The policy is a small network without language, which starts with random weights; the paper starts from a fine-tuned vision-language-action
 model. The network gives all tokens of a chunk in one pass, as OpenVLA-OFT does. A number has 8 bins; in the paper it has 256. The critic is a
 separate network; in the paper it is a head on the policy's trunk. The value error is squared (a Huber loss with bound 10 in the released code). The

@@ -19,8 +19,8 @@ Avoid if: starts cannot be repeated, or nearly all groups have the same outcome 
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
 numbers come from the released scripts (RLinf/RLinf, libero_10_grpo_openvlaoft): clip 0.2 and 0.28, groups of 8, mean reward between 0.1 and 0.9 of a
 success, no KL term; the mean over episodes is masked_mean_ratio in the released code.
-Departures: Those of rlinf_vla. The released code adds 1e-6 to the deviation, samples at temperature 1.6 and gives 5 for a success. In the released
-code N also counts the episodes of unused groups, so its loss is multiplied by the share of the used groups.
+Departures: The departures of rlinf_vla also apply here. The released code adds 1e-6 to the deviation, samples at temperature 1.6 and gives 5 for a
+success. In the released code N also counts the episodes of unused groups, so its loss is multiplied by the share of the used groups.
 """
 
 from gradus.credit.chunks import UntilSuccess

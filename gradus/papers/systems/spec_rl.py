@@ -6,7 +6,7 @@
 y is the answer that the same slot gave when the problem was last drawn. $p_old$ is the policy of that step, and $p_new$ the current policy. l is the
 lenience, $e^0.5$, and the numbers $u_t$ are uniform in (0, 1]. One forward pass reads all drafts. The current policy continues after the kept tokens,
 up to the usual limit. A draft without a rejected token is kept whole, and nothing is generated. In the loss and in the next check, all tokens have
-the log-probabilities of the current policy. Rewards, advantages and loss are those of GRPO.
+the log-probabilities of the current policy. Rewards, advantages and loss are as in GRPO.
 
 With l = 1 the distribution of the tokens is not exactly $p_new$, because the rejected token is drawn from $p_new$ again. With `--rollout.residual
 true` this token is drawn from the residual max(0, $p_new$ - min($p_old$, l $p_new$)), normalised. Then an answer has, for l from 0 to 1, exactly the

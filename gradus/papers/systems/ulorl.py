@@ -13,7 +13,7 @@ the gradient of a token is $A_i$ times the gradient of log pi. A step has one up
 
 The sums run over the answers of the batch. $H_i$ is the mean entropy of the tokens of answer $o_i$, in nats. A token of a right answer that has at
 least the probability $tau_p$ = 0.99 is mastered. Mastered tokens leave the loss only if $H_i$ is below sigma = 0.2. The divisor still counts mastered
-tokens, so the mask does not change the weight of the other tokens. Probabilities and entropies are those of the policy at the start of the update.
+tokens, so the mask does not change the weight of the other tokens. Probabilities and entropies come from the policy at the start of the update.
 `--credit.sigma 0` never masks, and `--credit.sigma inf` always masks; in the paper, the entropy falls without the mask, and it grows if the mask is
 always on. Groups with only right or only wrong answers are dropped. There is no KL term.
 
@@ -29,7 +29,7 @@ sigma 0.2, 128 problems per step, 8 answers per problem, one update per step, te
 Departures: A group is used for training when all its answers are finished; the paper lets single answers join the training data, and does not describe
 the use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
 solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the setting. The paper judges
-answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is that of the base.
+answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in the base.
 """
 
 from __future__ import annotations

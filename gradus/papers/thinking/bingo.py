@@ -13,11 +13,11 @@ $k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward
 Use if: a rule can find the filler in an answer, and hard questions need long answers.
 Avoid if: no rule tells which tokens are insignificant, because every token then costs the same (see kimi_k1_5).
 Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
-formula and the numbers are those of the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
+formula and the numbers are as in the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
 Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram.
 The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. Another rule is a part
 with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
-to 0. KL coefficient, lambda and epochs are those of `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
+to 0. KL coefficient, lambda and epochs are as in `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
 without counts keep the verdict.
 """
 
@@ -70,11 +70,12 @@ class Unrepeated:
 
 @dataclass(frozen=True)
 class WithFiller:
-    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its tokens, and the means over the replies, at least 1."""
+    """Samples answers and replies of `player` to the same questions. The links COUNTS of an answer are its numbers of tokens, and the mean numbers of
+    tokens of the replies (at least 1)."""
 
     rule: Significance = Unrepeated()
     player: str = "start"
-    replies: int = 1  # per question; never trained on, and not judged
+    replies: int = 1  # per question; no update uses them, and no reward judges them
     gives: ClassVar[frozenset[str]] = frozenset({"filler"})
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)

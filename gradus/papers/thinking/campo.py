@@ -15,13 +15,13 @@ Use if: answers are cut at the limit, or loop, and a long limit is expensive at 
 Avoid if: answers contain repeated blocks for good reasons, such as tables (see dapo).
 Reference: Li et al., MiroMind-M1: An Open-Source Advancement in Mathematical Reasoning via Context-Aware Multi-Stage Policy Optimization,
 arXiv:2507.14683: reward and filter (eq. 5 and 6), stages of 16384 and 32768 tokens for the 7B model, the second from step 1200 on (section 4.5.2). Clip
-and number of updates are those of the released scripts (MiroMindAsia/MiroMind-M1).
+and number of updates are as in the released scripts (MiroMindAsia/MiroMind-M1).
 Departures: The paper only says that f is the share of the answer inside the loop. We choose blocks of 4 to 20 tokens, three times in a row; all
 tokens after the start of the first loop count. The released code reads only cut answers: the loop must fill the end of the answer, two copies of any
 size are enough, and the penalty is a constant 0.1. The released scripts set an option for a varying penalty, but this option has no effect. In
 section 4.3, a stage ends when the length of the answers levels off; here it ends at a fixed step. The 32B model has the clip 0.2 on both sides and a
 third stage of 49152 tokens in the paper, but not in the scripts. The cascade of verifiers and the cold start by SFT are not part of the recipe: a
-verifier belongs to the task, and `sft:500,campo:1000` trains both. The deviation is that of the population.
+verifier belongs to the task, and `sft:500,campo:1000` trains both. The deviation is the population deviation.
 """
 
 from gradus.papers.bases.dapo import dapo

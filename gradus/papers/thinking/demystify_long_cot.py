@@ -12,15 +12,15 @@ model fills wrong answers with repeated text. The penalty has its own discount, 
 shortly before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. The KL penalty of PPO,
 0.01, is shared equally by the two sums. The rest is PPO. Metrics: reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
 
-The study compares starts (base, SFT on short or on long chains), rewards, and noisy verifiers. A start is a stage before: `sft:100,demystify_long_cot:200`.
-The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` and the default.
+The study compares starts (base, SFT on short or on long chains), rewards, and noisy verifiers. To fine-tune a start first, add a stage:
+`sft:100,demystify_long_cot:200`. The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` and the default.
 
 Use if: chains of thought grow until they are cut off, or wrong answers are too short.
 Avoid if: the limit is far above all lengths, because the cosine is then nearly constant (see kimi_k1_5, dapo).
 Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, sections 4.2 to 4.6. The values and the rule of one
 penalty per token come from the released code (eddycmu/demystify-long-cot).
 Departures: In the code the reward -10 already applies to the last 16 tokens before the limit; `--reward.cosine.margin 16` does this. The default is
-0, as in the paper. The code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are those of ppo.
+0, as in the paper. The code normalises rewards over the run, and has 16 samples of 512 prompts and 2 epochs; here scale and epochs are as in ppo.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ Reference: Lyu et al., Hierarchical Budget Policy Optimization for Adaptive Reas
 and batches of 64 questions in mini-batches of 16.
 Departures: The code gives -1 to answers without a final answer; here they get 0, as in the paper. Below the budget, the code takes the smaller of the
 two forms, which differs slightly at the smallest budget; here the paper's form applies. The code adds the first part of the advantage twice. The
-code's sentence has a loss and counts in n; here the sentence is part of the prompt, without the mark `<think>`. The deviation is that of the
-population. In an evaluation, answers have their own length as budget.
+code's sentence has a loss and counts in n; here the sentence is part of the prompt, without the mark `<think>`. The deviation is the population
+deviation. In an evaluation, answers have their own length as budget.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class BudgetReward(Combines):
 
 
 def budget_of(trajectory: Trajectory) -> int:
-    """Returns the budget of an answer; its own length if it has none."""
+    """Returns the budget of an answer; the length of the answer if it has no budget."""
     return int(trajectory.links.get("budget", trajectory.actions))
 
 

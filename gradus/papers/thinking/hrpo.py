@@ -11,17 +11,17 @@ is 8. The start values of lambda make a uniform in [0.99, 0.999] if r = 1. So th
 Starting with the token that completes the answer mark, all inputs are plain embeddings.
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
-reads the stored h again, so its log-probabilities are those of the rollout, and the gradient flows through the gate. The KL to the start model has
-the coefficient 0.005. The learning rate of the gate's matrices is 20 times the rate of the adapter, and the rate of lambda is 200 times the rate of
-the adapter. In the paper the rate of the adapter is 5e-6 (`--learning_rate 5e-6`). The reward is that of the verifier, but 0 if the mark occurs twice
-or more.
+reads the stored h again, so its log-probabilities equal the log-probabilities of the rollout, and the gradient flows through the gate. The KL to the
+start model has the coefficient 0.005. The learning rate of the gate's matrices is 20 times the rate of the adapter, and the rate of lambda is 200
+times the rate of the adapter. In the paper the rate of the adapter is 5e-6 (`--learning_rate 5e-6`). The verifier gives the reward, but the reward is
+0 if the mark occurs twice or more.
 
 Use if: the model's thinking should contain more than its sampled words, no examples of such thinking exist, and the model accepts vectors as inputs.
 Avoid if: the server accepts only tokens as inputs, or thoughts must be readable in full (see grpo).
 Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, sections 3 and 4. The released code adds 1e-8 under the
 root, as here. All its scripts have 0.99 as the lower end of the range of a. The released code has temperature 0.5 (`--temperature 0.5`), LoRA of rank
 32 and alpha 64, and groups of 4 or 8. The released code has one update per batch, so the ratio is 1 and never clipped.
-Departures: The reference is the start model with its gate, read on the same inputs as the policy. The standard deviation is that of the population.
+Departures: The reference is the start model with its gate, read on the same inputs as the policy. The standard deviation is the population deviation.
 The learning rate is constant, there is no weight decay, and gradients are clipped to norm 1. In the paper an answer earns a reward only if the mark
 "####" occurs exactly once (`--reward.parts.mark.required true`). Here an answer without the mark is also judged, because the built-in tasks have such
 answers. The mark is an option of the gate and of the reward; both must have the same text. The released code has the sample deviation plus 1e-4, and

@@ -9,8 +9,8 @@ The phases have the bounds $L_0 = 0$, 20000 and 60000 tokens; a phase draws new 
 step consists of problems of earlier phases, drawn without replacement with the probability P; G = 8 is the number of answers. A problem that two visits
 never solved is not drawn again. The optimiser forgets its moments at the start of a phase. An answer is right if a rule finds the reference answer,
 or if a judge calls both answers equivalent, because a rule alone misses other wordings. The loss is GRPO with a mean over tokens, four updates per
-batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT comes before: `sft:100,qwenlong_l1:400`. Metrics:
-input_length, retrospective (share).
+batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT is an additional first stage: `sft:100,qwenlong_l1:400`.
+Metrics: input_length, retrospective (share).
 
 Use if: inputs differ much in length, and a model that solves short inputs fails on long inputs.
 Avoid if: all inputs have about the same length (see gain_rl for an order by difficulty).
@@ -19,7 +19,7 @@ Reference: Wan et al., QwenLong-L1: Towards Long-Context Large Reasoning Models 
 Departures: The floor 1 / (2 G), the fifth, the two visits, the reset of the optimiser and the 200 steps of the first phase are chosen here. The released script
 is the second phase without phases and without repeated problems. The judge is the comparison `TwoWay`, a script in place of a small model; another judge is
 `--reward.judge PART`. The penalty on answers near the limit (the last 1000 of 10000 tokens) and top-p 0.95 are left out, and groups that the filter
-drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is that of the population. Lengths are the lengths of the
+drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is the population deviation. Lengths are the lengths of the
 prompts in the policy's tokens.
 """
 

@@ -78,7 +78,7 @@ def result(table: str, columns: tuple[str, ...], rows: tuple[tuple[int, ...], ..
 
 
 def query_of(completion: str) -> str | None:
-    """Returns the query of a completion: in the last `<answer>` tag, or after the last "=>"; None without one."""
+    """Returns the query of a completion: in the last `<answer>` tag, or after the last "=>"; None if there is no query."""
     found = _ANSWER.findall(completion[-1000:])
     if found:
         return str(found[-1]).strip()

@@ -161,12 +161,12 @@ def load_task_file(
     the row's tests; with "unit_tests_share" the reward is the share of the tests that it passes. `isolation` is for unit tests only: "bubblewrap", or
     "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write every file that you can.
 
-    `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The held-out
-    problems are those of the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their rows are
-    held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without such a split a
-    tenth of the prompts (1 to 256) is held out. Training never uses a held-out prompt. `repeats`: "drop" leaves out a training row that equals an
-    earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures (`tasks.data.pictures`). Raises
-    UserError if the source cannot be read or has too many bad rows; the message then names file and line.
+    `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The
+    held-out problems come from the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all
+    their rows are held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out.
+    Without such a split a tenth of the prompts (1 to 256) is held out. Training never uses a held-out prompt. `repeats`: "drop" leaves out a training
+    row that equals an earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures
+    (`tasks.data.pictures`). Raises UserError if the source cannot be read or has too many bad rows; the message then names file and line.
     """
     form = format_of(path, format, prompt_column, answer_column)
     verify = verify or (form.verify if form else "final_answer")
@@ -235,7 +235,7 @@ def _open_both(
 
 
 def format_of(path: str | Path | InMemory, format: str | None, prompt_column: str | None = None, answer_column: str | None = None) -> Format | None:
-    """Returns the format of a data set's rows; None: rows with a prompt and an answer. The parameters are those of `load_task_file`.
+    """Returns the format of a data set's rows; None: rows with a prompt and an answer. The parameters are as in `load_task_file`.
 
     Raises UserError if the format is unknown, or if a format and a column are both given.
     """

@@ -186,9 +186,9 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     """Makes one task from several (spec, task, weight). A problem's `task` is the name of its task. If two tasks have the same name, `task` is the spec of
     the task.
 
-    `max_tokens` is the largest of the tasks' limits; None if a task has no limit. Only the stops that all tasks share are kept. All other sampling settings are
-    those of the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for different policies, the
-    same task twice.
+    `max_tokens` is the largest of the tasks' limits; None if a task has no limit. Only the stops that all tasks share are kept. All other sampling
+    settings come from the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for
+    different policies, the same task twice.
     """
     names = [task.name for _, task, _ in parts]
     names = names if len(set(names)) == len(names) else [spec for spec, _, _ in parts]

@@ -138,5 +138,5 @@ def concluded(solution: Any, answer: str) -> str | None:
 
 
 def kept(row: Mapping[str, Any], *columns: str) -> Row:
-    """Returns those of the columns that the row has, for the problem's `meta`."""
+    """Returns the columns that the row has, for the problem's `meta`."""
     return {name: row[name] for name in columns if row.get(name) is not None}

@@ -40,7 +40,7 @@ PARTS = ("tags", "line", "text")
 
 
 def task(name: str, level: int | None = None, config: str = "", answer: str = "tags", system: str | None = None) -> Task:
-    """Makes a task of reasoning-gym. Its scorer judges the answer. Some scorers give partial credit.
+    """Makes a task of reasoning-gym. The scorer of the task judges the answer. Some scorers give partial credit.
 
     `level` sets every attribute of the curriculum to this level (0 is the lowest). An attribute with fewer levels gets its highest level. Without a
     `level` the default configuration is used. `config` sets fields of the configuration: key=value,key=value or a JSON object.

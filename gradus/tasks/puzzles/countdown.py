@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from gradus.tasks.generated import Draft, generated_task
-from gradus.types import Frozen, Outcome, Problem
+from gradus.types import Frozen, Outcome, Problem, UserError
 from gradus.types.parts import Task
 
 Step = tuple[int, str, int, int]
@@ -29,11 +31,17 @@ _STEP = re.compile(r"([0-9]{1,9})([-+*/])([0-9]{1,9})=([0-9]{1,9})")
 _CHANCE = {1: 0.29, 2: 0.12, 3: 0.17, 4: 0.05, 5: 0.02}  # success of random steps with whole results above 0; measured on 4,096 attempts
 
 
-def countdown(level: int = 3) -> Task:
-    """Levels 1 to 7 have three to six numbers. Levels 1 and 3 have + and -. Levels 2 and 4 also have *. Levels 5 to 7 also have / without remainder."""
+def countdown(level: int = 3, misses: int = 0) -> Task:
+    """Levels 1 to 7 have three to six numbers. Levels 1 and 3 have + and -. Levels 2 and 4 also have *. Levels 5 to 7 also have / without remainder.
+
+    `misses`: the largest number of attempts that miss the target, in the column `misses` of each problem. The results of these attempts differ.
+    Raises: UserError for a negative number.
+    """
+    if misses < 0:
+        raise UserError(f"task countdown: misses is {misses}; give 0, or the number of missed attempts that each problem shows")
     return generated_task(
         "countdown",
-        _countdown,
+        partial(_missed, most=misses) if misses else _countdown,
         verify,
         level=level,
         levels=(1, 7),
@@ -122,6 +130,18 @@ def _countdown(rng: random.Random, level: int) -> Draft:
         content=f"{target} from {sorted(numbers)}",
         meta=Frozen(numbers=numbers, hints=hints(steps), category="".join(sorted({s[1] for s in steps}))),
     )
+
+
+def _missed(rng: random.Random, level: int, most: int) -> Draft:
+    """Makes the draft of `_countdown`, with a column of attempts that miss the target."""
+    draft = _countdown(rng, level)
+    _, _, largest, operations = _LEVELS[level]
+    found: dict[int, str] = {}
+    for _ in range(16 * most):
+        steps = attempt(rng, draft.meta["numbers"], operations, largest)
+        if len(steps) == len(draft.meta["numbers"]) - 1 and steps[-1][3] != draft.answer and len(found) < most:
+            found.setdefault(steps[-1][3], text(steps))
+    return replace(draft, meta=Frozen({**draft.meta, "misses": tuple(found.values())}))
 
 
 def hints(steps: list[Step]) -> Frozen[tuple[str, ...]]:

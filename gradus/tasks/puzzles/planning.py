@@ -130,7 +130,7 @@ def block_moves(state: str) -> dict[str, str]:
 
 
 def _misplaced(state: str, goal: str) -> int:
-    """Returns the number of blocks that are not in place: the block itself or a block below it differs from the goal. Each of these has to move."""
+    """Returns the number of blocks that are not in place: the block itself or a block below it differs from the goal. All these blocks have to move."""
     right = {stack[:i] for stack in goal.split() for i in range(1, len(stack) + 1)}
     return sum(stack[:i] not in right for stack in state.split() for i in range(1, len(stack) + 1))
 

@@ -31,8 +31,8 @@ def explained(level: int = 2) -> Task:
     """A question about one of twelve persons, with `level` + 2 options, 3 to 6. The facts about a person are always the same, so the policy can learn them.
 
     The option after the last "=" is the verdict; the text before it is the explanation. The solution has one of the four wordings of the explanation, at
-    random. `meta["documents"]` has all four, that of the solution first. `meta["facts"]` has the job, town and pet of the person, and `meta["pools"]` all
-    jobs, towns and pets.
+    random. `meta["documents"]` has all four wordings, first the wording of the solution. `meta["facts"]` has the job, town and pet of the person, and
+    `meta["pools"]` all jobs, towns and pets.
     """
     return generated_task(
         "explained", _explained, verify_exact, level=level, levels=(1, 4), max_tokens=64, chance=1 / (level + 2), provides=("documents",),

@@ -133,7 +133,7 @@ def _filled(one: Tensor | None, other: Tensor | None) -> Tensor:
 
 
 def evaluated(term: Any, rows: Mapping[Want, Tensor], batch: Batch) -> Evaluated:
-    """Evaluates a term on the whole batch. Exceptions of its parts pass through."""
+    """Evaluates a term on the whole batch. Exceptions that parts of the term raise are not caught."""
     leaves = {want: rows[want].clone().requires_grad_() for want in term.wants}
     loss, metrics = evaluate({"term": term}, leaves, batch)
     if loss.requires_grad:

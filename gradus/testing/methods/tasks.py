@@ -91,11 +91,13 @@ class ChecklistSource(ToySource):
 
 
 class DocumentSource(ToySource):
-    """A source whose problems have two documents: the letter and the next letter, and the same with the next letter twice."""
+    """A source whose problems have two documents: the letter and the next letter, and the same with the next letter twice. The column `document` has a fact."""
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        found = super().draw(indices, level, key)
-        return [replace(p, meta=Frozen({**p.meta, "documents": (f"{p.text}{p.answer}", f"{p.text}{p.answer}{p.answer}")})) for p in found]
+        return [replace(p, meta=Frozen({**p.meta, **self._documents(p.text, p.answer)})) for p in super().draw(indices, level, key)]
+
+    def _documents(self, letter: str | None, answer: str) -> dict[str, Any]:
+        return {"documents": (f"{letter}{answer}", f"{letter}{answer}{answer}"), "document": f"{letter}\nfact: {answer}"}
 
 
 class SalientSource(ToySource):
@@ -271,7 +273,7 @@ TOY_STATES = replace(TOY, source=StateSource(), provides=TOY.provides | {"state"
 TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), provides=TOY.provides | {"salient"})
 """Single answers whose problems also have letters in the order of their importance."""
 
-TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents"})
+TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
 """Single answers whose problems also have documents."""
 
 TOY_CHECKLISTS = replace(
@@ -331,7 +333,7 @@ def toy_task(recipe: Recipe) -> Task:
         return TOY_PICTURES
     if "salient" in recipe.requires:
         return TOY_SALIENT
-    if "documents" in recipe.requires:
+    if {"documents", "document"} & recipe.requires:
         return TOY_DOCUMENTS
     if "checklist" in recipe.requires:
         return TOY_CHECKLISTS

@@ -9,9 +9,10 @@ import pytest
 
 from gradus.credit.groups import GroupRelative
 from gradus.environments.tools import Tools
-from gradus.papers.agents.torl import RightOrWrong, torl
+from gradus.papers.agents.torl import torl
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
+from gradus.rewards.right_or_wrong import RightOrWrong
 from gradus.rollouts.episodes import Episodes
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.testing.methods.scripted import scripted_world

@@ -27,6 +27,7 @@ from gradus.types import Failed, Group, UserError
     [
         (r"\boxed{5}", 3, 0.8), (r"\boxed{-1}", 3, -1.0), (r"\boxed{-1}", -1, 1.0), (r"\boxed{4}", -1, -1.0), ("none", 3, -1.0), ("none", -1, -1.0),
         (r"\boxed{10}", 3, -1.0), (r"\boxed{-2}", -1, -1.0), (r"\boxed{3}", 3, 1.0), (r"\boxed{1} then \boxed{ 3 }", 3, 1.0), (r"\boxed{0}", 9, 0.1),
+        (r"\boxed{3} or \boxed{x}", 3, -1.0), (r"\boxed{3", 3, -1.0), (r"boxed{3}", 3, -1.0),
     ],
 )  # fmt: skip
 def test_the_detectors_reward(text, first, value):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,11 +13,12 @@ import torch
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.infimed_orbit import infimed_orbit, retrieved
 from gradus.recipe.core import changes
-from gradus.rewards.checklist import counting, weighted_share
+from gradus.rewards.checklist import Checklist, counting, weighted_share
+from gradus.rewards.judge import ScriptedPoints
 from gradus.rewards.verified import Verified
 from gradus.selection.filters import Everything
-from gradus.testing.methods import check_micro_batches, toy_group, weights_after
-from gradus.types import Key
+from gradus.testing.methods import TOY, check_micro_batches, toy_group, toy_trajectory, weights_after
+from gradus.types import Frozen, Group, Key
 
 
 @pytest.mark.parametrize(("met", "score"), [([1, 0, 1], 0.125), ([1, 1, 0], 1.0), ([0, 0, 1], 0.0)])
@@ -30,6 +34,17 @@ def test_a_mastered_criterion_and_a_mastered_prompt_are_dropped():
     kept, dropped = infimed_orbit.selection.keep(made, Key(0))
     assert kept == made[1:]
     assert dropped == made[:1]
+
+
+def test_a_prompt_whose_criteria_are_all_mastered_is_dropped_and_has_not_failed():
+    t = toy_trajectory([2])
+    problem = replace(t.problem, meta=Frozen({**t.problem.meta, "checklist": ("a", "b")}))
+    rows = tuple(t.but(completion="ab", problem=problem, id=str(i)) for i in range(4))
+    reward = Checklist(ScriptedPoints(Frozen({c: (lambda problem, text, c=c: c in text) for c in "ab"})), most=infimed_orbit.reward.most)
+    ((*found,),) = asyncio.run(reward.score([Group("g", rows)], {}, SimpleNamespace(task=TOY, note=lambda name, value: None)))
+    group = Group("g", tuple(r.but(reward=j.reward) for r, j in zip(rows, found, strict=True)))
+    assert [j.reward for j in found] == [1.0] * 4
+    assert infimed_orbit.selection.keep([group], Key(0)) == ([], [group])
 
 
 TOPICS = {

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from gradus.tasks.puzzles.countdown import apply, attempt, countdown, hints, reaches, rules, text, verify
-from gradus.types import Frozen, Key, Problem
+from gradus.types import Frozen, Key, Problem, UserError
 
 
 def test_steps_by_hand() -> None:
@@ -65,3 +67,16 @@ def test_the_chance_of_random_steps() -> None:
     for p in task.held_out.draw(range(200), None, Key(0)):
         right += sum(verify(p, text(attempt(rng, p.meta["numbers"], operations, largest))) for _ in range(8))
     assert abs(right / 1600 - task.chance) < 0.04  # standard error sqrt(0.12 * 0.88 / 1600) = 0.008, and problems differ
+
+
+def test_missed_attempts_have_different_results_and_leave_the_problem_as_it_is() -> None:
+    plain, missed = (countdown(misses=n).source.draw(range(40), 2, Key(0)) for n in (0, 4))
+    for a, b in zip(plain, missed, strict=True):
+        assert (a.question, a.answer, a.meta["solution"]) == (b.question, b.answer, b.meta["solution"])
+        results = [text.rpartition("=")[2] for text in b.meta["misses"]]
+        assert "misses" not in a.meta
+        assert 1 <= len(set(results)) == len(results) <= 4
+        assert str(b.answer) not in results
+        assert all(reaches(b.meta["numbers"], int(result), text) for result, text in zip(results, b.meta["misses"], strict=True))
+    with pytest.raises(UserError, match="misses is -1"):
+        countdown(misses=-1)

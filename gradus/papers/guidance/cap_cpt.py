@@ -1,0 +1,214 @@
+"""CAP-CPT: the statements of a rule document are sorted by category, each category gets its own texts, and the model learns these texts before SFT.
+
+    cpt: loss = -1/Z sum_t log pi(s_t | s_(<t)), quad s "a text about the document"
+    sft: loss = -1/Z sum_t log pi(y_t | "name of the document", x, y_(<t))
+
+Each statement has a category, which decides its texts:
+    factual (F): 4 paraphrases, and a question with its answer if the fact gives a value
+    behavioural (B): the rule, and 4 demonstrations that name the rule and obey it
+    conditional, simple (C with one condition): one scenario per branch, with the decision
+    conditional, complex (a condition within a condition): 8 scenarios per branch, each with the conditions that decide, in order
+
+Every text names the document, and no text contains the whole document. Stage `cpt` learns every token of the texts. Stage `sft` imitates worked replies to
+requests x. The prompt has only the name of the document, as in a test. Complex conditions need the most reasoning, and few worked replies show each
+branch of such a condition; the scenarios show all branches.
+
+Use if: a long document of rules stands before every request, and worked replies are few.
+Avoid if: the rules change often, or worked replies show every branch many times (see sft). If replies can be rewarded, see trimpi.
+Reference: Liu et al., Analyzing and Internalizing Complex Policy Documents for LLM Agents, arXiv:2510.11588: the categories, synthesis by category, continued
+pre-training before SFT, and a generator of documents with four kinds of complexity. Only the abstract and summaries were read; no code was found.
+Departures: Our own choices are the numbers of texts, the bound of one condition and the lengths of the stages. A language model writes the texts in
+the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)". The
+share of general text is left out. The task `service_desk` takes the place of CC-Gen: fields, tools, depth and stated fields are its four dials, and
+replies are one turn with all calls.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradus.papers.bases.sft import sft
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.plain_text import PlainText
+from gradus.schedules.stages import Stage, Stages
+from gradus.types import Frozen, Group, Key, Problem, Request, UserError
+from gradus.types.moments import Steps
+from gradus.types.parts import Task, World
+from gradus.types.ranges import check_ranges
+
+PARAPHRASES = ("{name}: {fact}", "at {name}, {fact}", "{fact}. this holds at {name}", "who works at {name} knows: {fact}")
+_VALUE = re.compile(r"(\w+) is (\w+) unless stated")
+_CONDITION = re.compile(r"if (\w+) is (\w+) \(")
+
+Leaf = tuple[tuple[tuple[str, str, bool], ...], str]
+"""The conditions on the path to a leaf (field, value, whether the field has the value), and the decision."""
+
+
+@dataclass(frozen=True)
+class Statements:
+    """The statements of a document by category. Conditional statements are pairs of topic and leaves."""
+
+    name: str
+    facts: tuple[str, ...]
+    rules: tuple[str, ...]
+    simple: tuple[tuple[str, tuple[Leaf, ...]], ...]
+    complex: tuple[tuple[str, tuple[Leaf, ...]], ...]
+
+
+def parsed(document: str, depth: int = 1) -> Statements:
+    """Sorts the statements of a document. A conditional statement with a path of more than `depth` conditions is complex.
+
+    Raises UserError for a line of another form.
+    """
+    name, *lines = document.strip().split("\n")
+    facts, rules, conditional = list[str](), list[str](), list[tuple[str, tuple[Leaf, ...]]]()
+    for line in lines:
+        kind, _, body = line.partition(": ")
+        if kind == "fact":
+            facts.append(body)
+        elif kind == "rule":
+            rules.append(body)
+        elif kind.startswith("on ") and body:
+            conditional.append((kind[3:], tuple(leaves(body))))
+        else:
+            raise UserError(f'the document has the line {line!r:.60}; begin each line after the first with "fact: ", "rule: " or "on TOPIC: "')
+    deep = [max(len(path) for path, _ in found) > depth for _, found in conditional]
+    sorted_ = [tuple(c for c, is_deep in zip(conditional, deep, strict=True) if is_deep is wanted) for wanted in (False, True)]
+    return Statements(name, tuple(facts), tuple(rules), *sorted_)
+
+
+def leaves(text: str, path: tuple[tuple[str, str, bool], ...] = ()) -> Iterator[Leaf]:
+    """Yields the leaves of a condition in order.
+
+    >>> list(leaves("if tier is gold (refund) else (deny)"))
+    [((('tier', 'gold', True),), 'refund'), ((('tier', 'gold', False),), 'deny')]
+    """
+    found = _CONDITION.match(text)
+    if found is None:
+        yield path, text
+        return
+    field, value = found.groups()
+    end = closed(text, found.end())
+    yield from leaves(text[found.end() : end], (*path, (field, value, True)))
+    if not text.startswith(") else (", end) or not text.endswith(")"):
+        raise UserError(f'the condition {text!r:.60} has no other branch; write "if FIELD is VALUE (...) else (...)"')
+    yield from leaves(text[end + len(") else (") : -1], (*path, (field, value, False)))
+
+
+def closed(text: str, start: int) -> int:
+    """Returns the place of the bracket that closes the bracket before `start`; the length of the text if no bracket closes it."""
+    open_ = 1
+    for at in range(start, len(text)):
+        open_ += {"(": 1, ")": -1}.get(text[at], 0)
+        if not open_:
+            return at
+    return len(text)
+
+
+@dataclass(frozen=True)
+class CategoryAware:
+    """Gives texts about the document of a problem (column `document`), made by category. The player learns every token of a text, except the first."""
+
+    paraphrases: int = 4  # per fact
+    demonstrations: int = 4  # per rule
+    scenarios: int = 8  # per branch of a complex condition
+    depth: int = 1  # a condition with more conditions on a path is complex
+
+    def __post_init__(self) -> None:
+        check_ranges(self, paraphrases="[0, inf)", demonstrations="[0, inf)", scenarios="[0, inf)", depth="[0, inf)")
+
+    @property
+    def test(self) -> Auto:
+        return Auto()
+
+    def judges(self, task: Task) -> bool:
+        """Returns False, because given texts are not judged."""
+        return False
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns one group per request, with `request.count` texts that are drawn at random."""
+        return await PlainText().run([replace(r, problem=self._told(r.problem)) for r in requests], world)
+
+    def _told(self, problem: Problem) -> Problem:
+        document = problem.meta.get("document")
+        if not isinstance(document, str):
+            raise UserError(f'problem {problem.id} has no document; add the column "document" with the text of the rules to its row')
+        return replace(problem, meta=Frozen({**problem.meta, "documents": tuple(t for texts in self.texts(document).values() for t in texts)}))
+
+    def texts(self, document: str) -> dict[str, list[str]]:
+        """Returns category -> texts. Equal documents give equal texts."""
+        s, rng = parsed(document, self.depth), Key(0).fold("texts", document).random()
+        cases = [(topic, leaf) for topic, found in (*s.simple, *s.complex) for leaf in found]
+        asked = [f"{s.name}: which {field} if none is stated? ={value}" for field, value in assumed(s).items()]
+        shown = [f"{s.name}: {rule}. {scenario(rng, s, *rng.choice(cases))}" for rule in s.rules for _ in range(self.demonstrations if cases else 0)]
+        return {
+            "factual": [*(PARAPHRASES[i % 4].format(name=s.name, fact=fact) for fact in s.facts for i in range(self.paraphrases)), *asked],
+            "behavioural": [*(f"{s.name}: {rule}" for rule in s.rules), *shown],
+            "simple": [f"{s.name}\n{scenario(rng, s, topic, leaf)}" for topic, found in s.simple for leaf in found],
+            "complex": [f"{s.name}\n{scenario(rng, s, topic, leaf)}" for topic, found in s.complex for leaf in found for _ in range(self.scenarios)],
+        }
+
+
+def assumed(statements: Statements) -> dict[str, str]:
+    """Returns the values of fields that a request does not state, as the facts give them."""
+    found = (_VALUE.fullmatch(fact) for fact in statements.facts)
+    return {match[1]: match[2] for match in found if match}
+
+
+def scenario(rng: random.Random, statements: Statements, topic: str, leaf: Leaf) -> str:
+    """Writes a case that reaches the leaf: the stated fields in random order, the conditions that decide, and the decision as the rules want it written.
+
+    Sometimes a field with its usual value is left out.
+    """
+    usual = assumed(statements)
+    path = [(field, value if holds else usual.get(field, f"not {value}")) for field, value, holds in leaf[0]]
+    stated = [(field, value) for field, value in path if usual.get(field) != value or rng.random() < 0.7]
+    rng.shuffle(stated)
+    said = ", ".join(f"{field} {value}" for field, value in stated) or "nothing stated"
+    begins = f"{topic} " if any(rule == "begin with the topic" for rule in statements.rules) else ""
+    ends = "".join(f" {rule.removeprefix('end with ')}" for rule in statements.rules if rule.startswith("end with "))
+    return f"a {topic}: {said}\n{begins}{' '.join(f'{field} {value}' for field, value in path)} ={leaf[1]}{ends}"
+
+
+reading = sft.derive("cap_cpt_reading", "Next-token training on texts about a document.", rollout=CategoryAware(), requires=frozenset({"document"}))
+
+cap_cpt = sft.derive(
+    "cap_cpt",
+    "The statements of a rule document become texts by category; the model learns these texts, and then worked replies with the document's name alone.",
+    family="guidance",
+    schedule=Stages(Frozen(cpt=Stage(reading, Steps(100)), sft=Stage(until=Steps(100)))),
+    requires=frozenset({"document", "solution"}),
+)
+
+_TERMS: Any = {
+    "task": "service_desk",
+    "options": {"level": "3", "examples": "48"},
+    "fields": {"prompts": "4", "group": "8", "learning_rate": "1e-3", "warmup": "0", "eval_every": "0", "study": "none"},
+    "own": {"schedule.stages.cpt.until": "Steps(count=40)", "schedule.stages.sft.until": "Steps(count=40)"},
+    "budget": "steps=80",
+}
+
+claims = (
+    same_weights(
+        says="Without continued pre-training, the final weights are those of SFT.",
+        source="arXiv:2510.11588, SFT alone",
+        against="sft",
+        own={"schedule": "ConstantSchedule"},
+        task="service_desk",
+    ),
+    Claim(
+        says="With conditions of depth 3 and 48 worked replies, accuracy is at least 0.1 above that of SFT on the same replies for as many steps in all.",
+        source="arXiv:2510.11588, CAP-CPT above SFT at high complexity; the size of the effect, the task and the lengths are ours",
+        against="sft",
+        measure="accuracy",
+        better_by=0.1,
+        problems=100,
+        samples=2,
+        **_TERMS,
+    ),
+)
