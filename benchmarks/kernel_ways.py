@@ -254,10 +254,11 @@ def attention(shape: Shape) -> Kernel:
         c, s = (torch.cat([t, t], -1).unsqueeze(1) for t in (cos, sin))
         q, k = (x * c + torch.cat([-x[..., 32:], x[..., :32]], -1) * s for x in (q, k))
         first = F.scaled_dot_product_attention(*(t[before].transpose(1, 2) for t in (q, k, v)), is_causal=True, scale=rule.scale).transpose(1, 2)
-        longer = (torch.cat([t[before].unsqueeze(1).expand(-1, shape.answers, -1, -1, -1), t[after]], 2).transpose(2, 3) for t in (k, v))
-        rest = F.scaled_dot_product_attention(q[after].transpose(2, 3), *longer, attn_mask=mask, scale=rule.scale).transpose(2, 3)
+        # of four dimensions: with five, a rule of torch.compile for attention takes the shapes apart wrongly
+        longer = (torch.cat([t[before].unsqueeze(1).expand(-1, shape.answers, -1, -1, -1), t[after]], 2).flatten(0, 1).transpose(1, 2) for t in (k, v))
+        rest = F.scaled_dot_product_attention(q[after].flatten(0, 1).transpose(1, 2), *longer, attn_mask=mask, scale=rule.scale).transpose(1, 2)
         places = torch.cat([before.flatten(), after.flatten()])
-        return torch.cat([first.flatten(0, 1), rest.flatten(0, 2)])[places.argsort()]
+        return torch.cat([first.flatten(0, 1), rest.flatten(0, 1)])[places.argsort()]
 
     def ours() -> Result:
         return evaluated(lambda *t: packed_attention(*t, rotation, spans, rule), (q, k, v), grad)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -216,7 +217,10 @@ def row(kernel: ways.Kernel, lines: tuple[int, int], rounds: int, compile_too: b
     if compile_too:
         torch._dynamo.reset()
         torch._inductor.config.compile_threads = 1  # in this process: the workers would take the cores from the measurement
-        sides["compiled"] = kernel.compiled()
+        try:
+            sides["compiled"] = kernel.compiled()
+        except torch._dynamo.exc.BackendCompilerFailed as error:
+            print(f"torch.compile failed for {kernel.name}: {str(error).splitlines()[1]}", file=sys.stderr)
     seconds = measured(sides, rounds)
     times = {name: f"{1e6 * float(np.median(seconds[name])):,.0f}" if name in seconds else "-" for name in ("kernel", "plain", "compiled")}
     over = {name: str(ratio(seconds[name], seconds["kernel"])) if name in seconds else "-" for name in ("plain", "compiled")}
