@@ -24,7 +24,8 @@ TENTH = 10  # the percentile of the lengths of right answers that a fact needs
 def probed(planned: Plan, task: Task, problems: int, samples: int, *, own: bool = False) -> dict[str, float | None]:
     """Samples `samples` answers to each of the first training problems, and returns their facts (`shown`).
 
-    The task's verifier judges the answers. If `own` is set, or if the task has no verifier or has an environment, the reward of the plan judges them instead.
+    The task's verifier judges the answers. If `own` is set, or if the task has no verifier or has an environment, the reward of the plan judges the
+    answers.
     Raises UserError if the plan does not fit the task.
     """
     run = api.start(planned, task=task)

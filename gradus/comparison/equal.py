@@ -51,7 +51,7 @@ def hash_of(problems: Sequence[Problem]) -> str:
 def model_hash(run: Run, model: str | None) -> str:
     """A hash of the files from which the policy was loaded, also for the built-in model.
 
-    If the seed draws the weights, this is a hash of the model's form instead.
+    If the seed draws the weights, the result is a hash of the model's form.
     """
     specs = specs_of(run.recipe)
     relation: Any = specs["policy"].model

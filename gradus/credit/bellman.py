@@ -175,7 +175,8 @@ def n_step(rewards: np.ndarray, values: np.ndarray, *, gamma: float, n: int, las
 
     If fewer than n steps remain, R_t is the discounted sum of the remaining rewards, plus gamma^(T-t) last_value.
 
-    Args: rewards, values [T]. Returns: [T] float64. With n = 1, this is the one-step target. With n = T, this is the reward-to-go plus the discounted `last_value`.
+    Args: rewards, values [T]. Returns: [T] float64. With n = 1, the result is the one-step target. With n = T, the result is the reward-to-go plus
+    the discounted `last_value`.
     """
     if rewards.shape != values.shape:
         raise ValueError(f"rewards and values must have the same shape, but their shapes are {rewards.shape} and {values.shape}")

@@ -14,8 +14,8 @@ from gradus.types.ranges import check_ranges
 
 
 def next_count(count: int, rate: float, *, easy_above: float, step: int, least: int, most: int) -> int:
-    """Returns the number of episodes at the next visit of a problem. If `rate` is above `easy_above`, it is `step` fewer than before, but at least
-    `least`; otherwise it is `most`.
+    """Returns the number of episodes at the next visit of a problem. If `rate` is above `easy_above`, the number is `step` less than before, but at
+    least `least`; otherwise the number is `most`.
 
     >>> next_count(8, 0.7, easy_above=0.6, step=1, least=2, most=8), next_count(5, 0.3, easy_above=0.6, step=1, least=2, most=8)
     (7, 8)

@@ -6,16 +6,16 @@ import asyncio
 import copy
 import difflib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from gradus.environments.python_tool import exact
 from gradus.tools.calls import called
-from gradus.tools.forms import Answer, Call, Form, Lines, Malformed, Tags, named
+from gradus.tools.forms import Answer, Call, Form, LineCalls, Malformed, TaggedCalls, named
 from gradus.tools.tool import Opened, Result, Tool, wrong_arguments
-from gradus.types import Failed, Key, NotApplicable, Problem, UserError
+from gradus.types import Failed, Frozen, Key, NotApplicable, Problem, UserError
 from gradus.types.parts import Closing, Task, Turn, Verify, World
 from gradus.types.ranges import check_ranges
 
@@ -31,8 +31,8 @@ class Tools:
     A recipe can have this part as its `environment`: then any task with a verifier of single answers is played with the tools.
     """
 
-    tools: tuple[Tool, ...]
-    form: Form = Tags()
+    tools: Mapping[str, Tool]  # by name; a list of tools is turned into this mapping
+    form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
     limit: int = 8  # turns after which the episode is truncated
     hint: str = "\nNo call and no answer was found.\n"
@@ -43,23 +43,32 @@ class Tools:
 
     def __post_init__(self) -> None:
         check_ranges(self, limit="[1, inf)", shown="[16, inf)", seconds="(0, inf)", calls="[0, inf)")
-        names = [tool.name for tool in self.tools]
+        listed = tuple(self.tools.values()) if isinstance(self.tools, Mapping) else tuple(self.tools)
+        names = [tool.name for tool in listed]
         if not names or len(set(names)) < len(names):
             raise UserError(f"Tools.tools has the names {names}; give one or more tools with different names")
+        if isinstance(self.tools, Mapping) and (odd := next((key for key, name in zip(self.tools, names, strict=True) if key != name), None)) is not None:
+            raise UserError(f'Tools.tools has the tool "{self.tools[odd].name}" under the name "{odd}"; give it the same name in both places')
+        object.__setattr__(self, "tools", Frozen(dict(zip(names, listed, strict=True))))
+
+    @property
+    def listed(self) -> tuple[Tool, ...]:
+        """The tools in order."""
+        return tuple(self.tools.values())
 
     @property
     def stops(self) -> tuple[str, ...]:
         """The strings that end an action."""
-        return self.form.stops(self.tools)
+        return self.form.stops(self.listed)
 
     @property
     def forks(self) -> bool:
         """Whether an episode can be copied: whether every tool's session can be copied."""
-        return all(tool.forks for tool in self.tools)
+        return all(tool.forks for tool in self.listed)
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if a tool does not fit the task."""
-        for tool in self.tools:
+        for tool in self.listed:
             if hasattr(tool, "check_task"):
                 tool.check_task(task)
 
@@ -69,26 +78,26 @@ class Tools:
     def demonstration(self, problem: Problem) -> list[tuple[str | Any, str]]:
         """Returns the problem's demonstrated episode in this form: pairs (observation, action).
 
-        The problem's own demonstration is in the form `Lines`. Raises UserError if an action of it cannot be read.
+        The problem's own demonstration is in the form `LineCalls`. Raises UserError if an action of it cannot be read.
         """
         pairs = [(str(seen), str(action)) for seen, action in problem.meta["demonstration"]]
         made: list[tuple[Any, str]] = []
         for i, (seen, action) in enumerate(pairs):
-            said = Lines().read(action, self.tools)
+            said = LineCalls().read(action, self.listed)
             if said is None:
                 raise UserError(f"problem {problem.id}: the demonstrated action {action!r:.60} is neither a call of {self._names} nor an answer")
-            text = self.form.answer(said.text) if isinstance(said, Answer) else "\n".join(self.form.write(c, self.tools) for c in said if isinstance(c, Call))
+            text = self.form.answer(said.text) if isinstance(said, Answer) else "\n".join(self.form.write(c, self.listed) for c in said if isinstance(c, Call))
             made.append((self.form.told([Result(seen)]) if i else self.described, text))
         return made
 
     @property
     def described(self) -> str:
         """The first observation: the instruction, or nothing."""
-        return self.form.describe(self.tools) if self.describes else ""
+        return self.form.describe(self.listed) if self.describes else ""
 
     @property
     def _names(self) -> str:
-        return ", ".join(tool.name for tool in self.tools)
+        return ", ".join(tool.name for tool in self.listed)
 
 
 class ToolEpisode:
@@ -120,7 +129,7 @@ class ToolEpisode:
         """Plays one action. Raises RuntimeError, which fails the episode, if the verifier fails."""
         self.turns += 1
         truncated, form = self.turns >= self.settings.limit, self.settings.form
-        said = form.read(action, self.settings.tools)
+        said = form.read(action, self.settings.listed)
         if isinstance(said, Answer):
             outcome = self._verdict(said.text)
             return Turn("", outcome, terminated=True, state=self._state())
@@ -150,9 +159,9 @@ class ToolEpisode:
         """Returns the result of a call. The result of a recorded tool is a fact of the step."""
         if isinstance(said, Malformed):
             return Result(said.why, ok=False)
-        tool = named(said.name, self.settings.tools)
+        tool = named(said.name, self.settings.listed)
         if tool is None:
-            return Result(unknown_tool(said.name, self.settings.tools), ok=False)
+            return Result(unknown_tool(said.name, self.settings.listed), ok=False)
         if (wrong := wrong_arguments(tool, said.arguments)) is not None:
             return Result(f"error: {wrong}", ok=False)
         name = f"tools/{self.key.value:016x}/{self.turns}/{index}"

@@ -8,8 +8,8 @@ accuracy falls while the score still rises; GRPO's KL term, 0.04, does not preve
 divergence from the start model is at most log 8 nats.
 
 The budget is 24 steps. GRPO's accuracy has its peak after about 6 steps. After 24 steps the accuracy is below its value at the start, and near 0 in most seeds.
-The learning rate is 5e-4, so a run takes only seconds. `reward:last` is the judge's score. With RFT, this is the score of the start model's answers, because
-the start model samples. `accuracy` is the true accuracy.
+The learning rate is 5e-4, so a run takes only seconds. `reward:last` is the judge's score. With RFT, `reward:last` is the score of the start model's
+answers, because the start model samples. `accuracy` is the true accuracy.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

@@ -8,7 +8,7 @@ use the hole keep their small share among these answers.
 
 The option pays=3 is necessary. If an answer that uses the hole earns as much as a right answer, right answers can win, because there are many more of
 them at the start. With the learning rate 4e-4 the policy uses the hole within 22 steps of 64 answers. `reward:last` is the reward with the hole. With
-RFT, this is the reward of the start model's answers, because the start model samples. `accuracy` is the true accuracy.
+RFT, `reward:last` is the reward of the start model's answers, because the start model samples. `accuracy` is the true accuracy.
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -1,6 +1,6 @@
 """Trackers for the monitoring of machines: Prometheus reads the numbers of a run over HTTP, and OpenTelemetry sends them to a collector.
 
-Both have the numbers of the last step and the present state of the run: `POINTS` lists their names. Only this machine can reach the HTTP
+Both trackers give the numbers of the last step and the present state of the run: `POINTS` lists their names. Only this machine can reach the HTTP
 server for Prometheus. A Prometheus on another machine needs a tunnel, such as `ssh -L`. OpenTelemetry sends to http://localhost:4318. The SDK's
 environment variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_METRIC_EXPORT_INTERVAL) change the address, the headers and the
 interval.

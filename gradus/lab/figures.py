@@ -159,7 +159,7 @@ def _below(rows: Metrics, lines: Lines) -> Lines:
 
 
 def _drawn(title: str, unit: str, series: Sequence[Series]) -> tuple[list[str], list[str]]:
-    """Returns the figure. If all lines are constant, returns the text of `_still` instead."""
+    """Returns the figure. If all lines are constant, returns the text of `_still` in place of the figure."""
     series = united(series)
     flat = [s for s in series if len(s.points) > 1 and len({value for _, value in s.points}) == 1]
     if len(flat) < len(series):

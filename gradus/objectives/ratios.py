@@ -72,8 +72,8 @@ class SequenceTokenRatio:
 class SpanRatio:
     """log w = mean over a span of log r_t, the same number for all its actions. Actions outside of spans keep their own ratio.
 
-    The stream `span` numbers the spans of a context from 0 (`--rollout WithSpans`). Actions of one context with the same number form a span. If the spans are
-    the items of a ranked list, this is the ratio of a rank: Zhu et al., Rank-GRPO, arXiv:2510.20150.
+    The stream `span` numbers the spans of a context from 0 (`--rollout WithSpans`). Actions of one context with the same number form a span. If the
+    spans are the items of a ranked list, the ratio is the ratio of a rank: Zhu et al., Rank-GRPO, arXiv:2510.20150.
     """
 
     against: Against = "old"

@@ -194,7 +194,7 @@ class Decoder(nn.Module):
 
     @property
     def head_weight(self) -> Tensor:
-        """Returns the output weight [vocab, hidden]. If the output layer and the embedding are tied, this is the embedding's weight."""
+        """Returns the output weight [vocab, hidden]. If the output layer and the embedding are tied, the result is the embedding's weight."""
         return self.model.embed_tokens.weight if self.config.tie_word_embeddings else self.lm_head.weight
 
     @property

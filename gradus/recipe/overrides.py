@@ -24,6 +24,7 @@ from gradus.types.frozen import value_fields
 SEAMS = (
     "curricula",
     "environments",
+    "tools",
     "rollouts",
     "rewards",
     "selection",

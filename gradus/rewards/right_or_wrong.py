@@ -15,7 +15,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class RightOrWrong:
-    """Gives 1 for a right answer and -1 for a wrong one. Subtracts `fails` if any call of a tool failed.
+    """Gives 1 for a right answer and -1 for a wrong answer. Subtracts `fails` if any call of a tool failed.
 
     An answer is right if the environment's return is at least 1. An episode without an answer is wrong.
     """

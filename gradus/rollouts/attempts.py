@@ -1,4 +1,5 @@
-"""A memory of attempts: for each problem the question, and the newest attempts of the policy with their rewards. Rollouts keep it as their state.
+"""A memory of attempts: for each problem the question, and the newest attempts of the policy with their rewards. Rollouts keep such a memory as their
+state.
 
 A memory is {id of the problem: [question, [[completion, reward], ...]]}. The oldest problem is first, and the oldest attempt of a problem is first.
 """

@@ -136,7 +136,7 @@ class ForcedExits:
         )
 
     def thought(self, context: Context, request: Request, world: World) -> tuple[int, int]:
-        """Returns two numbers: the tokens of the thought, and the tokens up to the end of the mark. Both are equal if the text has no mark."""
+        """Returns two numbers: the tokens of the thought, and the tokens up to the end of the mark. Both numbers are equal if the text has no mark."""
         tokens = context.tokens[context.chosen]
         until = ends(tokens, lambda row: world.text(row, request.player))
         written = world.text(tokens, request.player)

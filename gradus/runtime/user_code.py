@@ -98,7 +98,7 @@ def load_module(path: Path) -> ModuleType:
 def refuse_shadowed(path: Path) -> None:
     """Raises UserError if the file imports a file of its folder that has the name of an installed package.
 
-    Python would import the package instead.
+    Python would import the package in place of the file.
 
     If a file has the name of a module of the standard library, there is no error, because the import then means the library's module.
     """

@@ -27,8 +27,8 @@ class Controlled:
     """Raises the number at `path` if `metric` was above `target` in the step before, and lowers the number if `metric` was below `target`.
 
     A negative `rate` reverses the direction. The first value is the recipe's number. A step without an update of the policy does not change the
-    number. If the path names a KL coefficient and the metric is "kl", this is the adaptive controller of Ziegler et al., Fine-Tuning Language Models
-    from Human Preferences, arXiv:1909.08593, section 2.2. The paper uses `rate` 0.1 and `bound` 0.2.
+    number. If the path names a KL coefficient and the metric is "kl", this part is the adaptive controller of Ziegler et al., Fine-Tuning Language
+    Models from Human Preferences, arXiv:1909.08593, section 2.2. The paper uses `rate` 0.1 and `bound` 0.2.
     """
 
     path: str  # such as objective.kl.coefficient

@@ -36,7 +36,7 @@ def verify_exact(problem: Problem, completion: str) -> Outcome:
 
 
 def hints(knowledge: Sequence[str], planning: Sequence[str], solution: str) -> Hints:
-    """Returns three kinds of hint, from abstract to concrete. The third is the solution, cut at spaces into at most four parts."""
+    """Returns three kinds of hint, from abstract to concrete. The third kind is the solution, cut at spaces into at most four parts."""
     words = solution.split(" ")
     count = min(4, len(words))
     cuts = [round(len(words) * i / count) for i in range(count + 1)]

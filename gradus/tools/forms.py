@@ -98,7 +98,7 @@ def only_text(call: Call, tools: Sequence[Tool]) -> str:
 
 
 @dataclass(frozen=True)
-class Tags:
+class TaggedCalls:
     """Calls as tags, such as <search>words</search>: the tag is the tool's name, or the tag that `names` gives to it. <answer>...</answer> is the answer.
 
     A result is inserted into the player's turn, between `before` and `after`. Search-R1 and similar methods have this form.
@@ -143,7 +143,7 @@ class Tags:
 
 
 @dataclass(frozen=True)
-class Fenced:
+class FencedCalls:
     """Calls of one tool as fenced blocks. The player writes the block and then opens a block of output, ```output; the result is inserted there.
 
     An action without a call is the answer. ToRL writes so.
@@ -180,7 +180,7 @@ class Fenced:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LineCalls:
     """Calls as lines, such as `search: words`; `answer: ...` is the answer. A result is a new turn. The last call or answer of an action counts."""
 
     end: str = "answer"
@@ -215,7 +215,7 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class JsonTags:
+class JsonCalls:
     """Calls as JSON objects between `<tool_call>` and `</tool_call>`, several per action, as Hermes and Qwen write them. An action without a call is the answer.
 
     A result is a new turn: a user message with `<tool_response>` tags, as Qwen's template writes the role `tool`. `arguments`: the key
@@ -255,7 +255,7 @@ class JsonTags:
 
 
 @dataclass(frozen=True)
-class JsonMessage:
+class MessageCalls:
     """A call as an action that is one JSON object, {"name": ..., "parameters": {...}}, as Llama 3 writes it. Any other action is the answer.
 
     A result is a new turn: a message of the role `role` ("ipython" in Llama's own template; "user" suits every template).

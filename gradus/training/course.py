@@ -28,7 +28,8 @@ _RUN_WIDE = ("setting", "study", "schedule", "players", "policy", "requires")
 class Leg:
     """A leg of the course: one stage in one round.
 
-    `recipe`: the recipe that the stage trains for at most `steps` steps. For a merge or a fusion, it is the recipe that evaluates the merged model.
+    `recipe`: the recipe that the stage trains for at most `steps` steps. For a merge or a fusion, `recipe` is the recipe that evaluates the merged
+    model.
     """
 
     name: str  # the stage's name; from the second round on, with the number of the round, such as "sft-2"

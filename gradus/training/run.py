@@ -102,8 +102,8 @@ class Run:
 
     @property
     def progress(self) -> float:
-        """Returns the finished share of the run or of its stage. With a budget, this is the spent share of the budget; without a budget,
-        it is the share of the steps.
+        """Returns the finished share of the run or of its stage. With a budget, the result is the spent share of the budget; without a budget, the
+        result is the share of the steps.
         """
         if self.budget is not None:
             return self.spent()[-1] / self.budget.amount

@@ -94,7 +94,7 @@ class Gated:
 
 @dataclass(frozen=True)
 class Lagged:
-    """The weights that another player had `updates` updates ago. Before update number `updates`, these are the first weights of the other player.
+    """The weights that another player had `updates` updates ago. Before update number `updates`, the player has the first weights of the other player.
 
     Weights are read only at the end of a step. If a step has several updates, the player uses the newest of these stored weights with an age of at least
     `updates` updates.

@@ -23,7 +23,7 @@ class TokenRule(Protocol):
 
     @property
     def players(self) -> tuple[str, ...]:
-        """The players whose logits the rule reads. The first is the player of the request."""
+        """The players whose logits the rule reads. The first player is the player of the request."""
         ...
 
     def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:

@@ -17,7 +17,7 @@ from gradus.testing.methods import TOY, scripted_world
 from gradus.testing.methods.scripted import END, character_tokens
 from gradus.tools import tool
 from gradus.tools.calculator import Calculator
-from gradus.tools.forms import Fenced, JsonMessage, JsonTags, Lines, Tags
+from gradus.tools.forms import FencedCalls, JsonCalls, LineCalls, MessageCalls, TaggedCalls
 from gradus.tools.search import Search
 from gradus.types import Ended, Failed, Key, Request, UserError
 from gradus.types.spaces import text_inserted
@@ -50,7 +50,7 @@ def marked(trajectory: Any, policy: Any) -> tuple[str, str]:
 
 
 def test_results_are_inserted_into_the_turn_and_are_not_chosen():
-    environment = Tools((SEARCH,), Tags("<information>", "</information>"), verify=exact)
+    environment = Tools((SEARCH,), TaggedCalls("<information>", "</information>"), verify=exact)
     one, policy = plays(environment, ["I <search>home of Ann</search> lost", "<search>river of Bern</search>", "so <answer>Aare</answer> end"])
     own, every = marked(one, policy)
     assert own == "I <search>home of Ann</search><search>river of Bern</search>so <answer>Aare</answer>"
@@ -67,14 +67,14 @@ def test_results_are_inserted_into_the_turn_and_are_not_chosen():
 
 def test_turns_of_json_calls():
     call = '<tool_call>\n{"name": "search", "arguments": {"query": "river of Bern"}}\n</tool_call>'
-    one, policy = plays(Tools((SEARCH,), JsonTags(), verify=exact), [call, "Aare"])
+    one, policy = plays(Tools((SEARCH,), JsonCalls(), verify=exact), [call, "Aare"])
     assert marked(one, policy)[0] == f"{call}Aare"
     assert one.reward == 1.0
     assert "<tool_response>\nThe river of Bern is Aare.\n</tool_response>" in marked(one, policy)[1]
 
 
 def test_calls_beyond_the_limit_get_no_result_and_the_player_writes_on():
-    environment = Tools((SEARCH,), Tags(), calls=1, verify=exact)
+    environment = Tools((SEARCH,), TaggedCalls(), calls=1, verify=exact)
     one, policy = plays(environment, ["<search>home of Ann</search>", "<search>river of Bern</search>", "<answer>Aare</answer>"])
     assert one.links["calls"] == ((0, "search", True),)
     assert marked(one, policy)[1].count("<result>") == 1
@@ -83,14 +83,14 @@ def test_calls_beyond_the_limit_get_no_result_and_the_player_writes_on():
 
 
 def test_an_action_that_says_nothing_gets_the_hint_and_counts_as_illegal():
-    environment = Tools((SEARCH,), Tags(), hint="\nMy action is not correct.\n", limit=4, verify=exact)
+    environment = Tools((SEARCH,), TaggedCalls(), hint="\nMy action is not correct.\n", limit=4, verify=exact)
     one, policy = plays(environment, ["hm"])
     assert marked(one, policy)[1].count("My action is not correct.") == 3  # nothing follows the last action
     assert (one.links["turns"], one.links["invalid"], one.reward, one.ended) == (4, 4, 0.0, Ended.TRUNCATED)
 
 
 def test_mistakes_are_shown_to_the_player():
-    environment = Tools((SEARCH, Calculator()), JsonTags(), verify=exact)
+    environment = Tools((SEARCH, Calculator()), JsonCalls(), verify=exact)
     calls = [
         '<tool_call>{"name": "serch", "arguments": {"query": "a"}}</tool_call>',
         '<tool_call>{"name": "search", "arguments": {"words": "a"}}</tool_call>',
@@ -111,9 +111,9 @@ def test_mistakes_are_shown_to_the_player():
 
 
 def test_the_description_follows_the_question():
-    one, policy = plays(Tools((SEARCH,), Tags(), verify=exact), ["<answer>Aare</answer>"])
+    one, policy = plays(Tools((SEARCH,), TaggedCalls(), verify=exact), ["<answer>Aare</answer>"])
     assert "Tools: <search>query</search>. Answer: <answer>...</answer>" in policy.text(one.contexts[0].prefix)
-    one, policy = plays(Tools((SEARCH,), Tags(), verify=exact, describes=False), ["<answer>Aare</answer>"])
+    one, policy = plays(Tools((SEARCH,), TaggedCalls(), verify=exact, describes=False), ["<answer>Aare</answer>"])
     assert "Tools:" not in policy.text(one.contexts[0].prefix)
 
 
@@ -129,7 +129,7 @@ def test_a_recorded_result_is_not_asked_again():
         asked.append(word)
         return f"{word} {len(asked)}"
 
-    environment = Tools((tool(look),), Tags(), verify=exact)
+    environment = Tools((tool(look),), TaggedCalls(), verify=exact)
     task = replace(TOY, verify=None, environment=environment)
     world, _ = scripted_world(task, lambda ask: ["<look>a</look>", "<answer>b</answer>"][ask.request.tags[-1]])
     (problem,) = task.source.draw([0], None, Key(0))
@@ -165,7 +165,7 @@ def test_sessions_are_opened_once_copied_and_closed():
         async def close(self) -> None:
             events.append("close")
 
-    environment = Tools((Counter(),), Tags(), verify=exact)
+    environment = Tools((Counter(),), TaggedCalls(), verify=exact)
     assert environment.forks
 
     async def run() -> list[str | None]:
@@ -183,7 +183,7 @@ def test_sessions_are_opened_once_copied_and_closed():
 
 
 def test_a_verifier_without_a_verdict_fails_the_episode():
-    one, _ = plays(Tools((SEARCH,), Tags(), verify=lambda problem, answer: Failed("no verdict")), ["<answer>a</answer>"])  # type: ignore[arg-type]
+    one, _ = plays(Tools((SEARCH,), TaggedCalls(), verify=lambda problem, answer: Failed("no verdict")), ["<answer>a</answer>"])  # type: ignore[arg-type]
     assert isinstance(one.reward, Failed)
     assert "no verdict" in one.reward.reason
 
@@ -191,7 +191,7 @@ def test_a_verifier_without_a_verdict_fails_the_episode():
 def test_a_demonstration_is_shown_in_the_form_of_the_environment():
     task = search_qa(people=40, instruction=False)
     (problem,) = task.source.draw([0], task.level, Key(0))
-    environment = Tools((Search(),), Tags("<information>", "</information>"))
+    environment = Tools((Search(),), TaggedCalls("<information>", "</information>"))
     turns = environment.demonstration(problem)
     searches = [action for _, action in problem.meta["demonstration"]]
     assert [action for _, action in turns[:-1]] == [f"<search>{line.removeprefix('search: ')}</search>" for line in searches[:-1]]
@@ -201,7 +201,7 @@ def test_a_demonstration_is_shown_in_the_form_of_the_environment():
         Tools((Calculator(),)).demonstration(problem)
 
 
-@pytest.mark.parametrize("form", [Tags("<information>", "</information>"), JsonTags()], ids=lambda form: type(form).__name__)
+@pytest.mark.parametrize("form", [TaggedCalls("<information>", "</information>"), JsonCalls()], ids=lambda form: type(form).__name__)
 def test_a_demonstrated_episode_has_the_tokens_of_a_sampled_one(form):
     environment = Tools((Search(),), form)
     task = replace(search_qa(people=40, instruction=False), environment=environment)
@@ -221,6 +221,8 @@ def test_two_tools_of_one_name_are_refused():
         Tools((SEARCH, Search()))
     with pytest.raises(UserError, match=r"\[\]"):
         Tools(())
+    with pytest.raises(UserError, match='has the tool "search" under the name "find"'):
+        Tools({"find": SEARCH})
 
 
 PIECES = st.sampled_from(
@@ -251,7 +253,7 @@ def check_tokens(form: Any, texts: list[str]) -> None:
     assert not isinstance(group.trajectories[0].reward, Failed)
 
 
-FORMS = (Tags(), Fenced(), Lines(), JsonTags(), JsonMessage())
+FORMS = (TaggedCalls(), FencedCalls(), LineCalls(), JsonCalls(), MessageCalls())
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: type(form).__name__)

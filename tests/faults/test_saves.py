@@ -30,15 +30,21 @@ def strike(home: Path, kind: str, points: int) -> dict[str, Any]:
     return found
 
 
-def test_killed_at_every_call_of_a_save_a_whole_checkpoint_loads(tmp_path: Path) -> None:
-    found = strike(tmp_path / "home", "kill", 1000)
+@pytest.mark.parametrize("points", [24, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_killed_at_any_call_of_a_save_a_whole_checkpoint_loads(points: int, tmp_path: Path) -> None:
+    """24 calls from the first to the last; nightly every call."""
+    found = strike(tmp_path / "home", "kill", points)
     assert found["wrong"] == {}
-    assert len(found["ended"]) == len(found["calls"]) >= 100
+    assert len(found["calls"]) >= 100
+    assert len(found["ended"]) == min(points, len(found["calls"]))
     assert set(found["ended"]) == {-9}
     assert {"openat", "write", "fsync", "rename", "unlinkat"} <= set(found["calls"])
 
 
-@pytest.mark.parametrize(("kind", "points"), [("full", 24), ("readonly", 8), ("broken", 8)])
+FAULTS = [("full", 12), ("readonly", 4), ("broken", 4)]
+
+
+@pytest.mark.parametrize(("kind", "points"), [*FAULTS, *(pytest.param(kind, 2 * points, marks=pytest.mark.nightly) for kind, points in FAULTS)])
 def test_whatever_the_disk_refuses_from_some_call_on_is_told_and_a_whole_checkpoint_loads(kind: str, points: int, tmp_path: Path) -> None:
     """No space left, a file system that has become read-only, a disk that fails."""
     found = strike(tmp_path / "home", kind, points)

@@ -48,7 +48,7 @@ def home(tmp_path_factory):
 
 def test_the_runs_model_judges_another_run_and_is_found_again_on_resume(home):
     run = gradus.train("grpo", "arithmetic", model=str(home / "model"), reward=str(home / "judge"), steps=2, run=home / "judged", **SMALL)
-    assert run.recipe.reward == RewardModel("judge")
+    assert run.recipe.reward == RewardModel("judge", ("value",))
     assert run.players["judge"].updates == 0
     assert run.metrics[0]["reward/scored"] is not None
     again = gradus.resume(home / "judged", more=3)

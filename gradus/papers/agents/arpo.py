@@ -25,9 +25,9 @@ There is no KL term.
 Use if: an agent calls tools over several turns, tool calls are expensive, and the reward comes at the end.
 Avoid if: the task has one turn (see grpo, dapo), or the environment cannot continue one state twice. If several episodes reach the same states
 without branching, single steps can be compared (see gigpo).
-Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. M, Z, k, the weights 0.5 and 0.2, the clip, and mini-batches of 16
-of the 128 questions are as in the released scripts (dongguanting/ARPO). These scripts have no KL term either. The paper branches if P = alpha +
-beta dH passes a threshold; the released code draws a random number, as here.
+Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. The released scripts (dongguanting/ARPO) give M, Z, k, the weights
+0.5 and 0.2, the clip, and mini-batches of 16 of the 128 questions. These scripts have no KL term either. The paper branches if P = alpha + beta dH
+passes a threshold; the released code draws a random number, as here.
 Departures: The entropy is computed over the whole vocabulary. A copy keeps the $H_0$ of the episode that it was copied from, and can branch after its
 next segment at the earliest. All missing episodes start at the same time. A format is right if every action is legal and the last action is an
 answer. A tool counts as used if a line of the agent calls it by name. With a small vocabulary the sum over 20 tokens drives the probability to its

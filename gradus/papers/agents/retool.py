@@ -5,20 +5,21 @@
     hat A_t = R(y) - V_t
     loss = mean over tokens of a_k of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
-In stage 1 the policy learns traces in which calculations are programs with their true outputs (SFT). In stage 2 it answers itself. A piece $a_k$ ends
-at </code>; the block runs in a sandbox, and its output $o_k$, or the text of its error, is inserted between <interpreter> and </interpreter>. So the
-policy can correct its program. The answer stands in an answer tag; without one the reward is -1. There is no reward for code or form.
+In stage 1 the policy learns traces in which calculations are programs with their true outputs (SFT). In stage 2 the policy writes its own answers. A
+piece $a_k$ ends at </code>; the block runs in a sandbox, and its output $o_k$, or the text of its error, is inserted between <interpreter> and
+</interpreter>. So the policy can correct its program. The answer is in an answer tag; without such a tag the reward is -1. There is no reward for
+code or form.
 
 gamma and lambda are 1, so the advantage $hat A_t$ is the reward minus the critic's value; $A_t$ is $hat A_t$ whitened over the batch. Inserted outputs
-are in neither the policy's nor the critic's loss. There is no KL term. After the inserted output only its tokens are read; the keys and values
-of the text before it are kept.
+are in neither the policy's nor the critic's loss. There is no KL term. After an insertion, the model reads only the tokens of the output; the keys
+and values of the earlier text are kept.
 
 Use if: traces with programs exist or can be made, problems need exact computation, and answers can be verified.
-Avoid if: there are no traces (see torl, which starts from a base model), or if a critic is too expensive (torl again).
+Avoid if: there are no traces (see torl, which starts from a base model), or if a critic is too expensive (torl needs no critic).
 Reference: Feng et al., ReTool: Reinforcement Learning for Strategic Tool Use in LLMs, arXiv:2504.11536, sections 2.2 and 2.3.
-Departures: The traces are the task's demonstrations in this form; the paper lets a strong model rewrite long solutions. SFT has 150 steps here (two
-epochs there). The critic starts from the policy at the start of stage 2. The answer stands in <answer> (a box there). One update has four epochs, as
-in the base; the paper has mini-batches of 512.
+Departures: The traces are the task's demonstrations in this form; the paper lets a strong model rewrite long solutions. SFT has 150 steps here, and
+two epochs in the paper. The critic starts from the policy at the start of stage 2. The answer is in <answer>, and in the paper in a box. One update
+has four epochs, as in the base; the paper has mini-batches of 512.
 """
 
 from gradus.credit.gae import GAE
@@ -29,12 +30,12 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.right_or_wrong import RightOrWrong
 from gradus.rollouts.episodes import Episodes
 from gradus.schedules.stages import Stage, Stages
-from gradus.tools.forms import Tags
+from gradus.tools.forms import TaggedCalls
 from gradus.tools.python import Python
 from gradus.types import Frozen
 from gradus.types.moments import Steps
 
-INTERPRETER = Tools(tools=(Python(),), form=Tags("<interpreter>", "</interpreter>", names=(("code", "python"),)))
+INTERPRETER = Tools(tools=Frozen(python=Python()), form=TaggedCalls("<interpreter>", "</interpreter>", names=(("code", "python"),)))
 
 retool = ppo.derive(
     "retool",
@@ -53,7 +54,7 @@ claims = (
         says="After the same traces, accuracy on python_tool is at least 0.2 above the same training without execution.",
         source="arXiv:2504.11536, figure 1 (67 % on AIME24 against 40 % for text alone); the task, the sizes and the effect's size are ours",
         against="retool --environment.calls=0",
-        measure="held_out/accuracy",
+        measure="accuracy",
         better_by=0.2,
         task="python_tool",
         options={"level": "1", "instruction": "false"},

@@ -31,7 +31,7 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.overlap import Matches
 from gradus.rollouts.episodes import Episodes
-from gradus.tools.forms import Tags
+from gradus.tools.forms import TaggedCalls
 from gradus.tools.search import Search
 from gradus.types import Frozen
 
@@ -40,8 +40,8 @@ search_r1 = ppo.derive(
     "A search engine inside the answer: passages are inserted after each query and have no loss. The reward is an exact match.",
     family="agents",
     environment=Tools(
-        tools=(Search(top=3),),
-        form=Tags("<information>", "</information>"),
+        tools=Frozen(search=Search(top=3)),
+        form=TaggedCalls("<information>", "</information>"),
         limit=4,
         hint="\nThis is no valid action. Search with <search>words</search>, or answer with <answer>words</answer>.\n",
         verify=Matches("exact"),
@@ -60,7 +60,7 @@ claims = (
             "after a look at starts, which do not learn two hops in time"
         ),
         against="search_r1 --environment.limit=1",
-        measure="held_out/accuracy",
+        measure="accuracy",
         better_by=0.15,
         task="search_qa",
         options={"level": "1", "instruction": "false"},

@@ -26,14 +26,15 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.rewards.right_or_wrong import RightOrWrong
 from gradus.rollouts.episodes import Episodes
-from gradus.tools.forms import Fenced
+from gradus.tools.forms import FencedCalls
 from gradus.tools.python import Python
+from gradus.types import Frozen
 
 torl = grpo.derive(
     "torl",
     "A code interpreter inside the answer: the output of a program is inserted and has no loss. The reward is 1 or -1.",
     family="agents",
-    environment=Tools(tools=(Python(),), form=Fenced(), calls=1),
+    environment=Tools(tools=Frozen(python=Python()), form=FencedCalls(), calls=1),
     rollout=Episodes(),
     reward=RightOrWrong(),
     objective__kl=None,
@@ -48,7 +49,7 @@ claims = (
         says="From a start that writes programs, accuracy on python_tool is at least 0.2 above the same training without execution.",
         source="arXiv:2503.23383, table 1 (43.3 % on AIME24 against 30 % without the tool); the start, the task and the size of the effect are ours",
         against="torl --environment.calls=0",
-        measure="held_out/accuracy",
+        measure="accuracy",
         better_by=0.2,
         task="python_tool",
         options={"level": "1", "instruction": "false"},

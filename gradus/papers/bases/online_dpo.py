@@ -6,7 +6,7 @@
 h is the log-ratio of an answer with tokens $y_t$; $h_w$ and $h_l$ belong to the better and the worse answer of a pair. The coefficient beta is 0.1,
 and $pi_ref$ is the model at the start. Every step samples its pairs from the current policy, so the pairs are never stale. Given pairs of the
 problems are not used. The judge is the recipe's reward: a verifier, a reward function or a reward model. A group of G samples gives G / 2 independent
-pairs of one problem; pairs with equal rewards are left out. The base, dpo, compares the best with the worst of a group instead.
+pairs of one problem; pairs with equal rewards are left out. The base, dpo, compares the best answer of a group with its worst answer.
 
 Use if: a judge can compare any two answers during training, but the size of its rewards means little. Only the order of two rewards counts here.
 Avoid if: only given pairs exist (see dpo), or the size of the reward should count (see grpo, rloo).

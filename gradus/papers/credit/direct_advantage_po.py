@@ -17,9 +17,9 @@ Avoid if: the policy can sample during training, because such samples teach more
 a_star_po).
 Reference: Liu et al., Improving Multi-Step Reasoning Abilities of Large Language Models with Direct Advantage Policy Optimization, arXiv:2412.18279.
 The paper's rates are 5e-7 (actor) and 5e-6 (critic). The recipe dapo is another method.
-Departures: No released code was found. K, M, beta, one round and the choice of states with 0 < y < 1 are ours. Actor and critic learn at the setting's
-rate. With a KL penalty the optimum would be pi_ref exp(A/beta)/Z. This loss has another minimum over all distributions: log-ratios x with x + lambda
-e^x = A/beta, where lambda normalises the distribution. For small A/beta the two optima are close.
+Departures: No released code was found. Our own choices are K, M, beta, one round and the choice of states with 0 < y < 1. Actor and critic learn at
+the setting's rate. With a KL penalty the optimum would be pi_ref exp(A/beta)/Z. This loss has another minimum over all distributions: log-ratios x
+with x + lambda e^x = A/beta, where lambda normalises the distribution. For small A/beta the two optima are close.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ spread (deviation of a state's continuations), continuations (per answer), clip_
 
 Use if: answers have steps, the steps differ in worth, continuations are cheap, and the memory is too small for a critic.
 Avoid if: sampling is the bottleneck, because a step costs K continuations (see grpo, rloo), or answers have only one step.
-Reference: Kazemnejad et al., VinePPO: Refining Credit Assignment in RL Training of LLMs, arXiv:2410.01679, section 4. The values K = 9, temperature
-0.6, 8 answers per problem, batches of 64 out of 512 answers, two epochs and the KL coefficient 0.0001 are as in the paper's appendix and the released
-configurations.
+Reference: Kazemnejad et al., VinePPO: Refining Credit Assignment in RL Training of LLMs, arXiv:2410.01679, section 4. The paper's appendix and the
+released configurations give these values: K = 9, temperature 0.6, 8 answers per problem, batches of 64 out of 512 answers, two epochs and the KL
+coefficient 0.0001.
 Departures: The temperature and the numbers of problems and answers come from the setting; the released code also samples with top-p 0.9. The released
 code continues the text of a step; here the tokens are kept as sampled and are never encoded again. The released code cuts solutions of MATH at line
 breaks and ends of sentences, and keeps formulas whole. Whitening is over the batch; in the released code it is over the answers that all devices hold

@@ -18,9 +18,9 @@ allotted_most (answers to one problem), entropy. The temperature of each step is
 Use if: problems differ in difficulty and come again, and the entropy of the policy collapses early.
 Avoid if: every problem is new, because without a memory there are no ranks. If most hard problems are impossible, more answers to them are wasted
 (see mopps).
-Reference: Liao et al., Enhancing Efficiency and Exploration in Reinforcement Learning for LLMs, EMNLP 2025, arXiv:2505.18573. The values n = 8, the
-bounds 4 and 12, u = 2, no KL, one update per batch of 64 problems and the annealing are as in the released scripts. The learning rate is 2e-6 for 7B
-and 5e-6 for 1.5B.
+Reference: Liao et al., Enhancing Efficiency and Exploration in Reinforcement Learning for LLMs, EMNLP 2025, arXiv:2505.18573. The released scripts
+give n = 8, the bounds 4 and 12, u = 2, no KL, one update per batch of 64 problems and the annealing. The learning rate is 2e-6 for 7B and 5e-6 for
+1.5B.
 Departures: The ranks use all answers up to the step before; the paper sorts after each pass. Problems with equal shares have a common rank. The
 released code limits only the surplus to $n_max$, so a batch with few hard problems can exceed $n_max$. The temperature stays in [0.1, 10], and an
 entropy of 0 leaves it unchanged. V is `--schedule.vocabulary`, with the size for the paper's models; set it for other models. From a source without

@@ -23,9 +23,9 @@ Reference: Zhan et al., MathSmith: Towards Extremely Hard Mathematical Reasoning
 arXiv:2508.05592: the three rewards and their weights, three answers, and concepts from PlanetMath. The released reward (Jasaxion/MathSmith) has L =
 32768. The released script has groups of 6, a KL coefficient of 0.001, and three updates per batch.
 Departures: All tokens of an answer count, not only the thinking before `</think>`. A missing problem is not sent to the solver; the released code
-sends a sentence that asks for no thinking. The nucleus and the top 20 of the solver's sampling, the nine strategies of difficulty as hints, and the
-module that forges variants of the student's wrong problems are left out. Group, KL coefficient and number of updates are as in the base grpo. The
-concepts of the task `forging` are string functions.
+sends a sentence that asks for no thinking. Three parts are left out: the nucleus and the top 20 of the solver's sampling, the nine strategies of
+difficulty as hints, and the module that forges variants of the student's wrong problems. Group, KL coefficient and number of updates are as in the
+base grpo. The concepts of the task `forging` are string functions.
 """
 
 from __future__ import annotations

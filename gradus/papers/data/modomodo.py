@@ -9,10 +9,10 @@ Each data set has its own verifier. There are 2 K + 1 runs with these seed mixtu
 each data set, all other data sets with equal weights. Run j ends with the score $s_j$, the mean accuracy on held-out sets. The fit is by least
 squares with a small penalty, Q is symmetric, and $w^**$ is the mixture of the final run. The result can be added to the runs for another fit.
 
-The command of run j has `--curriculum.weights` with $w_j$; `seed_mixtures(K)` of `gradus.curricula.surrogate` gives these numbers. The final run has
-`--curriculum.trials` with the pairs $(w_j, s_j)$ instead. Without both options the mixture is uniform. The rest is GRPO with 8 answers per problem.
-The function `held_out_error` of the same module gives the errors of the fit on runs that were not used for the fit. Metrics: arm/NAME, the share
-$w_k$ of each data set.
+The command of run j has `--curriculum.weights` with $w_j$; `seed_mixtures(K)` of `gradus.curricula.surrogate` gives these numbers. In place of
+`--curriculum.weights`, the final run has `--curriculum.trials` with the pairs $(w_j, s_j)$. Without both options the mixture is uniform. The rest is
+GRPO with 8 answers per problem. The function `held_out_error` of the same module gives the errors of the fit on runs that were not used for the fit.
+Metrics: arm/NAME, the share $w_k$ of each data set.
 
 Use if: several data sets exist, they help or harm each other, and short runs predict long runs.
 Avoid if: 2 K + 1 short runs cost too much (see sec, which adapts the mixture within one run), or one data set is enough.

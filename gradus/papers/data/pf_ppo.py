@@ -19,8 +19,8 @@ Departures: The released code first whitens the advantages of all answers. Then 
 shares (the random filter has the weights 0.4 and 0.1, the same shares for five answers). Here the filter keeps two different answers of each prompt,
 and whitens the advantages of the kept answers. So every prompt has equal weight, and the shares are right on average. The released scripts normalise
 rewards; here they are not normalised, because the advantages are whitened. The critic has the learning rate of the policy; with a large model
-set `--players.critic.optimizer AdamW --players.critic.optimizer.lr 9e-6`. The ten bins with equal numbers of answers, and the fit by least squares,
-are ours.
+set `--players.critic.optimizer AdamW --players.critic.optimizer.lr 9e-6`. Our own choices are the ten bins with equal numbers of answers, and the fit
+by least squares.
 """
 
 from __future__ import annotations

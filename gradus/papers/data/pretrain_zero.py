@@ -19,10 +19,10 @@ Use if: plain text is abundant, questions with answers are few, and parts of the
 Avoid if: problems with answers exist (see grpo; dapo for hard problems), or nothing in the text can be inferred (see webscale_rl for facts).
 Reference: Xing et al., PretrainZero: Reinforcement Active Pretraining, arXiv:2512.03442: mask generation and mask prediction by one policy, a min-max
 objective with GRPO, Wikipedia, no supervised start. Only the abstract and overviews could be read; no code of the authors was found.
-Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so a span that is never found earns 0. The
-sizes of the groups, the weight 0.5 of the masker's loss, the limit of 8 words, the rule for stop words, and the skipped groups are ours. Two spans
-count as equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has generated
-passages.
+Departures: $R_j$ is our reading of the min-max objective: the abstract calls the hidden words reasonable, so a span that is never found earns 0. Our
+own choices are the sizes of the groups, the weight 0.5 of the masker's loss, the limit of 8 words, the rule for stop words, and the skipped groups.
+Two spans count as equal if they are equal in lower case and without punctuation; the paper's rule is not known here. The task `masked_text` has
+generated passages.
 """
 
 from gradus.papers.bases.grpo import grpo

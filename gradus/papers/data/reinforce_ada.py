@@ -19,7 +19,7 @@ Use if: a verifier judges answers, updates are more expensive than sampling, and
 Avoid if: sampling is the bottleneck, because the choice of other problems costs less (see mopps, sec). If only unsolved problems are useful, the
 variant "pos" samples less.
 Reference: Xiong et al., Reinforce-Ada: An Adaptive Sampling Framework for Reinforce-Style LLM Training, arXiv:2510.04996v1, section 2.3 and algorithm
-1. The values n = 4, N = 4, M = 8, the bounds 0.2 and 0.28, and four updates per batch of 512 problems are as in the released script. The learning
+1. The released script gives n = 4, N = 4, M = 8, the bounds 0.2 and 0.28, and four updates per batch of 512 problems. The learning
 rate of the script is 1e-6 after 10 steps of warm-up.
 Departures: The verifier decides whether an answer is right. The released code asks for a reward above 0.7, and computes the baseline from the
 verdicts instead of the rewards. The entropy bonus of 0.0001 is the paper's; the released script has 0. The released loss is also constant above ratio

@@ -20,10 +20,10 @@ Avoid if: the model already proves a large share of the statements, because expe
 Reference: Zhou et al., Spark-Prover-X1: Formal Theorem Proving Through Diverse Data Training, arXiv:2511.13043, abstract of version 1: continued
 pre-training with predicted states after written reasoning, fine-tuning in a loop of expert iteration, GRPO on the most challenging problems; pass@32
 of 37.0 % on average. Only the abstract could be read.
-Departures: Statements are given in the formal language, so no formaliser is trained and no judge compares translations. Equal weights of the kinds,
-n, r, the band of pass rates, the lengths of the stages, 64 statements per round and two epochs per round are ours. The tasks `proofs` and
-`string_ops` write the documents (`--task.documents true`): `proofs` all six kinds, `string_ops` only the solutions and the states without reasoning.
-The language of the tasks has no placeholder such as sorry: a proof that leaves out a step derives nothing, and earns 0.
+Departures: Statements are given in the formal language, so no formaliser is trained and no judge compares translations. Our own choices are equal
+weights of the kinds, n, r, the band of pass rates, the lengths of the stages, 64 statements per round and two epochs per round. The tasks `proofs`
+and `string_ops` write the documents (`--task.documents true`): `proofs` all six kinds, `string_ops` only the solutions and the states without
+reasoning. The language of the tasks has no placeholder such as sorry: a proof that leaves out a step derives nothing, and earns 0.
 """
 
 from gradus.papers.bases.expert_iteration import expert_iteration

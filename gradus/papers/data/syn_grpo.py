@@ -19,9 +19,9 @@ Use if: problems show pictures, the same problems come again many times, and the
 Avoid if: the task cannot draw a picture with a known answer, or problems have no pictures (see mopps to choose among given problems).
 Reference: Huang et al., Syn-GRPO: Self-Evolving Data Synthesis for MLLM Perception Reasoning, arXiv:2511.19343: descriptions by the policy, pictures
 that keep the object, and a reward for diversity. Only the abstract could be read, not the authors' repository (hqhQAQ/Syn-GRPO).
-Departures: Both forms of $R_div$, lambda, the chance 0.5, the choice of one description per group and the rules for dropping are ours. In the paper
-an image model on a separate server draws the pictures; here the task draws a picture when the problem is requested. The reward has no part for the
-form of an answer. From a source without end the pool takes 64 problems.
+Departures: Our own choices are both forms of $R_div$, lambda, the chance 0.5, the choice of one description per group and the rules for dropping. In
+the paper an image model on a separate server draws the pictures; here the task draws a picture when the problem is requested. The reward has no part
+for the form of an answer. From a source without end the pool takes 64 problems.
 """
 
 from __future__ import annotations

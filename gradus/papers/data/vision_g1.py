@@ -21,10 +21,10 @@ Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a b
 Reference: Zha et al., Vision-G1: Towards General Vision Language Reasoning with Multi-Domain Data Curation, arXiv:2508.12680: selection by influence
 and difficulty, and rounds of selection and training. The released scripts (yuh-zha/Vision-G1) have groups of 16 answers, no KL term, and the clip 0.2
 and 0.28 with the bound 10. The scripts compute pass rates from 5 answers, but have no window, no order and no code for the influence.
-Departures: The gradient of the worked solution, all weights in place of an adapter, the projection, the shares, the window from 0.1 to 0.9, 8 answers
-for a pass rate, groups of 8, the number of steps of a round and the sizes of pool (192 problems of an endless source) and V are ours. Log-likelihoods
-are summed over a solution. The reward is the verdict, without a part for the form. The released script continues to sample until the answers of a
-group differ; here `--rollout DynamicSampling --selection Mixed` does so.
+Departures: Our own choices are the gradient of the worked solution, all weights in place of an adapter, the projection, the shares, the window from
+0.1 to 0.9, 8 answers for a pass rate, groups of 8, the number of steps of a round and the sizes of pool (192 problems of an endless source) and V.
+Log-likelihoods are summed over a solution. The reward is the verdict, without a part for the form. The released script continues to sample until the
+answers of a group differ; here `--rollout DynamicSampling --selection Mixed` does so.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ Avoid if: the memory is too small for a second model, or sampling is the bottlen
 Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). The
 recipe follows a summary in our catalogue; only the paper's abstract was read, and no public code was found.
 Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
-paper 5e-6 and 5e-7). The course of lambda, the renewal of theta' and the gradients at the old weights are ours. J_SFT is a mean over tokens. The share of the
-solutions (a fifth) is ours. The deviation of a group is the population deviation.
+paper 5e-6 and 5e-7). Our own choices are the course of lambda, the renewal of theta' and the gradients at the old weights. J_SFT is a mean over
+tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
 """
 
 from __future__ import annotations

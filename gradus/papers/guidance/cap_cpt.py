@@ -17,10 +17,10 @@ Use if: a long document of rules stands before every request, and worked replies
 Avoid if: the rules change often, or worked replies show every branch many times (see sft). If replies can be rewarded, see trimpi.
 Reference: Liu et al., Analyzing and Internalizing Complex Policy Documents for LLM Agents, arXiv:2510.11588: the categories, synthesis by category, continued
 pre-training before SFT, and a generator of documents with four kinds of complexity. Only the abstract and summaries were read; no code was found.
-Departures: The numbers of texts, the bound of one condition and the lengths of the stages are ours. A language model writes the texts in the paper; here a grammar
-does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)". The share of general text is
-left out. The task `service_desk` takes the place of CC-Gen: fields, tools, depth and stated fields are its four dials, and replies are one turn with
-all calls.
+Departures: Our own choices are the numbers of texts, the bound of one condition and the lengths of the stages. A language model writes the texts in
+the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)". The
+share of general text is left out. The task `service_desk` takes the place of CC-Gen: fields, tools, depth and stated fields are its four dials, and
+replies are one turn with all calls.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ standardised in the group, and rho is the ratio of a token to the policy that sa
 the expert answers. There is no KL term.
 
 mu falls from 0.9 to 0.05 along a cosine in 200 steps and stays there; in the last line pi is the number 3.14..., and k is the step. Other points of
-the schedule give a warm-up: `chord.but(schedule__points=((0, 0.0), (200, 0.5), (600, 0.02)), schedule__shape=("linear", "cosine"))`. `chord_phi`
-gives each expert token its own weight instead. There is one update per batch, the "strict on-policy training" of the paper. So rho is 1 and the clip
-never acts; `--update.count` sets more updates.
+the schedule give a warm-up: `chord.but(schedule__points=((0, 0.0), (200, 0.5), (600, 0.02)), schedule__shape=("linear", "cosine"))`. In `chord_phi`
+each expert token has its own weight. There is one update per batch, the "strict on-policy training" of the paper. So rho is 1 and the clip never
+acts; `--update.count` sets more updates.
 
 Use if: expert answers have another style than the policy's answers, and imitation before RL would harm the policy's own abilities.
 Avoid if: no expert answers exist (see grpo), or each expert token should have its own weight (see chord_phi). If each group should contain a solution

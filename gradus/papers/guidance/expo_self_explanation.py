@@ -17,10 +17,10 @@ Avoid if: the policy writes the given answer without a derivation, or most quest
 luffy.
 Reference: Zhou et al., ExPO: Unlocking Hard Reasoning with Self-Explanation-Guided Reinforcement Learning, arXiv:2507.02834: explanations from question and
 answer, imitation next to GRPO without a ratio, explanations of the present policy.
-Departures: No code was found. Beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the wording of the request are
-ours. An explanation that begins with the given answer is not sampled again. The paper
-puts the right answer after the explanation; here the explanation ends in its own answer, and the verifier compares this answer with the right one. The variant
-for DPO is left out: `Refine(second=Reprompted(source="policy"))` with the term `Preference` gives its pairs.
+Departures: No code was found. Our own choices are beta 0.1, the bound 0.25, the KL coefficient, one explanation per question, the divisor N, and the
+wording of the request. An explanation that begins with the given answer is not sampled again. The paper puts the right answer after the explanation;
+here the explanation ends in its own answer, and the verifier compares this answer with the right one. The variant for DPO is left out:
+`Refine(second=Reprompted(source="policy"))` with the term `Preference` gives its pairs.
 """
 
 from typing import Any

@@ -171,7 +171,7 @@ class ThoughtWeight:
 
 @dataclass(frozen=True)
 class ActionFound(Combines):
-    """A reward: 0 for a completion with the mark of an action, -1 for any other."""
+    """A reward: 0 for a completion with the mark of an action, -1 for any other completion."""
 
     mark: str = "="
     name: ClassVar[str] = "format"

@@ -20,10 +20,10 @@ Use if: problems come back or resemble each other, and the policy can correct an
 Avoid if: problems have nothing in common, or the policy ignores text before the problem (see grpo).
 Reference: Li et al., LANPO: Bootstrapping Language and Numerical Feedback for Reinforcement Learning in LLMs, arXiv:2510.16552: a pool of past trials,
 reflection on the same problem without the reward, lessons from related problems, and numbers alone in the update.
-Departures: Only the abstract and summaries of the paper were read. Only the two principles come from the paper. The shares, the similarity (TF-IDF),
-the floor 0.3, k, the forms, both fallbacks (the plain prompt, and an attempt of the same step) and the advantage within each kind are ours. A lesson
-comes from the newest attempt at each similar problem. If all answers of a kind have equal rewards, they have no gradient, because kinds are not
-compared with each other. A pool keeps the last 8 attempts at each of 1,000 problems.
+Departures: Only the abstract and summaries of the paper were read. Only the two principles come from the paper. Our own choices are the shares, the
+similarity (TF-IDF), the floor 0.3, k, the forms, both fallbacks (the plain prompt, and an attempt of the same step) and the advantage within each
+kind. A lesson comes from the newest attempt at each similar problem. If all answers of a kind have equal rewards, they have no gradient, because
+kinds are not compared with each other. A pool keeps the last 8 attempts at each of 1,000 problems.
 """
 
 from __future__ import annotations

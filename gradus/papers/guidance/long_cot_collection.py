@@ -19,10 +19,10 @@ Avoid if: the model already writes long reasoning (see grpo), or given traces ex
 Reference: Chae et al., One Missing Piece for Open-Source Reasoning Models: A Dataset to Mitigate Cold-Starting Short CoT LLMs in RL, arXiv:2506.02338:
 outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. Only
 the abstract and summaries were read; no code was found.
-Departures: The similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries and the wording are ours. Traces are written when the SFT
-needs them, and are not stored. The steps and the answer have no tags; ";" separates them. The default writer is a program, and needs worked solutions: its tries
-have wrong results, its checks give them, and its conclusion is the worked solution. If a problem has `misses`, these attempts are its tries, as in
-the task `countdown` with `--task.misses 4`.
+Departures: Our own choices are the similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries and the wording. Traces are
+written when the SFT needs them, and are not stored. The steps and the answer have no tags; ";" separates them. The default writer is a program, and
+needs worked solutions: its tries have wrong results, its checks give them, and its conclusion is the worked solution. If a problem has `misses`,
+these attempts are its tries, as in the task `countdown` with `--task.misses 4`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSteps:
     """A player writes the outline, one title per line, and then one step per call. The writer does not learn from these words; the policy learns them
     as its traces."""
 

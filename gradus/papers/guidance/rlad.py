@@ -21,9 +21,9 @@ Avoid if: the solver ignores hints, or sampling is the bottleneck, because a ste
 Reference: Qu et al., RLAD: Training LLMs to Discover Abstractions for Solving Reasoning Problems, arXiv:2510.02263: two players, the solver's success as reward of
 an abstraction, answers without an abstraction, whose reward is masked, fine-tuning of the generator on good abstractions, KL and clip of the solver.
 Departures: No code was found. These choices are ours: the group sizes, the imitated share of a quarter, the rule that finds the answer in a hint (as
-a word of the text), and that both players learn in each step; the paper trains them one after the other. The warm start by a stronger model, the
-curriculum by difficulty, and the split of a test budget between hints and answers are left out. A step makes one update, as in grpo, so the clip acts
-only with `--update.count 2` or more. Groups with equal rewards are kept, unlike in dapo.
+a word of the text), and that both players learn in each step; the paper trains them one after the other. Three parts are left out: the warm start by
+a stronger model, the curriculum by difficulty, and the split of a test budget between hints and answers. A step makes one update, as in grpo, so the
+clip acts only with `--update.count 2` or more. Groups with equal rewards are kept, unlike in dapo.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ Use if: a model of the student's size corrects answers if it is asked to, and th
 Avoid if: the teacher's feedback seldom turns a wrong answer into a right one (see critique_grpo), or worked solutions exist (see luffy).
 Reference: RRV et al., ThinkTuning: Instilling Cognitive Reflections without Distillation, arXiv:2508.07616: feedback as a part of the answer, four behaviours,
 a teacher of the same size, GRPO without KL, and a weight from probability and advantage. Four updates per batch are from the released script.
-Departures: The share 1/2, the bound 1/2, c, the weight 0 for A <= 0, and the wording are ours. The released code (3rdAT/ThinkTuning) gives feedback
-to a share that falls from 0.1 to 0.01 in the first third of training. In this code the weight is p / (p + gamma) for positive and negative A. The
-code is meant to move gamma from -0.001 to 0.001 with the advantage, but the bounds are in the wrong order. So gamma is always -0.001, and the weight
-is nearly 1. For A < 0 and p < 0.01 the code's weight is the clipped ratio. The released code takes the mean over all tokens, has groups of 5, and
-bounds the ratio at 3 if A < 0. Answer and feedback keep no log-probabilities at sampling.
+Departures: Our own choices are the share 1/2, the bound 1/2, c, the weight 0 for A <= 0, and the wording. The released code (3rdAT/ThinkTuning) gives
+feedback to a share that falls from 0.1 to 0.01 in the first third of training. In this code the weight is p / (p + gamma) for positive and negative
+A. The code is meant to move gamma from -0.001 to 0.001 with the advantage, but the bounds are in the wrong order. So gamma is always -0.001, and the
+weight is nearly 1. For A < 0 and p < 0.01 the code's weight is the clipped ratio. The released code takes the mean over all tokens, has groups of 5,
+and bounds the ratio at 3 if A < 0. Answer and feedback keep no log-probabilities at sampling.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ Use if: a long and fixed document stands before every request, and the model fol
 Avoid if: the document changes often, or the model ignores it (see sft).
 Reference: Wang et al., Multimodal Policy Internalization for Conversational Agents, arXiv:2510.09474: visually masked continued pre-training, SFT with chains of
 thought, and PolicyRollout for GRPO and DAPO. Only the abstract and summaries were read; no code was found.
-Departures: Half of the group, pi_old under the plain prompt and the lengths of the stages are ours. The reward has no points for the form. Demonstration
-pictures inside the document are left out; requests may have pictures. The task `service_desk` has text alone.
+Departures: Our own choices are the share of half of the group, pi_old under the plain prompt and the lengths of the stages. The reward has no points
+for the form. Demonstration pictures inside the document are left out; requests may have pictures. The task `service_desk` has text alone.
 """
 
 from __future__ import annotations

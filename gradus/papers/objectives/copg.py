@@ -22,7 +22,7 @@ Avoid if: rewards are fast and fresh samples are affordable, because fixed answe
 Reference: Flet-Berliac et al., Contrastive Policy Gradient: Aligning LLMs on sequence-level scores in a supervised-friendly fashion,
 arXiv:2406.19185: the sample loss and its gradient, the theorem on its minimum, the bandit.
 Departures: The start model is the sampler, with two answers per problem, ten passes, and beta 0.1. The mean over pairs is our rule for more than two
-answers. A later report of the same group divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the authors was found.
+answers. A later report of the same authors divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the authors was found.
 """
 
 from gradus.credit.reward_to_go import RewardToGo

@@ -19,8 +19,8 @@ Use if: scored answers or episodes exist (single and bad answers can be used, to
 Avoid if: fresh samples are affordable (see rloo, grpo), or the logits are restricted, for example by a cap.
 Reference: Clavier et al., ShiQ: Bringing back Bellman to LLMs, arXiv:2505.11081: the change of variables, the shift by the start values, the multi-step
 loss.
-Departures: The mean over the tokens of an answer, the number of answers and the number of passes are ours. Logits are divided by the temperature of
-sampling.
+Departures: Our own choices are the mean over the tokens of an answer, the number of answers and the number of passes. Logits are divided by the
+temperature of sampling.
 """
 
 from __future__ import annotations

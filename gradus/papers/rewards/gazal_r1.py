@@ -19,8 +19,8 @@ Avoid if: long answers are wanted, or all weights can be trained (see dr_grpo, d
 Reference: Adly et al., Gazal-R1: Achieving State-of-the-Art Medical Reasoning with Parameter-Efficient Two-Stage Training, arXiv:2506.21594: 107,033
 examples for the first stage, DoRA with rank 256 and rank-stabilised scale, cosine of the length, form and repetition, GRPO without KL, with a larger
 upper clip and a constant divisor. No code of the authors was found.
-Departures: The weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha are ours. The form counts for the answer of any letter. The divisor is the
-limit 1,024 of `ConstantLength`. The questions of the task `multiple_choice` are generated; their letters need no box.
+Departures: Our own choices are the weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha. The form counts for the answer of any letter. The
+divisor is the limit 1,024 of `ConstantLength`. The questions of the task `multiple_choice` are generated; their letters need no box.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ from gradus.types.tally import Tally, tally
 
 
 def hardest(logprobs: Tensor, entropies: Tensor, *, share: float, coefficient: float) -> Tensor:
-    """Returns bool [A]: the floor(share * A) actions, at least one, with the largest -logprob - coefficient * entropy. If values are equal, the first
-    tokens count."""
+    """Returns bool [A]: the floor(share * A) actions, at least one, with the largest -logprob - coefficient * entropy. If values are equal, the
+    earlier tokens are taken."""
     count = max(int(share * len(logprobs)), 1)
     delta = -logprobs.double() - coefficient * entropies.double()
     chosen = torch.zeros(len(logprobs), dtype=torch.bool, device=logprobs.device)

@@ -27,10 +27,10 @@ appendices B.1 (ridge 1 and 512 dimensions at test time) and C. Appendix C has 3
 bonus if all replies are wrong. The scripts of the released code (verl, recipe/rep_exp) have beta 0.01, ridge 0.01, G = 8, the mean over tokens, and 4
 updates (1024 prompts in mini-batches of 256). The released matrix comes from scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
 +-sqrt(sqrt(width) / dim).
-Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here it is the first of the pool, because all
-replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus on single tokens
-while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts override all
-three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
+Departures: The random key of the step determines the matrix. The paper draws the first reply at random; here the first reply is the first of the
+pool, because all replies of the pool have the same distribution. A trajectory of several contexts has the mean over all its tokens. The paper's bonus
+on single tokens while sampling (section 4.2) is left out. The defaults of the released code are leave-one-out, 512 dimensions and beta 1; its scripts
+override all three. The released code can also keep Sigma across steps and divide bonuses by their deviation; both are off in its runs.
 """
 
 from __future__ import annotations

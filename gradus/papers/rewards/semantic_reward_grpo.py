@@ -251,6 +251,7 @@ claims = (
         source="arXiv:2509.13081, without the semantic reward",
         against="grpo",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.encoder": "none"},
+        budget="steps=4",
     ),
     Claim(
         says="From a start that imitated explanations, the share of right facts in held-out explanations rises by at least 0.05.",

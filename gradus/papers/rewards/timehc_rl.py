@@ -19,8 +19,8 @@ Avoid if: the order does not matter, or only few problems have events.
 Reference: Hou et al., TimeHC-RL: Temporal-aware Hierarchical Cognitive Reinforcement Learning for Enhancing LLMs' Social Intelligence,
 arXiv:2505.24500: hierarchical forms, the contrast of ordered and shuffled events. Only the abstract and overviews could be read; the public
 repository (ZJU-REAL/TimeHC-RL) has no code yet.
-Departures: The weight 0.1 of the form, mu, alpha, the sizes 8 and 4 of the groups, and the name of the tag `social` are ours. The problems of the
-task `beliefs` are generated, with beliefs of the first order.
+Departures: Our own choices are the weight 0.1 of the form, mu, alpha, the sizes 8 and 4 of the groups, and the name of the tag `social`. The problems
+of the task `beliefs` are generated, with beliefs of the first order.
 """
 
 from __future__ import annotations

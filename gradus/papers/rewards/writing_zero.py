@@ -18,8 +18,8 @@ Use if: quality has no verifier, and a judge of pairs is more reliable than sing
 Avoid if: answers can be verified (see grpo), or ties are frequent.
 Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks and Verifiable Rewards, arXiv:2506.00103: the judge, BRPO and the
 filter. No code is public.
-Departures: The bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts) and the missing KL
-term are ours, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
+Departures: Our own choices are the bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts)
+and the missing KL term, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
 (`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, a
 coin decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
 """

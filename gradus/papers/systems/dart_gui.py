@@ -29,11 +29,11 @@ Departures: The released script (Computer-use-agents/dart-gui, run_trainer_debug
 script is the sample's, plus 1e-6. The script leaves out a group with only successes, and a group with only failures and no earlier success; here such
 a group has the KL term. The released sampler (Computer-use-agents/dart_rollouter) gives a task int(9/r - 7) episodes if its success rate r is above
 the threshold: 8 for 0.6, and 2 for 1. The released sampler shows the last five screens; the two turns of history are ours. The paper trains a
-vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text, pictures or arrays. The
-least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate (0.5) and the size of the
-pool (4) are ours. The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers are threads of one
-process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher learning rate than 1e-6;
-the rate comes from the setting.
+vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text, pictures or arrays. Our own
+choices are the least number of episodes (2), the steps by which their number falls (1), the weight of an earlier visit in the success rate (0.5) and
+the size of the pool (4). The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers are threads
+of one process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher learning rate than
+1e-6; the rate comes from the setting.
 """
 
 from gradus.credit.step_samples import HighEntropySteps

@@ -20,13 +20,13 @@ Avoid if: sampling takes a small part of a step (see grpo, dr_grpo), or new weig
 Reference: Meituan LongCat Team, LongCat-Flash-Thinking Technical Report, arXiv:2509.18883: the objective, DORA, domain-parallel training and fusion.
 $T_max$ = 65536 is the limit of the paper's longest stage, and s = 2 comes from its example.
 Departures: The paper's text was not available; public summaries give the objective, the system and the steps of the fusion, without numbers for the
-bounds and the fusion. The bounds 0.28, 0.2 and 5, the share of dropped entries (a half), the sum of the experts' weights (1.5) and the mean norm as
-the common norm are ours. The published formula has its last maximum for every A; for A > 0 this maximum would set r to at least 5, so here it applies
-only to A < 0. In the paper, r compares two versions in the training engine, and a weight min(mu_train / mu_infer, C) corrects for the sampling
-engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last one is finished, because a
-reward may compare them. Devices do not change their role. The experts of the claims train without a system, so that no clock decides. The paper also
-drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts. Mid-training, the choice of
-questions for tools, the proofs in Lean and the reward models are not here.
+bounds and the fusion. Our own choices are the bounds 0.28, 0.2 and 5, the share of dropped entries (a half), the sum of the experts' weights (1.5)
+and the mean norm as the common norm. The published formula has its last maximum for every A; for A > 0 this maximum would set r to at least 5, so
+here it applies only to A < 0. In the paper, r compares two versions in the training engine, and a weight min(mu_train / mu_infer, C) corrects for the
+sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last one is finished,
+because a reward may compare them. Devices do not change their role. The experts of the claims train without a system, so that no clock decides. The
+paper also drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts. Mid-training, the
+choice of questions for tools, the proofs in Lean and the reward models are not here.
 """
 
 from gradus.objectives.aggregation import ConstantLength

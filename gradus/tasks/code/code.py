@@ -127,7 +127,7 @@ def _said(k: Any) -> str:
 
 
 def _numbers(rng: random.Random) -> list[Any]:
-    """Draws 5 to 9 numbers from -9 to 20. The last one or two repeat earlier numbers."""
+    """Draws 5 to 9 numbers from -9 to 20. The last number, or the last two numbers, repeat earlier numbers."""
     some = [rng.randint(-9, 20) for _ in range(rng.randint(4, 7))]
     return [*some, *rng.choices(some, k=rng.randint(1, 2))]
 

@@ -13,10 +13,10 @@ from gradus.papers.agents.retool import retool
 from gradus.tasks.code.python_tool import python_tool
 from gradus.testing.methods.scripted import scripted_world
 from gradus.tools.python import Python
-from gradus.types import Key, Request
+from gradus.types import Frozen, Key, Request
 from tests.sandbox.isolated import isolated
 
-FAST = replace(retool.environment, tools=(Python(seconds=0.5),))
+FAST = replace(retool.environment, tools=Frozen(python=Python(seconds=0.5)))
 TASK = replace(python_tool(1, instruction=False), environment=FAST)
 (PROBLEM,) = TASK.source.draw([0], 1, Key(0))
 ANSWER = f"<answer>{PROBLEM.answer}</answer>"

@@ -95,4 +95,4 @@ def test_numbers_of_the_paper():
     assert search_r1.credit.rule == GAE(gamma=1.0, lam=1.0)
     assert search_r1.credit.coefficient == 0.001
     assert search_r1.players["critic"].rates == Frozen(trunk=10.0, head=10.0)
-    assert (search_r1.environment.limit, search_r1.environment.tools[0].top) == (4, 3)
+    assert (search_r1.environment.limit, search_r1.environment.tools["search"].top) == (4, 3)

@@ -10,7 +10,16 @@ import torch
 
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
-from gradus.papers.guidance.long_cot_collection import CHECK, SEEDS, LongTraces, Written, collecting, long_cot_collection, missed, outlined
+from gradus.papers.guidance.long_cot_collection import (
+    CHECK,
+    SEEDS,
+    LongTraces,
+    WrittenSteps,
+    collecting,
+    long_cot_collection,
+    missed,
+    outlined,
+)
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
@@ -98,7 +107,7 @@ def written(say, tries=4, budget=3):
 
     world, _ = scripted_world(TOY, speak, reward=Verified(), max_tokens=64)
     (problem,) = TOY.source.draw([0], None, Key(0))
-    rollout = LongTraces(Written(player="policy"), budget=budget, tries=tries)
+    rollout = LongTraces(WrittenSteps(player="policy"), budget=budget, tries=tries)
     ((t,),) = (g.trajectories for g in asyncio.run(rollout.run([Request(problem)], world)))
     return t, asked, world
 
