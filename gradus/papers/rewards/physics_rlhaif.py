@@ -100,7 +100,7 @@ class PeopleAndAI:
 
 
 @dataclass(frozen=True)
-class RankedPairs:
+class AllPairs:
     """Makes all pairs of two different answers to a problem with different rewards: `chosen` has the higher one."""
 
     @property

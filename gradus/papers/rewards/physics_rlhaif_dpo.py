@@ -16,7 +16,7 @@ Departures: The departures of `physics_rlhaif` hold here, too. The coefficient 0
 from __future__ import annotations
 
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.rewards.physics_rlhaif import IMITATION, RANKED, STILL, TERMS, RankedPairs
+from gradus.papers.rewards.physics_rlhaif import IMITATION, RANKED, STILL, TERMS, AllPairs
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.verified import Verified
 from gradus.schedules.stages import Stage, Stages
@@ -31,7 +31,7 @@ physics_rlhaif_dpo = dpo.derive(
     schedule=Stages(
         Frozen(
             sft=IMITATION,
-            rank=Stage(until=Steps(50), changes=Frozen({**RANKED, "players.reference": None}), makes=RankedPairs()),
+            rank=Stage(until=Steps(50), changes=Frozen({**RANKED, "players.reference": None}), makes=AllPairs()),
             policy=Stage(until=Steps(100), start="sft", task="made:rank"),
         )
     ),

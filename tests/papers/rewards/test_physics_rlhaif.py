@@ -9,7 +9,7 @@ import pytest
 
 import gradus
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.rewards.physics_rlhaif import JUDGE, SCORED, PeopleAndAI, RankedPairs, WithExamples, physics_rlhaif
+from gradus.papers.rewards.physics_rlhaif import JUDGE, SCORED, PeopleAndAI, AllPairs, WithExamples, physics_rlhaif
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.scripted_judge import ScriptedJudge
 from gradus.rewards.verdicts import Better, Case
@@ -110,7 +110,7 @@ def test_the_errors_of_people_and_ai():
 def ranked(*values, texts=None):
     group = toy_group(*values, lengths=[1] * len(values))
     made = [t.but(completion=text) for t, text in zip(group.trajectories, texts or "abcdef", strict=False)]
-    return RankedPairs().rows([Group("g", tuple(made))])
+    return AllPairs().rows([Group("g", tuple(made))])
 
 
 def test_all_pairs_of_different_answers_by_hand():

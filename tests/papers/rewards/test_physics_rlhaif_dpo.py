@@ -8,7 +8,7 @@ import pytest
 
 import gradus
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.rewards.physics_rlhaif import RankedPairs
+from gradus.papers.rewards.physics_rlhaif import AllPairs
 from gradus.papers.rewards.physics_rlhaif_dpo import physics_rlhaif_dpo
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
@@ -31,7 +31,7 @@ def test_the_loss_of_a_pair_by_hand():
 
 def test_the_answers_of_the_supervised_policy_are_ranked_and_then_learnt():
     assert list(STAGES) == ["sft", "rank", "policy"]
-    assert (STAGES["rank"].makes, STAGES["policy"].task, STAGES["policy"].start) == (RankedPairs(), "made:rank", "sft")
+    assert (STAGES["rank"].makes, STAGES["policy"].task, STAGES["policy"].start) == (AllPairs(), "made:rank", "sft")
     changes = {name.replace(".", "__"): value for name, value in {**STAGES["rank"].changes, "schedule": ConstantSchedule()}.items()}
     assert train_toy(physics_rlhaif_dpo.but(**changes), steps=2).players["policy"].updates == 0
     assert physics_rlhaif_dpo.study.reward == Verified()
