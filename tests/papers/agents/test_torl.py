@@ -67,6 +67,22 @@ def test_rewards_by_hand(fails, code, right, reward):
     assert one.reward == reward
 
 
+@isolated
+def test_a_block_that_prints_and_fails_shows_both_and_a_missing_block_is_a_failed_call():
+    one, policy = played([block("print(6)\nx"), "7"])
+    assert policy.text(one.contexts[0].tokens[~one.contexts[0].chosen]) == "\n6\nNameError: name 'x' is not defined\n```\n"
+    one, policy = played(["so ```output", block("1"), str(PROBLEM.meta["solution"])], RightOrWrong(0.5))
+    assert one.reward == 0.5
+    assert [ok for _, _, ok in one.links["calls"]] == [False]  # it takes the only call
+    assert "no block" in policy.text(one.contexts[0].tokens[~one.contexts[0].chosen])
+
+
+@isolated
+def test_the_eighth_opened_output_ends_the_episode():
+    right = str(PROBLEM.meta["solution"])
+    assert [played([block("1")] * n + [right])[0].reward for n in (7, 8)] == [1.0, -1.0]
+
+
 def test_an_answer_without_a_program_is_judged_and_pays_no_penalty():
     one, _ = played([str(PROBLEM.meta["solution"])], RightOrWrong(0.5))
     assert one.reward == 1.0
