@@ -83,6 +83,7 @@ def test_the_first_stage_learns_traces_in_the_same_form():
     assert list(retool.schedule.stages) == ["sft", "rl"]
     assert retool.schedule.stages["sft"].changes["environment"] == retool.environment
     assert retool.schedule.stages["sft"].until == Steps(150)
+    assert retool.schedule.stages["rl"].until == Steps(200)
 
 
 def test_without_kl():

@@ -108,3 +108,5 @@ def test_the_rest_is_grpo():
     assert zerosearch.objective["kl"].coefficient == 0.001
     assert zerosearch.setting.group == 5
     assert zerosearch.environment.limit == 4
+    tool = zerosearch.environment.tools["search"]
+    assert (tool.start, tool.end, tool.base, tool.docs) == (0.0, 0.5, 4.0, 3)
