@@ -41,7 +41,6 @@ class Start:
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
 READING = Start("service_desk", {"level": "1", "fields": "2", "document": "true"}, 80, model="gradus/policies/tiny/base")
-GUESSING = Start("facts", {"documents": "16", "known": "0.5", "role": "start"}, 240, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
 RETRYING = (
@@ -63,6 +62,9 @@ STARTS = {
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
+    "ci_rl": Start("privacy", {"open": "0.5"}, 150, model="gradus/policies/tiny/base"),
+    "ci_rl-utility": Start("privacy", {"open": "0.5"}, 150, model="gradus/policies/tiny/base"),
+    "ci_rl-unseen": Start("privacy", {"open": "0.5", "unseen": "clinic"}, 150, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "con_rag_ps_grpo-accuracy": Start("paraphrased", {}, 80, model="gradus/policies/tiny/base"),
     "eag_rl": Start("patients", {"level": "2"}, 40, model="gradus/policies/tiny/base"),
@@ -91,7 +93,6 @@ STARTS = {
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 100, model="gradus/policies/tiny/base", like="torl"),
-    "rlkf": GUESSING,
     "semantic_reward_grpo": EXPLAINED,
     "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),

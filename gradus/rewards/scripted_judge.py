@@ -38,7 +38,7 @@ class ScriptedJudge:
     and no wrong step, without errors. A share `silent` of all cases gets no verdict.
     """
 
-    truth: Quality | None = None  # None: the function `truth` of the task's verifier if its own verdicts have errors, else the verifier
+    truth: Quality | None = None  # None: the function `truth` of the task's verifier if it has one (its verdicts have errors, or are coarser), else the verifier
     sound: Sound | None = None  # None: the function `sound` of the task's verifier
     missed: float = 0.0
     fooled: float = 0.0

@@ -100,9 +100,9 @@ def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_system_that_waits_is_shown_with_its_reason_and_recipes_near_it() -> None:
-    lines = shown("zerosearch").splitlines()
-    system = systems()["zerosearch"]
-    assert lines[0] == f"zerosearch: {system.title} ({system.year})"
+    lines = shown("swe_rl").splitlines()
+    system = systems()["swe_rl"]
+    assert lines[0] == f"swe_rl: {system.title} ({system.year})"
     assert f"It does not run yet: it waits for {system.waits}." in lines
     near = lines[-1].removeprefix("nearest recipes: ").partition(";")[0].split(", ")
     assert near[0] == "grpo"

@@ -102,3 +102,20 @@ def test_without_a_readable_sample_the_first_one_is_kept() -> None:
     assert (group.trajectories[0].completion, group.trajectories[0].value) == ("none", 0.0)
     with pytest.raises(UserError, match="responses"):
         asyncio.run(ScoreVote(2, meta=None).run([Request(TOY.source.draw([0], None, Key())[0])], world))
+
+
+def test_each_vote_has_its_own_samples() -> None:
+    """Two problems with two votes of two samples: the votes take samples 0 and 1, 2 and 3, and so on, with their own meta values."""
+    said = [f"={n} 1 1" for n in range(2, 10)]
+    left = iter(said * 2)
+    world, _ = world_of(lambda ask: next(left), meta=True)
+    requests = [Request(PROBLEM, 2), Request(replace(PROBLEM, id="q"), 2)]
+    groups = asyncio.run(ScoreVote(2, meta=None, shuffled=False).run(requests, world))
+    assert [[scores_of(t.completion, 3)[0] for t in g.trajectories] for g in groups] == [[2.5, 4.5], [6.5, 8.5]]
+
+    async def score(contexts, want, player):
+        return [np.array([float(i % 3)]) for i, _ in enumerate(contexts)]  # 0 1, 2 0, 1 2, 0 1
+
+    world.score = score
+    groups = asyncio.run(ScoreVote(2, shuffled=False).run(requests, world))
+    assert [[scores_of(t.completion, 3)[0] for t in g.trajectories] for g in groups] == [[3, 4], [7, 9]]

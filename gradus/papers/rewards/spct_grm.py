@@ -137,6 +137,7 @@ claims = (
         source="arXiv:2504.02495, rule-based RL alone",
         against="grpo --objective.kl.coefficient 0.08",
         own={"reward": "Verified", "schedule": "ConstantSchedule", "players.meta": "none"},
+        budget="steps=4",
     ),
     Claim(
         says="After RL, the summed scores of 8 samples rank rightly at least 0.03 more often than one sample.",

@@ -50,6 +50,7 @@ def test_without_labels_the_consistency_decides() -> None:
         assert pairs_of(four, labelled=False) == [("=veld", "=idk")]
         three = samples(OTHER, *[(verdict, "x=veld")] * 3, OTHER, RIGHT, REFUSED)
         assert pairs_of(three, labelled=False) == [("=idk", "x=veld")]
+    assert pairs_of(samples((1, "a=veld"), *[(0, "b=veld")] * 6, OTHER), labelled=False) == [("a=veld", "=idk")]  # the first text of the answer
     assert pairs_of(samples(REFUSED), labelled=False) == []
 
 

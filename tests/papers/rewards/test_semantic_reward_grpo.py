@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 
+import gradus
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.semantic_reward_grpo import (
     ENCODER,
@@ -29,7 +31,10 @@ from gradus.tasks.text.explained import explained
 from gradus.testing.methods import TOY, advantages_of, check_same_update, scripted_world, toy_batch, toy_group, toy_trajectory, train_toy
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, UserError, prompt_context
 from gradus.types.contexts import told_context
+from gradus.types.moments import Steps
+from gradus.types.parts import Judgement
 from gradus.types.readers import Hidden
+from gradus.types.signals import Signal
 
 
 class Given:
@@ -173,6 +178,35 @@ def test_overlap_prefers_the_words_of_the_reference_to_its_facts() -> None:
     assert np.mean(np.array(found[::2]) > np.array(found[1::2])) < 0.9
     stated = asyncio.run(StatedFacts().score([Group("g", (toy_trajectory([1]).but(problem=p, completion=spoilt(p)),)) for p in problems], {}, None))
     assert all(row[0].reward < 1 for row in stated)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A reward that notes how often a likeness ranks another wording above a shuffled text with a wrong fact."""
+
+    likeness: Any
+    name: ClassVar[str] = "ranked"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    unmarked: ClassVar[bool] = True
+
+    async def score(self, groups, signals, world):
+        problems = explained().held_out.draw(range(100), 2, Key(3))
+        due = [p.meta["documents"][0] for p in problems]
+        alike = await self.likeness.alike([(p.meta["documents"][1], d) for p, d in zip(problems, due, strict=True)], world)
+        wrong = await self.likeness.alike([(spoilt(p), d) for p, d in zip(problems, due, strict=True)], world)
+        share = float(np.mean(np.array(alike) > np.array(wrong)))
+        return [[Judgement(share) for _ in g.trajectories] for g in groups]
+
+
+@pytest.mark.nightly
+def test_the_trained_encoder_ranks_other_wordings_above_wrong_facts() -> None:
+    """The encoder after 60 steps is right in at least 90 of 100 pairs, and ROUGE-L in fewer."""
+    steps = {"pretrain": 1, "imitate": 1, "encoder": 60, "reinforce": 1}
+    recipe = semantic_reward_grpo.but(**{f"schedule__stages__{name}__until": Steps(n) for name, n in steps.items()}, reward=Ranked(Embedded()))
+    small = {"setting__prompts": 8, "setting__group": 4, "setting__learning_rate": 1e-3, "study": None}
+    run = gradus.train(recipe, "explained", model="gradus/policies/tiny/base", steps=63, **small)
+    overlap = asyncio.run(Ranked(Worded()).score([Group("g", (toy_trajectory([1]),))], {}, None))[0][0].reward
+    assert run.metrics[-1]["reward"] >= 0.9 > overlap
 
 
 def spoilt(p):

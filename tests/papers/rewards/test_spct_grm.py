@@ -70,7 +70,8 @@ def test_wrong_samples_and_too_easy_items_are_dropped() -> None:
         rows = tuple(t.but(completion=f"{name}{i}", problem=replace(t.problem, id=name)) for i, t in enumerate(rows))
         return Group(name, (*rows[:-1], rows[-1].but(source="expert")))
 
-    made = RankedRightly().rows([group("easy", 1, 1, 1, hinted=1.0), group("mixed", 0, 1, 1), group("hard", 0, 0, 0, hinted=1.0), group("lost", 0, 0, 0)])
+    easy = [group("easy", 1, 1, 1, hinted=1.0), group("plain", 1, 1, 1)]
+    made = RankedRightly().rows([*easy, group("mixed", 0, 1, 1), group("hard", 0, 0, 0, hinted=1.0), group("lost", 0, 0, 0)])
     assert [row["solution"] for row in made] == ["mixed1", "mixed2", "hard3"]
     assert [row["problem"].id for row in made] == ["mixed", "mixed", "hard"]
     assert RankedRightly().rows([group("mixed", 0, 1, 1).but(aside=True)]) == []
