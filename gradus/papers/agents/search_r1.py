@@ -19,7 +19,8 @@ Reference: Jin et al., Search-R1: Training LLMs to Reason and Leverage Search En
 3.4. B, 3 passages and the rates are as in the released scripts (PeterGriffinJin/Search-R1).
 Departures: The released scripts add one last piece without search after the 4 actions; this recipe does not. The released code masks loss and KL only,
 and computes GAE over all tokens; with gamma = lambda = 1 the advantages before whitening are equal. The hint is in our words. Passages are cut to 400
-characters in all; in the scripts the limit is 500 tokens. Evaluation samples as training does. The paper also has a form with GRPO's credit, which
+characters in all; in the scripts the limit is 500 tokens. One update has four epochs over the batch and clips values at 0.2, as in the base; the scripts
+have one epoch in mini-batches of 256 out of 512, and 0.5. Evaluation samples as training does. The paper also has a form with GRPO's credit, which
 learns faster and is less stable.
 """
 

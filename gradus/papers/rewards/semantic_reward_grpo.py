@@ -197,8 +197,8 @@ class Contrastive:
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         rows = outputs[self.wants[0]]
         ids, place = torch.unique(batch.trajectory, return_inverse=True)
-        sums = torch.zeros(len(ids), rows.shape[1], dtype=rows.dtype).index_add(0, place, rows)
-        owners = torch.zeros(len(ids), dtype=batch.group.dtype).index_copy(0, place, batch.group)
+        sums = rows.new_zeros(len(ids), rows.shape[1]).index_add(0, place, rows)
+        owners = batch.group.new_zeros(len(ids)).index_copy(0, place, batch.group)
         losses, nearest = contrastive_losses(sums, owners, tau=self.tau)
         mean = losses.mean() if len(losses) else sums.sum() * 0.0
         return self.coefficient * mean, {"matched": tally(nearest)}

@@ -325,6 +325,7 @@ claims = (
         source="arXiv:2508.03905: GRPO",
         against="grpo",
         own={"schedule": "ConstantSchedule", "players.judge": "none"},
+        budget="steps=4",
     ),
     Claim(
         says="The goal score in whole dialogues is at least 1.1 times that of the same run in which every utterance gets the scores of its episode.",

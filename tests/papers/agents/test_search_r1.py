@@ -79,6 +79,19 @@ def test_forty_tokens_of_the_policy_have_credit_and_loss():
     np.testing.assert_allclose(slopes[0], -credited.advantages / 40, rtol=1e-5)  # the first update: ratio 1
 
 
+def test_the_kl_penalty_has_one_term_for_each_token_of_the_policy():
+    trajectory = Trajectory("t", PROBLEM, (context_of(2),), reward=1.0)
+    signals = {
+        LogProbs(): {"t": np.full(40, -1.0)}, LogProbs(player="reference"): {"t": np.full(40, -1.5)}, Values(player="critic"): {"t": np.zeros(40)},
+    }  # fmt: skip
+    ((credited,),) = search_r1.credit.assign([Group("g", (trajectory,))], signals)
+    np.testing.assert_allclose(credited.returns, 1 - 0.0005 * np.arange(40, 0, -1))  # 0.001 (-1 + 1.5) for this token and each later one
+
+
+def test_a_part_of_the_answer_earns_nothing():
+    assert [played([f"<answer>{PROBLEM.answer}{more}</answer>"])[0].reward for more in (".", " or so")] == [1.0, 0.0]
+
+
 def test_without_an_answer_the_reward_is_0_after_four_actions():
     one, _ = played([SEARCH])
     assert (one.links["turns"], one.reward, one.links["invalid"]) == (4, 0.0, 0)

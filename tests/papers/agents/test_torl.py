@@ -9,6 +9,7 @@ import pytest
 
 from gradus.credit.groups import GroupRelative
 from gradus.environments.tools import Tools
+from gradus.objectives.aggregation import TokenMean
 from gradus.papers.agents.torl import torl
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
@@ -29,8 +30,9 @@ def block(code: str) -> str:
     return f"```python\n{code}\n```\n```output"
 
 
-def played(script: list[str], reward: RightOrWrong = torl.reward):
-    world, policy = scripted_world(TASK, lambda ask: script[min(ask.request.tags[-1], len(script) - 1)], reward=reward)
+def played(script: list[str], reward: RightOrWrong = torl.reward, calls: int = 1):
+    task = replace(TASK, environment=replace(ENVIRONMENT, calls=calls))
+    world, policy = scripted_world(task, lambda ask: script[min(ask.request.tags[-1], len(script) - 1)], reward=reward)
     (group,) = asyncio.run(torl.rollout.run([Request(PROBLEM, 1)], world))
     return group.trajectories[0], policy
 
@@ -67,6 +69,30 @@ def test_rewards_by_hand(fails, code, right, reward):
     assert one.reward == reward
 
 
+@isolated
+def test_a_block_that_prints_and_fails_shows_both_and_a_missing_block_is_a_failed_call():
+    one, policy = played([block("print(6)\nx"), "7"])
+    assert policy.text(one.contexts[0].tokens[~one.contexts[0].chosen]) == "\n6\nNameError: name 'x' is not defined\n```\n"
+    one, policy = played(["so ```output", block("1"), str(PROBLEM.meta["solution"])], RightOrWrong(0.5))
+    assert one.reward == 0.5
+    assert [ok for _, _, ok in one.links["calls"]] == [False]  # it takes the only call
+    assert "no block" in policy.text(one.contexts[0].tokens[~one.contexts[0].chosen])
+
+
+@isolated
+def test_the_eighth_opened_output_ends_the_episode():
+    right = str(PROBLEM.meta["solution"])
+    assert [played([block("1")] * n + [right])[0].reward for n in (7, 8)] == [1.0, -1.0]
+
+
+@isolated
+def test_one_failed_block_of_two_costs_reward():
+    right = str(PROBLEM.meta["solution"])
+    for blocks in (("x", "1"), ("1", "x")):
+        one, _ = played([*map(block, blocks), right], RightOrWrong(0.5), calls=2)
+        assert (one.reward, len(one.links["calls"])) == (0.5, 2)
+
+
 def test_an_answer_without_a_program_is_judged_and_pays_no_penalty():
     one, _ = played([str(PROBLEM.meta["solution"])], RightOrWrong(0.5))
     assert one.reward == 1.0
@@ -92,6 +118,7 @@ def test_without_calls_the_player_writes_on():
 def test_the_rest_is_grpo():
     assert torl.credit == GroupRelative()
     assert torl.objective["policy"].trust == grpo.objective["policy"].trust
+    assert torl.objective["policy"].average == TokenMean()
     assert set(changes(grpo, torl)) >= {"environment", "rollout", "reward"}
     assert torl.objective.get("kl") is None
     assert (torl.environment.calls, torl.setting.prompts, torl.setting.group) == (1, 128, 16)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gradus.papers.agents.zerosearch import SimulatedSearch, noise, zerosearch
-from gradus.rewards.overlap import Matches
+from gradus.rewards.overlap import Matches, f1
 from gradus.tasks.text.search_qa import search_qa
 from gradus.testing.methods.scripted import scripted_world
 from gradus.tools import search
@@ -31,6 +31,8 @@ def played(tool: SimulatedSearch = SimulatedSearch(), *, progress: float = 0.0, 
 def test_the_probability_by_hand():
     assert [noise(at) for at in (0.0, 0.5, 1.0)] == pytest.approx([0.0, 1 / 6, 0.5])
     assert noise(0.5, start=0.2, end=0.6, base=4.0) == pytest.approx(0.2 + 0.4 / 3)
+    constant = sum(noise(step / 16) for step in range(16)) / 16
+    assert constant == pytest.approx(0.179, abs=5e-4)  # of the second claim
     assert noise(0.3, base=1.0) == pytest.approx(noise(0.3, base=1 + 1e-9), abs=1e-6) == pytest.approx(0.15)
 
 
@@ -48,6 +50,14 @@ def test_the_share_of_noise_follows_the_progress():
     for progress, share in ((0.0, 0.0), (1.0, 0.5)):
         _, _, world = played(progress=progress, count=400)
         assert world.notes["noisy"] == pytest.approx(share, abs=0.08)
+
+
+def test_each_query_of_an_episode_draws_its_own_noise():
+    query = SCRIPT[0]
+    _, told, _ = played(SimulatedSearch(start=0.5), script=[query, query, SCRIPT[1]], count=40)
+    useful = [[f"Ann is {PROBLEM.answer}." in part for part in text.split("<information>")[1:]] for text in told]
+    assert {len(parts) for parts in useful} == {2}
+    assert {tuple(parts) for parts in useful} == {(True, True), (True, False), (False, True), (False, False)}
 
 
 def test_training_never_calls_the_real_engine_and_a_test_does(monkeypatch):
@@ -68,12 +78,15 @@ def test_documents_have_no_loss_and_the_reward_is_the_f1():
     words = len(str(PROBLEM.answer).split())
     assert group.trajectories[0].reward == pytest.approx(2 * words / (2 * words + 2))
     assert Matches("f1")(Problem("p", "t", answer="red river"), "the red river") == 1.0
+    assert f1(2, 3, 2) == pytest.approx(0.8)  # if the article counted
     none, _, _ = played(script=["<search>x</search>"])
     assert none.trajectories[0].reward == 0.0
 
 
-def test_a_player_can_write_the_documents():
-    task = replace(TASK, environment=replace(zerosearch.environment, tools=Frozen(search=SimulatedSearch(player="policy"))))
+@pytest.mark.parametrize(("share", "flag"), [(0.0, "useful"), (1.0, "noisy")])
+def test_a_player_can_write_the_documents(share, flag):
+    tool = SimulatedSearch(start=share, end=share, player="policy")
+    task = replace(TASK, environment=replace(zerosearch.environment, tools=Frozen(search=tool)))
     asked = []
 
     def speak(ask):
@@ -86,7 +99,7 @@ def test_a_player_can_write_the_documents():
     (group,) = asyncio.run(zerosearch.rollout.run([Request(PROBLEM, 1)], world))
     (context,) = group.trajectories[0].contexts
     assert policy.text(context.tokens[~context.chosen]) == "<information>a document\na document\na document</information>"
-    assert "useful" in asked[0].prompt[0]["content"]
+    assert asked[0].prompt[0]["content"].startswith(f"Write a {flag} document about: home of Ann\n")
     assert str(PROBLEM.answer) in asked[0].prompt[0]["content"]
     assert not asked[0].trained
 
@@ -95,3 +108,5 @@ def test_the_rest_is_grpo():
     assert zerosearch.objective["kl"].coefficient == 0.001
     assert zerosearch.setting.group == 5
     assert zerosearch.environment.limit == 4
+    tool = zerosearch.environment.tools["search"]
+    assert (tool.start, tool.end, tool.base, tool.docs) == (0.0, 0.5, 4.0, 3)
