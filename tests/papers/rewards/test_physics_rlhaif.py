@@ -9,7 +9,7 @@ import pytest
 
 import gradus
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.rewards.physics_rlhaif import JUDGE, SCORED, PeopleAndAI, AllPairs, WithExamples, physics_rlhaif
+from gradus.papers.rewards.physics_rlhaif import JUDGE, SCORED, AllPairs, PeopleAndAI, WithExamples, physics_rlhaif
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.scripted_judge import ScriptedJudge
 from gradus.rewards.verdicts import Better, Case
