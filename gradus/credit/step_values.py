@@ -116,7 +116,7 @@ class TreeChanges:
 class StepChances:
     """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight.
 
-    The value before a step is the label of the text up to the end of the step before it. With `last`, the answer's own reward is the return of the last action,
+    The value before step k is the label of the text up to the end of step k - 1. With `last`, the answer's own reward is the return of the last action,
     so the whole answer has a label, too. So this rule gives the labels of a process reward model. All advantages are 1, because only returns are
     learned.
     """

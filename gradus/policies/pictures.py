@@ -180,7 +180,7 @@ def resized(picture: np.ndarray, size: tuple[int, int], resample: int) -> np.nda
 
 
 def bounded(size: tuple[int, ...], longest: int) -> tuple[int, int]:
-    """Returns the (height, width) after a resize to `longest` pixels on the longer side, but at most LARGEST.
+    """Returns the (height, width) after a resize to `longest` pixels on the longer side. No side gets more than LARGEST pixels.
 
     Unless LARGEST limits the size, the other side has an even number of pixels.
     """

@@ -115,7 +115,7 @@ def read_out(out: Any, layer: int | None) -> Tensor:
 
 
 def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> Foreign:
-    """Loads the model in a folder by transformers.
+    """Loads a model folder with the package transformers.
 
     Raises UserError if the folder has no causal language model, or if the weights are incomplete.
     """

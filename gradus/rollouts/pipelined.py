@@ -135,7 +135,7 @@ class _Staged:
 
 
 class _StagedEnvironment:
-    """An environment whose episodes step through the simulator's stage."""
+    """An environment of episodes that send their actions to the simulator's stage."""
 
     def __init__(self, environment: Any, staged: _Staged) -> None:
         self._environment, self._staged = environment, staged

@@ -17,7 +17,7 @@ def piece_links(new: int, continues: bool) -> Frozen:
 
 
 def continues(trajectory: Trajectory) -> bool:
-    """Whether a later step continues the answer. False for a trajectory without the link CONTINUES."""
+    """Whether a later step continues the answer. False for a trajectory without the link `CONTINUES`."""
     return bool(trajectory.links.get(CONTINUES, False))
 
 

@@ -286,7 +286,7 @@ def client_of(url: str, key: str | None, calls: Calls) -> ChatClient:
 async def replies(
     client: ChatClient, asked: Sequence[tuple[str, Mapping[str, Any]]], arrived: Callable[[str, Reply], None]
 ) -> dict[str, Reply | Failed]:
-    """Asks for all requests, given by name, and calls `arrived` for every reply at once. Runs in the client's thread.
+    """Sends all requests, given by name, and calls `arrived` for each reply as soon as it comes. Runs in the client's thread.
 
     Calls are started while fewer than `OPEN` times `together` calls are open, because thousands of tasks would delay the event loop, and with it the replies.
     If the server refuses all requests, the other calls are cancelled, and the UserError is raised.

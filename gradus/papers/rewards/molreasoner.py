@@ -11,7 +11,7 @@ the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So 
 0.001, and the temperature 0.7.
 
 A caption describes a molecule in words. For captions, R has the mean of text measures in place of the four terms: `--reward.caption true` takes
-BLEU-2, BLEU-4, ROUGE-1, ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, without those that contradict the molecule's
+BLEU-2, BLEU-4, ROUGE-1, ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, except chains that contradict the molecule's
 facts. Metrics: reward/valid, reward/exact, reward/likeness.
 
 Use if: answers are structures that a program can parse and compare, and exact matches are rare at first.

@@ -104,7 +104,7 @@ class Attributor(Protocol):
 
 
 def criteria_for(dimensions: Sequence[str], utterances: int) -> list[Criterion]:
-    """Returns the criteria of an episode: for every dimension the score, then the attribution of each utterance."""
+    """Returns the criteria of an episode, for every dimension: first the score, then the attribution of each utterance."""
     return [
         c
         for name in dimensions

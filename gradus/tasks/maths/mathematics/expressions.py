@@ -59,7 +59,7 @@ def _written_out(term: Term) -> bool:
 
 
 def _rounds(term: Term, value: Fraction | None) -> bool:
-    """Returns whether a value may be compared by its first decimals. A whole number that is written without decimals may not be compared in this way."""
+    """Returns whether a value may be compared by its first decimals. A whole number without decimals must be equal exactly."""
     return value is None or value.denominator > 1 or has_decimals(term)
 
 
