@@ -37,8 +37,8 @@ class Combines:
 class Sum(Combines):
     """A reward: the constant plus the sum of weight * value over the parts that apply. The default weight is 1.
 
-    If no part applies, the sum does not apply. The components are the values of the parts before weights and constants are applied. For example, `2 * Verified() - 1` gives
-    the rewards -1 and 1, but the accuracy is still computed from `Verified`.
+    If no part applies, the sum does not apply. The components are the values of the parts before weights and constants are applied. For
+    example, `2 * Verified() - 1` gives the rewards -1 and 1, but the accuracy is still computed from `Verified`.
     """
 
     parts: Frozen[Reward]

@@ -112,7 +112,10 @@ class HalfWidth:
         return self.divided(rewards, min(max(left, 0), self.block * len(requests)), total)
 
     def divided(self, rewards: Sequence[Sequence[float]], more: int, total: int) -> list[int]:
-        """Divides `more` further answers among the problems: returns the number for each problem. `rewards`: the rewards of each problem so far; `total`: the number of answers so far."""
+        """Divides `more` further answers among the problems: returns the number for each problem.
+
+        `rewards`: the rewards of each problem so far. `total`: the number of answers so far.
+        """
         deviations = [float(np.std(row, ddof=1)) if len(row) > 1 else 0.0 for row in rewards]
         out = [0] * len(rewards)
         while more > 0:
