@@ -101,7 +101,11 @@ class Bargain:
         self.limit, self.cost, self.ask, self.left = limit, cost, ask, turns
         self.gap = ask - cost
         self.price: int | None = None  # of the deal
-        self.first = Turn(f"{ask}?")
+        self.first = Turn(f"{ask}?", state=self._state())
+
+    def _state(self) -> str:
+        """Returns the price of the deal or the last asked price, and the number of turns that are left."""
+        return f"{self.ask if self.price is None else self.price} {self.price is not None} {self.left}"
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
@@ -113,14 +117,14 @@ class Bargain:
         step = step_of(self.gap, said.polite)
         if said.kind == "deal" or (said.kind == "offer" and said.price > self.ask - step):
             self.price = self.ask if said.kind == "deal" else min(said.price, self.ask)
-            return Turn(f"deal {self.price}", surplus(self.limit, self.cost, self.price), terminated=True)
+            return Turn(f"deal {self.price}", surplus(self.limit, self.cost, self.price), terminated=True, state=self._state())
         truncated = self.left == 0
         if said.kind == "why":
-            return Turn(f"cost {self.cost}; {self.ask}?", truncated=truncated)
+            return Turn(f"cost {self.cost}; {self.ask}?", truncated=truncated, state=self._state())
         if said.kind == "offer" and 2 * said.price >= self.cost:
             self.ask = max(self.ask - step, self.cost + 1)
-            return Turn(f"{self.ask}?", truncated=truncated)
-        return Turn(f"no; {self.ask}?", truncated=truncated, valid=said.kind == "offer")
+            return Turn(f"{self.ask}?", truncated=truncated, state=self._state())
+        return Turn(f"no; {self.ask}?", truncated=truncated, valid=said.kind == "offer", state=self._state())
 
 
 def replayed(problem: Problem, utterances: Sequence[str], turns: int = 6) -> tuple[Bargain, list[tuple[str, str]], list[Turn]]:
