@@ -78,7 +78,7 @@ def test_lines_are_found_by_family_and_by_text() -> None:
     assert {line.family for line in covered("search")} == {"search"}  # a family without a recipe
     assert "rloo" in {line.key for line in covered("bases")} & {line.key for line in covered("objectives")}
     assert {"think2sql"} <= {line.key for line in covered(search="SQL")}
-    assert {"zerosearch"} <= {line.key for line in covered(search="simulated search")}  # in the reason
+    assert {"swe_rl"} <= {line.key for line in covered(search="code repair")}  # in the reason
     assert {"gigpo"} <= {line.key for line in covered("credit", "anchor")} | {line.key for line in covered("credit", "same state")}
     with pytest.raises(UserError, match=r'unknown family "serch" \(did you mean search'):
         covered("serch")

@@ -58,7 +58,7 @@ def make(rng: Random, level: int, *, skill: float = 1.0) -> Draft:
         answer=limit,
         solution="\n".join(actions),
         content=f"{thing} {limit} {cost} {ask}",
-        meta=Frozen(limit=limit, cost=cost, ask=ask, demonstration=pairs),
+        meta=Frozen(question=f"{thing}, limit {limit}", values=(cost, ask), limit=limit, cost=cost, ask=ask, demonstration=pairs),
     )
 
 

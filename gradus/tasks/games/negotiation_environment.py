@@ -101,11 +101,13 @@ class Bargain:
         self.limit, self.cost, self.ask, self.left = limit, cost, ask, turns
         self.gap = ask - cost
         self.price: int | None = None  # of the deal
+        self.told = False  # whether the buyer knows the cost
         self.first = Turn(f"{ask}?", state=self._state())
 
     def _state(self) -> str:
-        """Returns the price of the deal or the last asked price, and the number of turns that are left."""
-        return f"{self.ask if self.price is None else self.price} {self.price is not None} {self.left}"
+        """Returns the last price, whether it is agreed, and the cost if the seller told it."""
+        price = self.ask if self.price is None else self.price
+        return f"{price} {self.price is not None} {self.cost if self.told else ''}"
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
@@ -120,6 +122,7 @@ class Bargain:
             return Turn(f"deal {self.price}", surplus(self.limit, self.cost, self.price), terminated=True, state=self._state())
         truncated = self.left == 0
         if said.kind == "why":
+            self.told = True
             return Turn(f"cost {self.cost}; {self.ask}?", truncated=truncated, state=self._state())
         if said.kind == "offer" and 2 * said.price >= self.cost:
             self.ask = max(self.ask - step, self.cost + 1)
