@@ -118,7 +118,7 @@ def criteria_for(dimensions: Sequence[str], utterances: int) -> list[Criterion]:
 class ScriptedAttribution:
     """A scripted judge: `contributions` of the task's environment gives the scores and the attributions, with the private facts of both sides."""
 
-    def check_task(self, task: Task) -> None:
+    def check_dialogues(self, task: Task) -> None:
         """Raises UserError if the task's environment has no contributions."""
         if not hasattr(task.environment, "contributions"):
             raise UserError(
@@ -127,7 +127,7 @@ class ScriptedAttribution:
             )
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
-        self.check_task(world.task)
+        self.check_dialogues(world.task)
         return [self.of(t, criteria, world.task.environment) for t in trajectories]
 
     def of(self, trajectory: Trajectory, criteria: Sequence[Criterion], environment: Any) -> list[int]:
@@ -158,8 +158,8 @@ class SocialScores(Combines):
 
     def check(self, task: Task) -> None:
         """Raises UserError if the judge cannot judge dialogues of the task."""
-        if hasattr(self.judge, "check_task"):
-            self.judge.check_task(task)
+        if hasattr(self.judge, "check_dialogues"):
+            self.judge.check_dialogues(task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         told = {t.id: dialogue(t, world) for g in groups for t in g.trajectories}
