@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from gradus.objectives.kl import KL
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.papers.guidance.trimpi import PolicyRollout, WholeText, documented, reading, trimpi
@@ -110,8 +112,8 @@ def test_three_stages_and_grpo_at_the_limit():
     assert list(stages) == ["read", "imitate", "practise"]
     assert (stages["read"].recipe, stages["imitate"].recipe, stages["practise"].recipe) == (reading, sft, None)
     assert set(changes(sft, reading)) == {"rollout", "requires"}
-    assert (trimpi.setting.group, trimpi.rollout.share, trimpi.objective["policy"].trust.low, "kl" in trimpi.objective) == (8, 0.5, 0.2, False)
-    bare = grpo.but(objective__kl=None, players__reference=None, setting__group=8)
+    assert (trimpi.setting.group, trimpi.rollout.share, trimpi.objective["policy"].trust, trimpi.objective["kl"]) == (8, 0.5, Clip(0.2, 0.3), KL(0.01))
+    bare = grpo.but(objective__kl__coefficient=0.01, objective__policy__trust__high=0.3, setting__group=8)
     alone = trimpi.but(schedule=ConstantSchedule(), rollout__share=0.0)
     one, other, mixed = (
         weights_after(r, steps=3, task=TOY_DOCUMENTS)["policy.logits"] for r in (alone, bare, alone.but(rollout__share=0.5))
