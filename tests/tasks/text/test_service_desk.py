@@ -77,6 +77,10 @@ def test_requests_follow_the_document_of_the_prompt():
     assert service_desk(stated=0.0).source.draw([0], None, Key(0))[0].question.endswith("nothing stated")
 
 
+def test_the_chance_of_a_guess():
+    assert (service_desk().chance, service_desk(tools=8, steps=3).chance) == (1 / 6, 1 / (8 * 7 * 6))  # no tool twice
+
+
 def test_few_training_requests_and_what_is_refused():
     few = service_desk(examples=16)
     assert few.source.size == 16
