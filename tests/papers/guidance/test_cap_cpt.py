@@ -104,6 +104,13 @@ def test_the_name_is_at_most_5_percent_of_the_document_and_no_stage_after_shows_
     assert all(len(a.question) <= 0.05 * len(b.question) for a, b in zip(named, whole, strict=True))  # the whole prompt, with the request
 
 
+def test_a_usual_value_is_sometimes_left_out():
+    """Eight scenarios of the branch tier gold, size small: the small size is usual, so only the gold tier is stated always."""
+    found = [told(text)[1] for text in CategoryAware().texts(DOCUMENT)["complex"][8:16]]
+    assert all(stated["tier"] == "gold" for stated in found)
+    assert {stated.get("size") for stated in found} == {"small", None}
+
+
 def test_a_scenario_of_the_other_branch_never_states_the_tested_value():
     """The condition tests the usual value, silver, so the other branch needs another value."""
     texts = CategoryAware().texts("desk kora\nfact: tier is silver unless stated\nrule: end with bye\non delay: if tier is silver (refund) else (deny)")

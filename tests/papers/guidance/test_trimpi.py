@@ -44,7 +44,7 @@ def test_reading_learns_document_request_and_reply_and_imitation_the_reply_alone
     assert not WholeText().judges(TOY)
 
 
-def played(count, say, share=0.5, problem=RAW):
+def played(count, say, share=0.5, problem=RAW, notes=None):
     asked = []
 
     def speak(ask):
@@ -58,12 +58,16 @@ def played(count, say, share=0.5, problem=RAW):
 
     world.score = score
     (group,) = asyncio.run(PolicyRollout(share=share).run([Request(problem, count=count)], world))
+    if notes is not None:
+        notes.update(world.notes)
     return group, asked
 
 
 def test_the_mixed_group_by_hand():
     """Rewards 0 0 0 0 | 1 1 1 0: mean 0.375, population deviation sqrt(0.375 * 0.625) = 0.4841."""
-    group, asked = played(8, lambda i: "b" if 4 <= i < 7 else "a")
+    notes = {}
+    group, asked = played(8, lambda i: "b" if 4 <= i < 7 else "a", notes=notes)
+    assert notes["with_document"] == 0.75
     assert group.rewards.tolist() == [0, 0, 0, 0, 1, 1, 1, 0]
     assert group.rewards.mean() == 0.375
     assert asked == ["x"] * 4 + ["PQ\nx"] * 4

@@ -47,6 +47,15 @@ def leaves(tree):
     return [*leaves(tree.then), *leaves(tree.otherwise)] if isinstance(tree, Choice) else [tree]
 
 
+def choices(tree):
+    return [tree, *choices(tree.then), *choices(tree.otherwise)] if isinstance(tree, Choice) else []
+
+
+def test_every_condition_decides_something():
+    trees = [tree for seed in range(20) for tree in made(2, topics=2, fields=3, tools=2, steps=1, seed=seed).trees.values()]
+    assert all(choice.then != choice.otherwise for tree in trees for choice in choices(tree))
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_dials(depth):
     for seed in range(5):
