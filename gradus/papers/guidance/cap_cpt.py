@@ -18,16 +18,17 @@ Avoid if: the rules change often, or worked replies show every branch many times
 Reference: Liu et al., Analyzing and Internalizing Complex Policy Documents for LLM Agents, arXiv:2510.11588: the categories, synthesis by category, continued
 pre-training before SFT, and a generator of documents with four kinds of complexity. Only the abstract and summaries were read; no code was found.
 Departures: Our own choices are the numbers of texts, the bound of one condition and the lengths of the stages. A language model writes the texts in
-the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)". The
-share of general text is left out. The task `service_desk` takes the place of CC-Gen: fields, tools, depth and stated fields are its four dials, and
-replies are one turn with all calls.
+the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)".
+Demonstrations obey the rules "begin with the topic" and "end with WORD"; other rules are only named. A scenario states no field that its branch does not
+test. The paper's identifier of a document is its name here. The share of general text is left out. The task `service_desk` takes the place of CC-Gen:
+fields, tools, depth and stated fields are its four dials, and replies are one turn with all calls.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,13 +167,23 @@ def scenario(rng: random.Random, statements: Statements, topic: str, leaf: Leaf)
     Sometimes a field with its usual value is left out.
     """
     usual = assumed(statements)
-    path = [(field, value if holds else usual.get(field, f"not {value}")) for field, value, holds in leaf[0]]
+    path = [(field, value if holds else other(usual, field, value)) for field, value, holds in leaf[0]]
     stated = [(field, value) for field, value in path if usual.get(field) != value or rng.random() < 0.7]
     rng.shuffle(stated)
     said = ", ".join(f"{field} {value}" for field, value in stated) or "nothing stated"
     begins = f"{topic} " if any(rule == "begin with the topic" for rule in statements.rules) else ""
     ends = "".join(f" {rule.removeprefix('end with ')}" for rule in statements.rules if rule.startswith("end with "))
     return f"a {topic}: {said}\n{begins}{' '.join(f'{field} {value}' for field, value in path)} ={leaf[1]}{ends}"
+
+
+def other(usual: Mapping[str, str], field: str, value: str) -> str:
+    """Returns a value that a field can have if it does not have `value`: its usual value, else "not VALUE".
+
+    >>> other({"tier": "silver"}, "tier", "gold"), other({"tier": "silver"}, "tier", "silver"), other({}, "tier", "gold")
+    ('silver', 'not silver', 'not gold')
+    """
+    found = usual.get(field, value)
+    return f"not {value}" if found == value else found
 
 
 reading = sft.derive("cap_cpt_reading", "Next-token training on texts about a document.", rollout=CategoryAware(), requires=frozenset({"document"}))

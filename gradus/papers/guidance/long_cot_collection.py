@@ -17,12 +17,13 @@ traces/kept (share of questions with a kept trace), traces/checks (share of kept
 Use if: the policy reasons in few steps, so that RL has no checks and second tries to reinforce, and no traces of a long-reasoning model may be used.
 Avoid if: the model already writes long reasoning (see grpo), or given traces exist (see sft, deepseek_r1).
 Reference: Chae et al., One Missing Piece for Open-Source Reasoning Models: A Dataset to Mitigate Cold-Starting Short CoT LLMs in RL, arXiv:2506.02338:
-outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. Only
-the abstract and summaries were read; no code was found.
-Departures: Our own choices are the similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries and the wording. Traces are
-written when the SFT needs them, and are not stored. The steps and the answer have no tags; ";" separates them. The default writer is a program, and
-needs worked solutions: its tries have wrong results, its checks give them, and its conclusion is the worked solution. If a problem has `misses`,
-these attempts are its tries, as in the task `countdown` with `--task.misses 4`.
+outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. The
+abstract and summaries were read. The abstract says that code is public; none was found.
+Departures: Our own choices are the similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries, the check for repeated steps and
+the wording. By the summaries, the paper's seeds are flows of o1, the nearest seed has the same domain and a similar length, the writer chooses n itself,
+and a wrong trace is dropped. Traces are written when the SFT needs them, and are not stored. The steps and the answer have no tags; ";" separates them.
+The default writer is a program, and needs worked solutions: its tries have wrong results, its checks give them, and its conclusion is the worked
+solution. If a problem has `misses`, these attempts are its tries, as in the task `countdown` with `--task.misses 4`.
 """
 
 from __future__ import annotations

@@ -4,21 +4,26 @@
     imitate: loss = -1/Z sum_t log pi(y_t | x, y_(<t))
     practise: o_1, ..., o_(G/2) ~ pi_old(o | x), quad o_(G/2+1), ..., o_G ~ pi_old(o | P, x)
     A_i = (r_i - mean(r)) / (std(r))
-    loss = -1/G sum_i 1/|o_i| sum_t min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.2) A_i), quad rho = (pi(o_(i,t) | x, o_(i,<t))) / (pi_old(o_(i,t) | x, o_(i,<t)))
+    loss = 1/G sum_i 1/|o_i| sum_t [-min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.3) A_i) + 0.01 k_3]
+    rho = (pi(o_(i,t) | x, o_(i,<t))) / (pi_old(o_(i,t) | x, o_(i,<t)))
 
 P is the document, x a request (a text, or a text with pictures) and y the worked reply. At test time the prompt is x alone. Z is the number of tokens of the
 batch that are learned. Stage `read` learns every token of document, request and reply, so the rules enter the weights. Stage `imitate` is SFT without the document.
 In stage `practise` the answers with P and without P form one group: r, its mean and its deviation are over all G. Each answer is trained under x, even if its
 prompt had P, and pi_old is taken under x, too, so rho is 1 before the first update. From a right answer with the document, the policy learns to
-answer without the document, and a group whose plain answers are all wrong gets a gradient. There is no KL term. Metric: with_document (accuracy of
-the answers with the document).
+answer without the document, and a group whose plain answers are all wrong can get a gradient. k_3 is the KL term of grpo; its reference is the policy
+at the end of stage `imitate`. Metric: with_document (accuracy of the answers with the document).
 
 Use if: a long and fixed document stands before every request, and the model follows the document better if the prompt contains it.
 Avoid if: the document changes often, or the model ignores it (see sft).
 Reference: Wang et al., Multimodal Policy Internalization for Conversational Agents, arXiv:2510.09474: visually masked continued pre-training, SFT with chains of
-thought, and PolicyRollout for GRPO and DAPO. Only the abstract and summaries were read; no code was found.
-Departures: Our own choices are the share of half of the group, pi_old under the plain prompt and the lengths of the stages. The reward has no points
-for the form. Demonstration pictures inside the document are left out; requests may have pictures. The task `service_desk` has text alone.
+thought, and PolicyRollout for GRPO (eq. 3) and DAPO. Sections 4 and 5 and appendices B to D were read; no code was found.
+Departures: Only the GRPO form is here; the DAPO form has no KL term, the upper bound 0.28 and dynamic sampling (see dapo). The paper gives
+neither the size of a group nor the average over tokens; G = 8 is ours, and 1/|o_i| is that of GRPO. The paper updates several times per batch of
+answers; here one update per batch is the default, and the clip acts from `--update.count 2` on. In stage `read` the paper averages over each text
+first; here Z counts the tokens of the batch. The paper gives each stage its own learning rate, and SFT trains LoRA; here all stages train all weights
+with one rate, and their lengths are ours. The reward has no points for the form. Demonstration pictures inside the document are left out; requests
+may have pictures. The task `service_desk` has text alone.
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from gradus.objectives.kl import KL
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.recipe.claim import Claim, same_weights
@@ -114,8 +121,8 @@ trimpi = grpo.derive(
     "A document of rules is learned by heart: reading, SFT, and RL in which half of each group is sampled with the document and trained without it.",
     family="guidance",
     rollout=PolicyRollout(),
-    objective__kl=None,
-    players__reference=None,
+    objective__policy__trust=Clip(0.2, 0.3),
+    objective__kl=KL(0.01),
     schedule=Stages(Frozen(read=Stage(reading, Steps(100)), imitate=Stage(sft, Steps(100)), practise=Stage(until=Steps(100)))),
     setting__group=8,
     requires=frozenset({COLUMN, "solution"}),
@@ -134,14 +141,17 @@ _TERMS: Any = {
 }  # fmt: skip
 _START = (
     "Stated again after a look: from the built-in model answers with the document were never right. The start model is the built-in one after 80 steps of "
-    "supervised fine-tuning on this task with the document in the prompt"
+    "supervised fine-tuning on this task with the document in the prompt; it is the document that the arms learn"
 )
 
 claims = (
     same_weights(
-        says="Without answers that read the document, the final weights of the RL stage are those of GRPO without a KL term.",
-        source="arXiv:2510.09474, GRPO without PolicyRollout; the reward is one for short answers, because the built-in model solves no request of this task",
-        against="grpo --objective.kl none --players.reference none",
+        says="Without answers that read the document, the final weights of the RL stage are those of GRPO with the same clip and KL term.",
+        source=(
+            "arXiv:2510.09474, GRPO without PolicyRollout; stated again with the bounds and the KL term of the paper's appendix B; the reward is one for short "
+            "answers, because the built-in model solves no request of this task"
+        ),
+        against="grpo --objective.kl.coefficient 0.01 --objective.policy.trust.high 0.3",
         own={"rollout.share": "0", "schedule": "ConstantSchedule"},
         fields={"prompts": "4", "group": "4", "study": "none", "reward": "Overlong(share=0.9)"},
         task="service_desk",

@@ -42,7 +42,7 @@ from gradus.schedules.harvests import answers
 from gradus.schedules.stages import Stage, Stages
 from gradus.selection.filters import Informative
 from gradus.study.held_out import HeldOut
-from gradus.types import Failed, Frozen, Group, Trajectory
+from gradus.types import Failed, Frozen, Group
 from gradus.types.moments import Steps
 from gradus.types.parts import Task, World
 from gradus.types.players import Copy, Head, Player
@@ -101,18 +101,15 @@ class PeopleAndAI:
 
 @dataclass(frozen=True)
 class AllPairs:
-    """Makes all pairs of two different answers to a problem with different rewards: `chosen` has the higher one."""
+    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher one. Ranks hold only within a group."""
 
     @property
     def provides(self) -> frozenset[str]:
         return frozenset({"chosen", "rejected"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns one row per pair. Problems are in the order of their first answers."""
-        found: dict[str, list[Trajectory]] = {}
-        for answer in answers(groups):
-            found.setdefault(answer.problem.id, []).append(answer)
-        pairs = [sorted(pair, key=lambda t: -t.value) for given in found.values() for pair in combinations(given, 2)]
+        """Returns one row per pair, in the order of the groups."""
+        pairs = [sorted(pair, key=lambda t: -t.value) for group in groups for pair in combinations(answers([group]), 2)]
         return [
             {"problem": a.problem, "chosen": a.completion, "rejected": b.completion} for a, b in pairs if a.value > b.value and a.completion != b.completion
         ]

@@ -3,8 +3,8 @@
     loss = mean over pairs of -log sigmoid(0.1 (h_w - h_l)), quad h = sum_t log pi(y_t) - log pi_ref(y_t)
 
 Stage `sft` is that of `physics_rlhaif`. In stage `rank` the supervised policy answers each problem four times, nothing learns, and people and the AI
-rank the answers. Every pair of different answers with different ranks becomes a row. In stage `policy` DPO learns the rows; the reference is the
-supervised policy. No answer is sampled in this stage.
+rank the answers. Every pair of different answers of a group with different ranks becomes a row. In stage `policy` DPO learns the rows; the reference
+is the supervised policy. No answer is sampled in this stage.
 
 Use if: rankings of a policy's own answers exist, and no run should depend on a reward model.
 Avoid if: new answers of the policy can be scored (see physics_rlhaif), or the rankings come from answers of another model.

@@ -11,16 +11,18 @@ with "equal" every utterance gets the score of its episode.
 
 Stage `sft`: the policy imitates dialogues. Stage `label`: it plays and does not learn; each utterance becomes a row with its history and R. Stage
 `judge`: the reward model, a copy of the policy with a value head, reads history and utterance. Stage `policy`: a prompt is the history of a row, the
-policy gives 16 utterances, and GRPO learns from the reward model with two updates per batch. Whole dialogues with a partner are only in evaluations:
+policy gives 16 utterances, and GRPO learns from the reward model in two epochs over each batch. This stage plays whole dialogues only in evaluations:
 held_out/goal, held_out/relationship and held_out/knowledge, from 0 to 1.
 
 Use if: an episode has one late score, a judge can say in hindsight which utterances mattered, and several qualities count.
 Avoid if: every turn has its own reward, or the policy meets histories that its data do not have, because histories are fixed here.
 Reference: Yu et al., Sotopia-RL: Reward Design for Social Intelligence, arXiv:2508.03905: attribution, dimensions, reward model and GRPO. The released
-code (sotopia-lab/sotopia-rl) has the attribution, groups of 16, learning rate 5e-6, two epochs, and the KL weight 0.04.
+code (sotopia-lab/sotopia-rl) has the attribution, equal weights, groups of 16, learning rate 5e-6, two GRPO epochs, and the KL weight 0.04.
 Departures: The judge is a script that knows the private facts of the task `negotiation` (`ScriptedAttribution`); in the paper it is GPT-4o
-(`WrittenPoints`). The partner is a script, and the policy plays one side. The weights of the dimensions are equal. An unread attribution counts 0; the released
-code gives it the reward -1. Stage lengths are ours. Two updates per batch take the place of two epochs over the data.
+(`WrittenPoints`). The partner is a script, and the policy plays one side; relationship is from 0 to 10. Rows with an attribution below 0 (unread) are left
+out; the released code gives these rows the reward -1. `WrittenPoints` reads a missing line as 0. The released code multiplies R by 10; a
+standardised advantage does not depend on this factor. The released launch script asks for two epochs, but the trainer does not read this
+number. Stage lengths are ours. The recipe sets no learning rate.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class Attributor(Protocol):
 
 
 def criteria_for(dimensions: Sequence[str], utterances: int) -> list[Criterion]:
-    """Returns the criteria of an episode, for every dimension: first the score, then the attribution of each utterance."""
+    """Returns the criteria of an episode: for every dimension the score, then the attribution of each utterance."""
     return [
         c
         for name in dimensions
@@ -116,7 +118,7 @@ def criteria_for(dimensions: Sequence[str], utterances: int) -> list[Criterion]:
 class ScriptedAttribution:
     """A scripted judge: `contributions` of the task's environment gives the scores and the attributions, with the private facts of both sides."""
 
-    def check(self, task: Task) -> None:
+    def check_dialogues(self, task: Task) -> None:
         """Raises UserError if the task's environment has no contributions."""
         if not hasattr(task.environment, "contributions"):
             raise UserError(
@@ -125,7 +127,7 @@ class ScriptedAttribution:
             )
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
-        self.check(world.task)
+        self.check_dialogues(world.task)
         return [self.of(t, criteria, world.task.environment) for t in trajectories]
 
     def of(self, trajectory: Trajectory, criteria: Sequence[Criterion], environment: Any) -> list[int]:
@@ -156,8 +158,8 @@ class SocialScores(Combines):
 
     def check(self, task: Task) -> None:
         """Raises UserError if the judge cannot judge dialogues of the task."""
-        if hasattr(self.judge, "check"):
-            self.judge.check(task)
+        if hasattr(self.judge, "check_dialogues"):
+            self.judge.check_dialogues(task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         told = {t.id: dialogue(t, world) for g in groups for t in g.trajectories}
@@ -204,17 +206,20 @@ class Utterances:
         return frozenset({"answers", "rewards"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns the rows in the order of the episodes. Failed and auxiliary episodes are left out."""
+        """Returns the rows in the order of the episodes. Left out: failed and auxiliary episodes, and utterances with an attribution below 0."""
         kept = [t.extra for g in groups if not g.aside for t in g.trajectories if t.failed is None and "dialogue" in t.extra]
         values: dict[str, list[float]] = {}
+        made: list[tuple[list[dict[str, str]], str]] = []
         for extra in kept:
+            read = [i for i, marks in enumerate(zip(*extra["attributions"].values(), strict=True)) if min(marks) >= 0]
+            made += [(history(extra["dialogue"], i), extra["dialogue"][i][1]) for i in read]
             for name, score in extra["scores"].items():
-                values.setdefault(name, []).extend(spread_score(score, extra["attributions"][name], self.spread))
-        if not values:
+                spread = spread_score(score, [max(a, 0) for a in extra["attributions"][name]], self.spread)
+                values.setdefault(name, []).extend(spread[i] for i in read)
+        if not made:
             return []
         weights = np.array([self.weights.get(name, 1.0) for name in values])
         rewards = np.average([scaled(column) for column in values.values()], axis=0, weights=weights)
-        made = [(history(extra["dialogue"], i), text) for extra in kept for i, (_, text) in enumerate(extra["dialogue"])]
         return [{"prompt": before, "answers": [text], "rewards": [float(r)]} for (before, text), r in zip(made, rewards, strict=True)]
 
 
@@ -290,7 +295,7 @@ JUDGE = Frozen(
 )
 """The fields that differ in stage `judge`: labelled utterances, and only the reward model learns."""
 
-POLICY = Frozen({"rollout": SingleUtterances(), "reward": RewardModel("judge"), "update.count": 2})
+POLICY = Frozen({"rollout": SingleUtterances(), "reward": RewardModel("judge"), "update.epochs": 2})
 """The fields that differ in stage `policy`: single utterances, scored by the reward model."""
 
 sotopia_rl = grpo.derive(

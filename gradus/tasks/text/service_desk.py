@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import perm
 
 from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.kinds import verify_exact
@@ -95,7 +96,7 @@ def service_desk(
     dials = partial(made, topics=topics, fields=fields, tools=tools, steps=steps, seed=seed)
     task = generated_task(
         "service_desk", partial(_request, dials=dials, stated=stated, whole=document), verify_exact, level=level, levels=(1, 4),
-        max_tokens=32 + 12 * level + 8 * steps, chance=1 / tools**steps, provides=("document",),
+        max_tokens=32 + 12 * level + 8 * steps, chance=1 / perm(tools, steps), provides=("document",),
         about='requests by the rules of a document: "desk kora\nreturn: tier gold" -> "return tier gold =refund thanks"; level: depth of the conditions',
     )  # fmt: skip
     return task if examples is None else replace(task, source=replace(task.source, size=examples))  # type: ignore[type-var]

@@ -100,6 +100,23 @@ def test_the_name_is_at_most_5_percent_of_the_document_and_no_stage_after_shows_
             name = p.question.split("\n")[0]
             assert len(name) <= 0.05 * len(p.meta["document"])
             assert "unless" not in p.question
+    named, whole = (service_desk(level=4, topics=4, document=shown).source.draw(range(40), None, Key(0)) for shown in (False, True))
+    assert all(len(a.question) <= 0.05 * len(b.question) for a, b in zip(named, whole, strict=True))  # the whole prompt, with the request
+
+
+def test_a_usual_value_is_sometimes_left_out():
+    """Eight scenarios of the branch tier gold, size small: the small size is usual, so only the gold tier is stated always."""
+    found = [told(text)[1] for text in CategoryAware().texts(DOCUMENT)["complex"][8:16]]
+    assert all(stated["tier"] == "gold" for stated in found)
+    assert {stated.get("size") for stated in found} == {"small", None}
+
+
+def test_a_scenario_of_the_other_branch_never_states_the_tested_value():
+    """The condition tests the usual value, silver, so the other branch needs another value."""
+    texts = CategoryAware().texts("desk kora\nfact: tier is silver unless stated\nrule: end with bye\non delay: if tier is silver (refund) else (deny)")
+    first, second = texts["simple"]
+    assert told(first)[2] == "tier silver =refund bye"
+    assert second == "desk kora\na delay: tier not silver\ntier not silver =deny bye"
 
 
 def test_all_tokens_of_the_drawn_texts_are_learned():

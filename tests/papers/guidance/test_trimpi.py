@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from gradus.objectives.kl import KL
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.papers.guidance.trimpi import PolicyRollout, WholeText, documented, reading, trimpi
@@ -42,7 +44,7 @@ def test_reading_learns_document_request_and_reply_and_imitation_the_reply_alone
     assert not WholeText().judges(TOY)
 
 
-def played(count, say, share=0.5, problem=RAW):
+def played(count, say, share=0.5, problem=RAW, notes=None):
     asked = []
 
     def speak(ask):
@@ -56,12 +58,16 @@ def played(count, say, share=0.5, problem=RAW):
 
     world.score = score
     (group,) = asyncio.run(PolicyRollout(share=share).run([Request(problem, count=count)], world))
+    if notes is not None:
+        notes.update(world.notes)
     return group, asked
 
 
 def test_the_mixed_group_by_hand():
     """Rewards 0 0 0 0 | 1 1 1 0: mean 0.375, population deviation sqrt(0.375 * 0.625) = 0.4841."""
-    group, asked = played(8, lambda i: "b" if 4 <= i < 7 else "a")
+    notes = {}
+    group, asked = played(8, lambda i: "b" if 4 <= i < 7 else "a", notes=notes)
+    assert notes["with_document"] == 0.75
     assert group.rewards.tolist() == [0, 0, 0, 0, 1, 1, 1, 0]
     assert group.rewards.mean() == 0.375
     assert asked == ["x"] * 4 + ["PQ\nx"] * 4
@@ -110,8 +116,8 @@ def test_three_stages_and_grpo_at_the_limit():
     assert list(stages) == ["read", "imitate", "practise"]
     assert (stages["read"].recipe, stages["imitate"].recipe, stages["practise"].recipe) == (reading, sft, None)
     assert set(changes(sft, reading)) == {"rollout", "requires"}
-    assert (trimpi.setting.group, trimpi.rollout.share, trimpi.objective["policy"].trust.low, "kl" in trimpi.objective) == (8, 0.5, 0.2, False)
-    bare = grpo.but(objective__kl=None, players__reference=None, setting__group=8)
+    assert (trimpi.setting.group, trimpi.rollout.share, trimpi.objective["policy"].trust, trimpi.objective["kl"]) == (8, 0.5, Clip(0.2, 0.3), KL(0.01))
+    bare = grpo.but(objective__kl__coefficient=0.01, objective__policy__trust__high=0.3, setting__group=8)
     alone = trimpi.but(schedule=ConstantSchedule(), rollout__share=0.0)
     one, other, mixed = (
         weights_after(r, steps=3, task=TOY_DOCUMENTS)["policy.logits"] for r in (alone, bare, alone.but(rollout__share=0.5))

@@ -42,6 +42,7 @@ def judged(*texts, problem=CASE, verdict=0.0, part=AllowedLessDisallowed()):
         ("ROME ANN 42", 1.0),  # perfect
         ("Annabel from rome, debts 17781", 2 / 3 - 1.0),  # inside a word counts
         ("debt 7781", -1.0),
+        ("Ann\n42\n\nRome", 1.0),  # an answer with several lines
     ],
 )
 def test_rewards_by_hand(said, reward):

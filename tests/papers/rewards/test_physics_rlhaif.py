@@ -120,6 +120,15 @@ def test_all_pairs_of_different_answers_by_hand():
     assert ranked(1.0, Failed("x")) == []
 
 
+def test_answers_of_two_groups_are_no_pair():
+    """A rank is the share of comparisons within a group, so a reward of one group says nothing about an answer of another."""
+    first, second = (
+        Group(name, tuple(t.but(completion=name + t.id) for t in toy_group(1.0, value, lengths=[1, 1]).trajectories)) for name, value in (("x", 0.0), ("y", 0.5))
+    )
+    found = AllPairs().rows([first, second])
+    assert [(row["chosen"][0], row["rejected"][0]) for row in found] == [("x", "x"), ("y", "y")]
+
+
 def test_only_the_judge_learns_from_rankings_and_only_the_policy_from_scores():
     stages = physics_rlhaif.schedule.stages
     assert list(stages) == ["sft", "judge", "policy"]

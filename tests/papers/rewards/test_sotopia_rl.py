@@ -16,6 +16,8 @@ from gradus.papers.bases.sft import sft
 from gradus.papers.rewards.sotopia_rl import (
     DIMENSIONS,
     JUDGE,
+    LABEL,
+    POLICY,
     ScriptedAttribution,
     SocialScores,
     Utterances,
@@ -100,6 +102,16 @@ def test_failed_and_auxiliary_episodes_make_no_row():
         Utterances("even")
 
 
+def test_an_unread_attribution_makes_no_row():
+    """Goal 9 (-1, 1, 3): 3 and 9 -> 0 and 1. The scale does not see the unread utterance; the other dimension loses the utterance, too."""
+    found = rows(episode((9, 6), ((-1, 1, 3), (3, 2, 0))))
+    assert [(row["answers"], row["rewards"]) for row in found] == [(["b"], [0.5]), (["c"], [0.5])]
+    assert [len(row["prompt"]) for row in found] == [3, 5]  # the unread utterance stays in the history
+    apart = rows(episode((8,), ((-1, 3, 1),)), episode((4,), ((2, 0, 1),), name="y"), spread="normalised")
+    assert [row["rewards"][0] for row in apart] == pytest.approx([1, 1 / 3, 4 / 9, 0, 2 / 9])  # 6, 2, 8/3, 0, 4/3
+    assert rows(episode((9,), ((-1, -1, -1),))) == []
+
+
 def test_the_scripted_attribution_by_hand():
     """please why; please offer 8 (16 -> 13); offer 8 (13 -> 11); offer 3 (refused); deal at 11: gain (14 - 11) / 6 = .5."""
     shown = toy_trajectory([0]).but(problem=CASE, completion=transcript(PAIRS))
@@ -147,9 +159,9 @@ def test_the_reward_model_learns_the_squared_error():
 
 
 def test_a_run_labels_whole_dialogues_and_trains_single_utterances():
-    small = {f"schedule__stages__{name}__until": Steps(n) for name, n in (("sft", 4), ("label", 1), ("judge", 1), ("policy", 1))}
-    changes = Frozen({**JUDGE, "setting.prompts": 8})
-    recipe = sotopia_rl.but(schedule__stages__sft__recipe=sft.but(study=None), schedule__stages__judge__changes=changes)
+    small = {f"schedule__stages__{name}__until": Steps(n) for name, n in (("sft", 1), ("label", 1), ("judge", 1), ("policy", 1))}
+    changes = {"label": Frozen({**LABEL, "setting.group": 1}), "judge": Frozen({**JUDGE, "setting.prompts": 2})}
+    recipe = sotopia_rl.but(schedule__stages__sft__recipe=sft.but(study=None), **{f"schedule__stages__{name}__changes": c for name, c in changes.items()})
     seen, updates = [], []
 
     def watch(run, metrics, groups):
@@ -157,7 +169,7 @@ def test_a_run_labels_whole_dialogues_and_trains_single_utterances():
         updates.append(tuple(run.players[n].updates for n in ("policy", "judge") if n in run.players))
 
     run = gradus.train(
-        recipe, "negotiation", model="gradus/policies/tiny/base", setting__prompts=2, setting__group=4, setting__learning_rate=2e-3,
+        recipe, "negotiation", model="gradus/policies/tiny/base", setting__prompts=1, setting__group=2, setting__learning_rate=2e-3,
         setting__warmup=0, study=None, on_step=watch, task_options={"skill": "0"}, **small,
     )  # fmt: skip
     label, judge, policy = seen[-3:]
@@ -165,7 +177,7 @@ def test_a_run_labels_whole_dialogues_and_trains_single_utterances():
     assert all([pair[1] for pair in t.extra["dialogue"]] == t.completion.split("\n") for g in label for t in g.trajectories)
     assert all("turn" in t.contexts[0].streams for g in label for t in g.trajectories)
     assert {t.completion for g in judge for t in g.trajectories} <= said
-    assert {len(g.trajectories) for g in policy} == {4}
+    assert {len(g.trajectories) for g in policy} == {2}
     assert all("turn" not in t.contexts[-1].streams and t.problem.messages for g in policy for t in g.trajectories)
     assert updates[-3:] == [(0, 0), (0, 1), (2, 0)]
     assert run.recipe.reward == RewardModel("judge")
@@ -174,6 +186,7 @@ def test_a_run_labels_whole_dialogues_and_trains_single_utterances():
 def test_without_stages_it_is_grpo():
     plain = sotopia_rl.but(schedule=ConstantSchedule(), players__judge=None, study=grpo.study, setting__group=grpo.setting.group)
     check_same_update(plain, grpo)
+    assert (POLICY["update.epochs"], "update.count" in POLICY, STAGES["policy"].changes) == (2, False, POLICY)
     assert (sotopia_rl.setting.group, STAGES["policy"].start, STAGES["policy"].task) == (16, "sft", "made:label")
 
 

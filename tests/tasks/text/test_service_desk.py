@@ -47,6 +47,15 @@ def leaves(tree):
     return [*leaves(tree.then), *leaves(tree.otherwise)] if isinstance(tree, Choice) else [tree]
 
 
+def choices(tree):
+    return [tree, *choices(tree.then), *choices(tree.otherwise)] if isinstance(tree, Choice) else []
+
+
+def test_every_condition_decides_something():
+    trees = [tree for seed in range(20) for tree in made(2, topics=2, fields=3, tools=2, steps=1, seed=seed).trees.values()]
+    assert all(choice.then != choice.otherwise for tree in trees for choice in choices(tree))
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_dials(depth):
     for seed in range(5):
@@ -75,6 +84,10 @@ def test_requests_follow_the_document_of_the_prompt():
     whole = service_desk(document=True).source.draw([0], None, Key(0))[0]
     assert whole.question.startswith(whole.meta["document"] + "\n")
     assert service_desk(stated=0.0).source.draw([0], None, Key(0))[0].question.endswith("nothing stated")
+
+
+def test_the_chance_of_a_guess():
+    assert (service_desk().chance, service_desk(tools=8, steps=3).chance) == (1 / 6, 1 / (8 * 7 * 6))  # no tool twice
 
 
 def test_few_training_requests_and_what_is_refused():
