@@ -52,18 +52,22 @@ retool = ppo.derive(
 
 claims = (
     Claim(
-        says="After the same traces, accuracy on python_tool is at least 0.2 above the same training without execution.",
-        source="arXiv:2504.11536, figure 1 (67 % on AIME24 against 40 % for text alone); the task, the sizes and the effect's size are ours",
+        says="From a start that was shown traces with code, accuracy on python_tool is at least 0.2 above the same PPO without execution.",
+        source=(
+            "arXiv:2504.11536, figure 1 (67 % on AIME24 against 40 % for text alone); the task, the start, the sizes and the effect's size are ours; "
+            "stated again after a look at 100 steps of the first stage, after which both arms stayed at 0"
+        ),
         against="retool --environment.calls=0",
         measure="accuracy",
         better_by=0.2,
         task="python_tool",
         options={"level": "1", "instruction": "false"},
         fields={
-            "prompts": "4", "group": "8", "learning_rate": "5e-4", "warmup": "0", "eval_every": "0", "study.problems": "64", "update.epochs": "2",
-            "schedule.stages.sft.until": "Steps(count=100)", "schedule.stages.rl.until": "Steps(count=16)",
+            "prompts": "4", "group": "8", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "64", "update.epochs": "2",
+            "schedule": "ConstantSchedule",
         },
-        budget="steps=116",
+        budget="steps=16",
+        script="benchmarks.warmed retool",
         seeds=3,
     ),
 )

@@ -51,7 +51,10 @@ torl = grpo.derive(
 claims = (
     Claim(
         says="From a start that writes programs, accuracy on python_tool is at least 0.2 above the same training without execution.",
-        source="arXiv:2503.23383, table 1 (43.3 % on AIME24 against 30 % without the tool); the start, the task and the size of the effect are ours",
+        source=(
+            "arXiv:2503.23383, table 1 (43.3 % on AIME24 against 30 % without the tool); the start, the task and the size of the effect are ours; "
+            "stated again after a look: from a start of 100 steps one seed of three learned"
+        ),
         against="torl --environment.calls=0",
         measure="accuracy",
         better_by=0.2,
