@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -16,6 +15,7 @@ from gradus.tools.calls import called
 from gradus.tools.forms import Answer, Call, Form, LineCalls, Malformed, TaggedCalls, named
 from gradus.tools.tool import Opened, Result, Tool, wrong_arguments
 from gradus.types import Failed, Frozen, Key, NotApplicable, Problem, UserError
+from gradus.types.errors import nearest
 from gradus.types.parts import Closing, Task, Turn, Verify, World
 from gradus.types.ranges import check_ranges
 
@@ -184,6 +184,5 @@ class ToolEpisode:
 
 def unknown_tool(name: str, tools: Sequence[Tool]) -> str:
     """Returns the text that a player sees after a call of a tool that does not exist."""
-    near = difflib.get_close_matches(name, [tool.name for tool in tools], 1)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return f'error: there is no tool "{name[:40]}"{hint} The tools are: {", ".join(tool.name for tool in tools)}'
+    names = [tool.name for tool in tools]
+    return f'error: there is no tool "{name[:40]}"{nearest(name[:40], names)}; the tools are {", ".join(names)}'

@@ -100,14 +100,14 @@ def test_mistakes_are_shown_to_the_player():
     ]
     one, policy = plays(environment, calls)
     told = marked(one, policy)[1]
-    assert 'there is no tool "serch"; did you mean "search"? The tools are: search, calculate' in told
+    assert 'there is no tool "serch" (did you mean search?); the tools are search, calculate' in told
     assert "error: 'query' is a required property" in told
     assert "error: ZeroDivisionError" in told
     assert "error: the call is not JSON" in told
     assert [ok for _, _, ok in one.links["calls"]] == [False] * 4
     assert one.links["invalid"] == 1  # a call that cannot be read
     assert one.reward == 1.0
-    assert unknown_tool("zzz", (SEARCH,)) == 'error: there is no tool "zzz" The tools are: search'
+    assert unknown_tool("zzz", (SEARCH,)) == 'error: there is no tool "zzz"; the tools are search'
 
 
 def test_the_description_follows_the_question():
