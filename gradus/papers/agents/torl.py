@@ -15,7 +15,8 @@ Inserted outputs have no loss. There are 128 problems with 16 answers each, and 
 Use if: a verifier knows right answers, the model can write programs, and problems need more arithmetic or search than the model can do in text.
 Avoid if: the model cannot write programs yet (train on demonstrations first, see sft), or if programs do not help the task.
 Reference: Li et al., ToRL: Scaling Tool-Integrated RL, arXiv:2503.23383, sections 2 and 3.
-Departures: The clip, the mean and the deviation are as in the base, grpo. The penalty follows the words of the paper: only a failed block costs
+Departures: The clip, the mean and the deviation are as in the base, grpo. A batch is used for one update, so the ratio is 1 and the clip never acts;
+`--update.count` sets more updates. The penalty follows the words of the paper: only a failed block costs
 reward. The released code (GAIR-NLP/ToRL) subtracts the penalty unless the last executed block passed, so also from an answer without any block. A block
 that prints and then fails shows both the output and the error; in the released code it shows the output alone and counts as passed. An opened output
 without a block before it shows a message and counts as a failed call. The value of a last expression is printed. The middle of an output above 400

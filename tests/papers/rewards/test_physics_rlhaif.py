@@ -156,9 +156,10 @@ def test_one_answer_has_no_pair_and_equal_answers_teach_the_judge_nothing():
     assert SCORED.player == "judge"
 
 
+@pytest.mark.xfail(reason="measured 0.756, below the 0.85 of the row", strict=True)
 @pytest.mark.nightly
 def test_the_judge_orders_clean_pairs_of_held_out_answers():
-    """Share of pairs in the right order at least .7, though a tenth of the AI's verdicts is wrong. The goal was .85; the first run had .756."""
+    """The share of pairs in the right order is at least .85, though a tenth of the AI's verdicts is wrong."""
     small = {f"schedule__stages__{name}__until": Steps(n) for name, n in (("sft", 20), ("judge", 60), ("policy", 1))}
     run = gradus.train(
         physics_rlhaif.but(schedule__stages__sft__changes=Frozen({"setting.learning_rate": 1e-3})), "physics", model="gradus/policies/tiny/base",
@@ -172,4 +173,4 @@ def test_the_judge_orders_clean_pairs_of_held_out_answers():
     for g in groups:
         made = [(run.task.verify.truth(t.problem, t.completion), float(signals[need][t.id][-1])) for t in g.trajectories]
         right += [s > r for q, s in made for p, r in made if q > p]
-    assert np.mean(right) >= 0.7, np.mean(right)
+    assert np.mean(right) >= 0.85, np.mean(right)
