@@ -77,7 +77,7 @@ RELEASED: list[asyncio.Event] = []
 
 @dataclass(frozen=True)
 class OneWaits:
-    """A reward for short answers. The first group is judged only when the test sets the event."""
+    """A reward for short answers. The group that is sampled first is judged only when the test sets the event."""
 
     needs = ()
 
@@ -89,7 +89,7 @@ class OneWaits:
 
 
 def test_a_worker_that_never_ends_stalls_no_other_worker(tmp_path):
-    """The first group ends only after step 5, so a run that waits for it would never end. The group is then too old, and its tokens count as lost."""
+    """One of the first two groups ends only after step 5, so a run that waits for it would never end. The group is then too old, and its tokens count as lost."""
     RELEASED.clear()
 
     def release(run, row, groups):
@@ -99,9 +99,9 @@ def test_a_worker_that_never_ends_stalls_no_other_worker(tmp_path):
     words = {**SMALL, "reward": OneWaits()}
     run = train(recipe("grpo").but(system=Streaming(staleness=1, workers=2)), steps=9, run=tmp_path / "run", on_step=release, **words)
     found = facts(tmp_path / "run")
-    assert all(0 not in [number for number, *_ in chosen] for chosen in found[:6])
+    (waiting,) = {0, 1} - {number for chosen in found[:6] for number, *_ in chosen}
     assert max(row["staleness"] for row in run.metrics) <= 1
-    late = [(step, *more) for step, chosen in enumerate(found) for number, _, *more in chosen if number == 0]
+    late = [(step, *more) for step, chosen in enumerate(found) for number, _, *more in chosen if number == waiting]
     if late:  # else the run ended before the group was sampled again
         ((step, more),) = late
         sampled = sum(t.actions for _, group in run.folder.rollouts([step]) for t in group.trajectories)
