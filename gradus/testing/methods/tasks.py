@@ -203,7 +203,7 @@ class GuidedWalk(Walk):
         turn = await super().step(action)
         if not action.startswith("h") or turn.terminated:
             return turn
-        return replace(turn, errand=Errand("guide", "g", Advice(), "e"))
+        return replace(turn, errand=Errand("explorer", "g", Advice(), "e"))
 
 
 class Advice:
@@ -321,6 +321,8 @@ def toy_task(recipe: Recipe) -> Task:
         return toy_reacher() if made is toy_control and counts_successes(recipe) else made()
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
+    if any("errands" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
+        return TOY_ERRANDS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
     if any("optimal_value" in getattr(part, "columns", ()) for part in parts_of(recipe.credit)):
