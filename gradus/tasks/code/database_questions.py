@@ -196,7 +196,7 @@ def values(database: str, table: str, column: str) -> tuple[Any, ...]:
 
 
 def _short(text: str) -> bool:
-    return 0 < len(text) <= 20 and text.isascii() and text.isprintable() and "'" not in text and text == text.strip()
+    return 0 < len(text) <= 12 and text.isascii() and text.isprintable() and "'" not in text and text == text.strip()
 
 
 def written(value: Any) -> str:
