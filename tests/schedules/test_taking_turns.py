@@ -18,14 +18,14 @@ from gradus.types.players import Copy, Player
 from gradus.updates.only_players import OnlyPlayers
 
 TWO = grpo.but(
-    schedule=TakingTurns(("policy", "policy", "other"), warmup=1),
+    schedule=TakingTurns(("policy", "policy", "other"), OnlyPlayers(update=None), warmup=1),
     players__other=Player(Copy("policy"), objective=grpo.objective, learns_from="policy"),
 )
 
 
 def test_the_order_of_the_players():
-    assert [TakingTurns(("a", "b"), steps=3).player(s) for s in range(13)] == list("aaabbbaaabbba")
-    assert [TakingTurns(("a", "a", "a", "b"), warmup=2).player(s) for s in range(11)] == list("bbaaabaaaba")
+    assert [TakingTurns(("a", "b"), None, steps=3).player(s) for s in range(13)] == list("aaabbbaaabbba")
+    assert [TakingTurns(("a", "a", "a", "b"), None, warmup=2).player(s) for s in range(11)] == list("bbaaabaaaba")
 
 
 def test_it_wraps_the_recipes_own_update():
@@ -53,6 +53,6 @@ def test_only_the_player_of_a_step_moves():
 
 def test_wrong_turns_are_refused():
     with pytest.raises(UserError, match="players is empty"):
-        TakingTurns(())
+        TakingTurns((), OnlyPlayers(update=None))
     with pytest.raises(UserError, match="steps"):
-        TakingTurns(("policy",), steps=0)
+        TakingTurns(("policy",), OnlyPlayers(update=None), steps=0)

@@ -19,6 +19,7 @@ from gradus.recipe.claim import Claim
 from gradus.schedules.taking_turns import TakingTurns
 from gradus.types import Frozen
 from gradus.types.players import Copy, Player
+from gradus.updates.only_players import OnlyPlayers
 
 rema_separate = rema.derive(
     "rema_separate",
@@ -26,7 +27,7 @@ rema_separate = rema.derive(
     family="multi_agent",
     rollout__players=Frozen(checker="reasoner"),
     players__reasoner=Player(Copy("policy"), objective=rema.objective, credit=rema.credit),
-    schedule=TakingTurns(("policy", "reasoner"), steps=10),
+    schedule=TakingTurns(("policy", "reasoner"), OnlyPlayers(update=None), steps=10),
 )
 
 _TEAM = {"prompts": "8", "group": "4", "learning_rate": "3e-4", "warmup": "0", "study": "none", "rollout.play.max_turns": "12"}

@@ -54,6 +54,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.returned import assigned
 from gradus.types.signals import Signal
 from gradus.types.spans import STEPS, Marking
+from gradus.updates.only_players import OnlyPlayers
 
 VERDICT = "verdict"  # float [A], the verdict on the step of each action: 1, -1, or 0 without a verdict
 TRUTH = "truth"  # the link of a verdict text: whether the judged answer is right
@@ -242,7 +243,7 @@ rl_tango = grpo.derive(
     players__verifier=Player(Copy("policy"), objective=grpo.objective, credit=ClassAware()),
     schedule=Together(
         Frozen(
-            turns=TakingTurns(("policy", "policy", "policy", "verifier"), warmup=40),
+            turns=TakingTurns(("policy", "policy", "policy", "verifier"), OnlyPlayers(update=None), warmup=40),
             alpha=Ramp("credit.alpha", ((0.0, 0.1), (1.0, 0.001)), shape="exponential", over="progress"),
         )
     ),

@@ -16,11 +16,9 @@ from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.multi_agent.rema import TurnMean, TurnRatio, rema
-from gradus.papers.multi_agent.rema_separate import rema_separate
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.seats import Seats
-from gradus.schedules.taking_turns import TakingTurns
 from gradus.testing.methods import check_bound_acts, check_same_update, scripted_context
 from gradus.testing.methods.runs import toy_run
 from gradus.training.launch import go
@@ -121,28 +119,6 @@ def test_its_changes_and_the_limit_at_which_it_is_grpo_on_seats():
 
 def test_the_clip_acts_from_the_second_mini_batch_on():
     check_bound_acts(rema, updates=4, task=TASK, learning_rate=0.1)
-
-
-def test_separate_agents_swap_after_their_steps():
-    assert rema_separate.schedule == TakingTurns(("policy", "reasoner"), steps=10)
-    made = rema_separate.but(rollout__players=Frozen(B="reasoner"), schedule=TakingTurns(("policy", "reasoner"), steps=2))
-    run = toy_run(made, task=TASK, steps=4, prompts=2, group=8)
-    seen = [{n: [p.detach().clone() for p in run.players[n].policy.network.parameters()] for n in ("policy", "reasoner")}]
-
-    def keep(run, metrics, groups):
-        seen.append({n: [p.detach().clone() for p in run.players[n].policy.network.parameters()] for n in ("policy", "reasoner")})
-        assert {t.player for g in groups for t in g.trajectories if t.links["role"] == "B"} == {"reasoner"}
-
-    run.on_step = keep
-    go(run)
-
-    def same(name, i, j):
-        return all(torch.equal(a, b) for a, b in zip(seen[i][name], seen[j][name], strict=True))
-
-    assert same("reasoner", 0, 2)  # frozen while the meta-thinker learns, bit for bit
-    assert not same("policy", 0, 2)
-    assert same("policy", 2, 4)  # and the other way round after the swap
-    assert not same("reasoner", 2, 4)
 
 
 def test_a_cap_of_zero_is_refused():

@@ -36,6 +36,7 @@ from gradus.testing.methods.runs import toy_run
 from gradus.training.launch import go
 from gradus.types import Frozen, Group, Request
 from gradus.types.moments import Moment
+from gradus.updates.only_players import OnlyPlayers
 
 
 def answer(name, verdicts, reward, lengths=None):
@@ -169,7 +170,7 @@ def test_the_answer_gets_the_verdicts_of_the_first_text_on_its_steps():
 
 def test_the_schedule_warms_the_verifier_up_and_then_takes_turns():
     parts = rl_tango.schedule.parts
-    assert parts["turns"] == TakingTurns(("policy", "policy", "policy", "verifier"), warmup=40)
+    assert parts["turns"] == TakingTurns(("policy", "policy", "policy", "verifier"), OnlyPlayers(update=None), warmup=40)
     assert [parts["turns"].player(s)[0] for s in range(38, 50)] == list("vvpppvpppvpp")
     alphas = [parts["alpha"].value(Moment(step=s, steps=200)) for s in (0, 100, 200)]
     assert alphas == pytest.approx([0.1, 0.01, 0.001])  # .1 * .01^(1/2) in the middle
