@@ -58,13 +58,11 @@ RETRYING = (
 
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
-QUESTIONS = Start("twenty_questions", {"level": "2"}, 100, model="gradus/policies/tiny/words")
-VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 150, model="gradus/policies/tiny/base")
+VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
 STARTS = {
-    **dict.fromkeys(("entity_deduction", "gem"), QUESTIONS),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
-    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 150, model="gradus/policies/tiny/base"),
+    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
     "m_grpo": Start("research", {"people": "40", "level": "2"}, 100, 1.5e-3),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
