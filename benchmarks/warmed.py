@@ -58,7 +58,20 @@ RETRYING = (
 
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
+KNOWING = Start(
+    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, like="ikea", model="gradus/policies/tiny/words"
+)
+"""A start model that knows half of the facts of a world, and that searches in some of its answers."""
+
+PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
+"""A start model that was shown programs."""
+
 STARTS = {
+    **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
+    "tapo_tool": Start(
+        "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
+    ),
+    **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
@@ -92,14 +105,21 @@ STARTS = {
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
-    "retool": Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base", like="retool"),
-    "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base", like="torl"),
+    **dict.fromkeys(
+        ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
+    ),
+    "rstar2_agent": replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"}, like="rstar2_agent"),
+    "retool": replace(PROGRAMS, like="retool"),
+    "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
     "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "time_r1": Start("dates", {"kinds": "difference,ordering", "level": "2"}, 100, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     **dict.fromkeys(RETRYING, RETRIES),
+    **dict.fromkeys(
+        ("wayuu_dict_grpo", "wayuu_dict_grpo-aimed"), Start("phrasebook", {"level": "1"}, 200, model="gradus/policies/tiny/base", like="wayuu_dict_grpo")
+    ),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
 """Recipe -> its start model. After a hyphen: another claim of the same recipe."""
