@@ -36,6 +36,7 @@ class Start:
     rate: float = 2e-3
     model: str | None = None  # the model before the fine-tuning; None: the task's built-in model
     like: str | None = None  # the recipe whose environment the fine-tuning plays; None: the task's own
+    problems: int = 100  # held-out problems of its evaluations
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
 
 
@@ -59,8 +60,9 @@ RETRYING = (
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
 KNOWING = Start(
-    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, like="ikea", model="gradus/policies/tiny/words"
-)
+    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, model="gradus/policies/tiny/words",
+    like="ikea", problems=20,
+)  # fmt: skip
 """A start model that knows half of the facts of a world, and that searches in some of its answers."""
 
 PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
@@ -132,7 +134,7 @@ def model(start: Start, folder: Path) -> str:
         gradus.train(
             sft if start.like is None else sft.but(environment=recipe(start.like).environment),
             task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
-            setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=100,
+            setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=start.problems,
         )  # fmt: skip
     found = RunFolder.open(folder).model("final")
     if found is None:

@@ -48,6 +48,7 @@ def test_the_reward_by_hand(last: str, value: float) -> None:
         ("<python>1</python><output>1</output><answer>1</answer>", 0.75),
         ("<think>a</think><answer>1</answer>", 0.5),
         ("<answer>1</answer><think>a</think>", 0.25),  # the answer stands before the thought
+        ("<think>a<answer>1</answer></think>", 0.25),  # the answer stands inside the thought
         ("<think>a<answer>1</answer>", 0.25),  # the thought is not closed
         ("", 0.0),
     ],

@@ -96,6 +96,7 @@ def test_one_right_probe_of_16_is_easy_and_none_is_hard() -> None:
     drawn, turns = chosen({0: 1, 3: 16}, steps=3)
     for places in drawn:
         assert [i in (0, 3) for i in places] == [True, True, False, False]
+    assert {i for places in drawn for i in places[:2]} == {0, 3}
     assert {i for places in drawn for i in places[2:]} == {1, 2, 4, 5}  # a pass over all hard problems
     assert turns == [1] * 96  # 16 probes of 6 problems, once
 

@@ -113,6 +113,9 @@ def test_an_episode_with_both_tools() -> None:
     assert inserted.startswith("<response>")
     assert inserted.endswith("<response>42</response>")
     assert (one.reward, one.right, dict(one.components)) == (1.0, True, {"verified": 1.0, "search": 1.0, "code": 1.0, "overlong": 0.0})
+    one, policy = played(["<think>a</think>", f"<answer>{PROBLEM.answer}</answer>"])  # the inserted hint is a stray text
+    assert policy.text(one.contexts[0].tokens[~one.contexts[0].chosen]) == FAST.hint
+    assert one.reward == -1.0
     one, _ = played([f"so {search}", f"<answer>{PROBLEM.answer}</answer>"])
     assert (one.reward, one.right) == (-1.0, False)
 
