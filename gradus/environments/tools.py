@@ -13,7 +13,7 @@ from typing import Any
 from gradus.environments.python_tool import exact
 from gradus.tools.calls import called
 from gradus.tools.forms import Answer, Call, Form, LineCalls, Malformed, TaggedCalls, named
-from gradus.tools.tool import Opened, Result, Tool, wrong_arguments
+from gradus.tools.tool import Opened, Result, Sharing, Tool, wrong_arguments
 from gradus.types import Failed, Frozen, Key, NotApplicable, Problem, UserError
 from gradus.types.errors import nearest
 from gradus.types.parts import Closing, Task, Turn, Verify, World
@@ -49,6 +49,8 @@ class Tools:
             raise UserError(f"Tools.tools has the names {names}; give one or more tools with different names")
         if isinstance(self.tools, Mapping) and (odd := next((key for key, name in zip(self.tools, names, strict=True) if key != name), None)) is not None:
             raise UserError(f'Tools.tools has the tool "{self.tools[odd].name}" under the name "{odd}"; give it the same name in both places')
+        if (alone := next((tool for tool in listed if isinstance(tool, Sharing) and tool.shares not in names), None)) is not None:
+            raise UserError(f'Tools.tools has "{alone.name}", which works in the session of "{alone.shares}", but no such tool; add it')
         object.__setattr__(self, "tools", Frozen(dict(zip(names, listed, strict=True))))
 
     @property
@@ -177,6 +179,8 @@ class ToolEpisode:
         return result
 
     def _session(self, tool: Tool) -> Opened:
+        if isinstance(tool, Sharing):
+            return tool.on(self._session(self.settings.tools[tool.shares]))
         if tool.name not in self.opened:
             self.opened[tool.name] = tool.open(self.problem, self.key.fold("tool", tool.name), self.world)
         return self.opened[tool.name]

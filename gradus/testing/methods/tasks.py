@@ -108,6 +108,14 @@ class SalientSource(ToySource):
         return [replace(p, meta=Frozen({**p.meta, "salient": (p.answer, *(c for c in "abcdefgh" if c != p.answer))})) for p in found]
 
 
+class DatabaseSource(ToySource):
+    """A source whose problems have a database of letters."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        made = "CREATE TABLE letters (letter); INSERT INTO letters VALUES ('a'), ('b')"
+        return [replace(p, meta=Frozen({**p.meta, "database": made})) for p in super().draw(indices, level, key)]
+
+
 class PictureSource(ToySource):
     """A source whose problems show a picture before the letter. The toy policy ignores the picture."""
 
@@ -203,7 +211,7 @@ class GuidedWalk(Walk):
         turn = await super().step(action)
         if not action.startswith("h") or turn.terminated:
             return turn
-        return replace(turn, errand=Errand("guide", "g", Advice(), "e"))
+        return replace(turn, errand=Errand("explorer", "g", Advice(), "e"))
 
 
 class Advice:
@@ -276,6 +284,9 @@ TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), pro
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
 """Single answers whose problems also have documents."""
 
+TOY_TOOLS = replace(TOY, source=DatabaseSource(), held_out=DatabaseSource(), provides=TOY.provides | {"database"})
+"""Single answers with all that built-in tools read: passages and a database."""
+
 TOY_CHECKLISTS = replace(
     TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}
 )
@@ -316,11 +327,13 @@ def toy_task(recipe: Recipe) -> Task:
     ['toy', 'flow_2d']
     """
     if recipe.environment is not None:
-        return replace(TOY if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
+        return replace(TOY_TOOLS if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return toy_reacher() if made is toy_control and counts_successes(recipe) else made()
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
+    if any("errands" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
+        return TOY_ERRANDS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
     if any("optimal_value" in getattr(part, "columns", ()) for part in parts_of(recipe.credit)):
