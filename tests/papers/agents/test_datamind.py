@@ -55,6 +55,7 @@ def test_cells_run_again_and_only_text_is_kept() -> None:
 
     found = asyncio.run(run())
     assert [r.text.splitlines()[-1] for r in found] == ["said", "2", "SyntaxError: invalid syntax", "ZeroDivisionError: division by zero", "  b", "2"]
+    assert found[1] == Result("2")  # earlier cells print nothing
     assert [r.ok for r in found] == [True, True, False, False, True, True]
     assert session.texts == ("x = 1\nprint('said')", "x += 1; print(x)", '"""a\n  b"""', "x")
     other = session.fork(Key(1))
@@ -62,10 +63,11 @@ def test_cells_run_again_and_only_text_is_kept() -> None:
     assert len(other.texts) == len(session.texts) + 1
 
 
-def test_earlier_cells_are_silent() -> None:
+def test_earlier_cells_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, object] = {}
     exec(AGAIN.format("x = 1\nprint('said')"), found)
     assert found["x"] == 1
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(("tokens", "bonus"), [(0, 0.1), (64, 0.1), (160, 0.05), (256, 0.0), (900, 0.0)])
