@@ -241,7 +241,9 @@ def of_advantages(run: Run, name: str, terms: Mapping[str, Any], rows: Mapping[A
     A batch of given answers alone says nothing, because these answers are usually imitated.
     """
     rule = run.players[name].spec.credit
-    if rule is None or all(t.source == "expert" for t in batch.trajectories) or not bool(batch.returns.isnan().all()) or float(batch.advantages.max() - batch.advantages.min()) == 0:
+    if all(t.source == "expert" for t in batch.trajectories):
+        return
+    if rule is None or not bool(batch.returns.isnan().all()) or float(batch.advantages.max() - batch.advantages.min()) == 0:
         return
     other = replace(batch, advantages=0.5 - 2 * batch.advantages)
     if all(evaluated(term, rows, batch).apart(evaluated(term, rows, other)) == 0 for term in terms.values()):
