@@ -207,7 +207,7 @@ TERMS = [
     LogRatioRegression(0.3, player=None),
     LogRatioRegression(0.3, source="expert"),
     PairRegression(0.3, coefficient=0.5, source="policy"),
-    PairRegression(0.3),
+    PairRegression(0.7, source="policy"),
     TrajectoryBalance(0.5),
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),

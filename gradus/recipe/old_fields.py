@@ -96,6 +96,13 @@ def _cosine(known: dict[str, Any]) -> None:
         known["curve"] = {"part": "gradus.rewards.length:CosineLength", **inside}
 
 
+def _refine(known: dict[str, Any]) -> None:
+    """The two conditions for a second attempt are one choice."""
+    if not (known.get("right") and known.get("better")):
+        chosen = [name for name in ("right", "better") if known.pop(name, False)]
+        known |= {"only": chosen[0]} if chosen else {}
+
+
 def _forged(known: dict[str, Any]) -> None:
     """The reward itself weights the measures and finds the problem."""
     solved = dict(known.get("solved") or {})
@@ -122,6 +129,7 @@ MOVES: Mapping[str, Callable[[dict[str, Any]], None]] = {
     "gradus.credit.scaled:Scaled": _scaled,
     "gradus.papers.data.mathsmith:ForgedProblem": _forged,
     "gradus.papers.rewards.writing_zero:ScoredPair": _scored_pair,
+    "gradus.rollouts.refine:Refine": _refine,
     "gradus.rollouts.unmasking:Unmasking": _unmasking,
     _COSINE: _cosine,
     _MAJORITY: _majority,

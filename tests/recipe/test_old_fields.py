@@ -24,6 +24,7 @@ from gradus.rewards.length import CosineLength, GroupLength
 from gradus.rewards.majority import MajorityReward
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.exits import ForcedExits
+from gradus.rollouts.refine import Refine
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.rollouts.unmasking import Unmasking
 from gradus.types import Frozen, UserError
@@ -57,6 +58,8 @@ SOLVED = ForgedProblem().solved
         (older(ScoredPair("{answers}"), ScoredPair(), "template", scores={"template": "{answers}", "high": 10}), ScoredPair("{answers}")),
         (older(MajorityReward(True), MajorityReward(), watch=None), MajorityReward(True)),
         (older(WatchedMajority(), MajorityReward(), "majority", missing=True), WatchedMajority(MajorityReward(True))),
+        (older(Refine(), Refine(), "only", right=False, better=False), Refine()),
+        (older(Refine(), Refine(), "only", right=False, better=True), Refine(only="better")),
         (older(SiblingGroups(), SiblingGroups(), rewording=None, count=None), SiblingGroups()),
         (older(SiblingGroups(), SiblingGroups(), player="policy", rewording=SHUFFLED, count=3), ShuffledGroups(joint=", ", count=3)),
         (older(SiblingGroups(), SiblingGroups(), player="policy", rewording={**SHUFFLED, "count": 5}), ShuffledGroups(joint=", ", count=5)),
@@ -83,6 +86,7 @@ def test_a_stored_part_keeps_its_effect(stored: dict[str, Any], read: Any) -> No
         older(CharacterLength(), GroupLength(), characters=True, weight=2.0, after=0.0),
         older(DrawnPairs(), JudgedPairs(), against="one", both_orders=True, unread="coin"),
         older(SiblingGroups(), SiblingGroups(), rewording=SHUFFLED, count=3),
+        older(Refine(), Refine(), right=True, better=True),
         older(Downstream(player="solver"), Downstream(player="solver"), weights={"map": {"right": 0.5}}, within=None),
     ],
     ids=lambda value: value["part"].rpartition(":")[2],
