@@ -8,7 +8,7 @@ from random import Random
 
 from gradus.tasks.demonstrations import demonstrated
 from gradus.tasks.generated import Draft, Generated
-from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, solution
+from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, evidence, solution
 from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
@@ -30,7 +30,7 @@ def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, ca
         source,
         replace(source, held_out=True),
         environment=environment,
-        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        provides=frozenset({"demonstration", "solution", "difficulty", "evidence", "queries"}),
         about="answer questions of several hops by searching a generated corpus; a turn is a search or the answer",
         sampling=Sampling(max_tokens=64),
         level=level,
@@ -52,7 +52,8 @@ def make(rng: Random, level: int, settings: SearchQA, instruction: bool = True) 
     actions = solution(world, entity, relations)
     answer = chain(world, entity, relations)[-1]
     pairs = demonstrated(Inquiry(answer, settings), actions)
-    return Draft(f"{INSTRUCTION}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    meta = Frozen(question=question, demonstration=pairs, **evidence(world, entity, relations))
+    return Draft(f"{INSTRUCTION}\n{question}" if instruction else question, answer, "\n".join(actions), question, meta)
 
 
 def _sum(rng: Random, level: int, settings: SearchQA, instruction: bool) -> Draft:
@@ -71,7 +72,8 @@ def _sum(rng: Random, level: int, settings: SearchQA, instruction: bool) -> Draf
     actions = [*searches, f"calculate: {age} + {more}", f"answer: {answer}"]
     pairs = demonstrated(Inquiry(answer, settings), actions)
     told = f"Find it out. Write {settings.verbs}"
-    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    meta = Frozen(question=question, demonstration=pairs, **evidence(settings.corpus, entity, relations))
+    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, meta)
 
 
 @cache
