@@ -34,6 +34,7 @@ class Tools:
     tools: Mapping[str, Tool]  # by name; a list of tools is turned into this mapping
     form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
+    lenient: bool = True  # False: the first illegal action ends the episode
     limit: int = 8  # turns after which the episode is truncated
     hint: str = "\nNo call and no answer was found.\n"
     shown: int = 400  # characters of a result that the player sees: half of them from its start, half from its end
@@ -134,14 +135,16 @@ class ToolEpisode:
             outcome = self._verdict(said.text)
             return Turn("", outcome, terminated=True, state=self._state())
         if said is None:
-            return Turn(form.hint(self.settings.hint), truncated=truncated, state=self._state(), valid=False)
+            strict = not self.settings.lenient
+            return Turn(form.hint(self.settings.hint), terminated=strict, truncated=truncated and not strict, state=self._state(), valid=False)
         room = len(said) if self.settings.calls is None else max(0, self.settings.calls - self.executed)
         results = await asyncio.gather(*(self._result(one, i) for i, one in enumerate(said[:room])))
         self.executed += len(results)
         self.told = (*self.told, *(result.text for result in results))
         made = tuple((one.name if isinstance(one, Call) else "", result.ok) for one, result in zip(said, results, strict=False))
         valid = not any(isinstance(one, Malformed) for one in said[:room])
-        return Turn(form.told(results), truncated=truncated, state=self._state(), valid=valid, calls=made)
+        over = not valid and not self.settings.lenient
+        return Turn(form.told(results), terminated=over, truncated=truncated and not over, state=self._state(), valid=valid, calls=made)
 
     def _state(self) -> str:
         """Returns all results so far, which are the player's knowledge."""
@@ -177,9 +180,11 @@ class ToolEpisode:
         return result
 
     def _session(self, tool: Tool) -> Opened:
-        if tool.name not in self.opened:
-            self.opened[tool.name] = tool.open(self.problem, self.key.fold("tool", tool.name), self.world)
-        return self.opened[tool.name]
+        place = getattr(tool, "session", tool.name)  # tools with the same `session` share one session
+        if place not in self.opened:
+            self.opened[place] = tool.open(self.problem, self.key.fold("tool", place), self.world)
+        session: Any = self.opened[place]
+        return tool.bound(session) if hasattr(tool, "bound") else session
 
 
 def unknown_tool(name: str, tools: Sequence[Tool]) -> str:

@@ -23,7 +23,8 @@ class Result:
 class Opened(Protocol):
     """A tool's session in one episode.
 
-    A session may also have `fork(key)`, which copies it, and `async close()`, which releases its resources.
+    A session may also have `fork(key)`, which copies it, and `async close()`, which releases its resources. Several tools can share one session: they have
+    the same attribute `session` (a name), and a method `bound(session)`, which returns the calls of one tool.
     """
 
     def call(self, *values: Any, **arguments: Any) -> Any:
