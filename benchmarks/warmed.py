@@ -58,6 +58,8 @@ RETRYING = (
 
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
+GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
+
 STARTS = {
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
@@ -91,7 +93,10 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
+    **dict.fromkeys(("r1_searcher", "r1_searcher-stages"), GUESSING),
+    "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    "s3": Start("benchmarks/bridges.py:bridges", {}, 150, model="gradus/policies/tiny/words"),
+    **dict.fromkeys(("rex_rag", "rex_rag-accuracy", "search_r1", "stepsearch", "zerosearch", "zerosearch-noise"), SEARCHING),
     "retool": Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base", like="retool"),
     "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base", like="torl"),
     "semantic_reward_grpo": EXPLAINED,
