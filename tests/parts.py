@@ -44,6 +44,7 @@ from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
+from gradus.papers.agents.aepo import OpenTop
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
@@ -97,6 +98,7 @@ APART = {
     "gradus.papers.objectives.shiq": {"PathConsistency"},
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
+    "gradus.papers.agents.rex_rag": {"MixtureRatio"},
     "gradus.objectives.ratios": {"JointRatio", "SpanRatio"},
     "gradus.credit.chunks": {"ChunkGAE", "UntilSuccess"},
     "gradus.credit.step_samples": {"HighEntropySteps", "StepRelative"},
@@ -153,6 +155,7 @@ TRUSTS = [
     MaskedReinforce("ring", "advantage", far_low=0.3, far_high=0.4, temperature=2.0),
     SoftGate(1.3, 2.5),
     PreservingClip(0.1, 0.15),
+    OpenTop(0.1, 0.15),
     WeightedLikelihood(),
     CountingClip(0.1, 0.15),
     NormalisedClip(0.1, 0.15),
