@@ -59,8 +59,14 @@ RETRYING = (
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
 GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
+QUESTIONS = Start("twenty_questions", {"level": "2"}, 100, model="gradus/policies/tiny/words")
+VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 150, model="gradus/policies/tiny/base")
 
 STARTS = {
+    **dict.fromkeys(("entity_deduction", "gem"), QUESTIONS),
+    **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
+    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 150, model="gradus/policies/tiny/base"),
+    "m_grpo": Start("research", {"people": "40", "level": "2"}, 100, 1.5e-3),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
@@ -91,6 +97,8 @@ STARTS = {
     **dict.fromkeys(("rgr_grpo", "rgr_grpo-reward"), Start("benchmarks/rewrites.py:rewrites", {"level": "3"}, 200, model="gradus/policies/tiny/base")),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
+    "think2sql": Start("text2sql", {"level": "5"}, 80, model="gradus/policies/tiny/base"),
+    "reex_sql": Start("text2sql", {"hidden": "true"}, 100, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages"), GUESSING),

@@ -13,7 +13,7 @@ from typing import Any
 from gradus.environments.python_tool import exact
 from gradus.tools.calls import called
 from gradus.tools.forms import Answer, Call, Form, LineCalls, Malformed, TaggedCalls, named
-from gradus.tools.tool import Opened, Result, Tool, wrong_arguments
+from gradus.tools.tool import Opened, Result, Sharing, Tool, wrong_arguments
 from gradus.types import Failed, Frozen, Key, NotApplicable, Problem, UserError
 from gradus.types.errors import nearest
 from gradus.types.parts import Closing, Task, Turn, Verify, World
@@ -34,13 +34,13 @@ class Tools:
     tools: Mapping[str, Tool]  # by name; a list of tools is turned into this mapping
     form: Form = TaggedCalls()
     calls: int | None = None  # calls of an episode that are executed; None: all
-    lenient: bool = True  # False: the first illegal action ends the episode
     limit: int = 8  # turns after which the episode is truncated
     hint: str = "\nNo call and no answer was found.\n"
     shown: int = 400  # characters of a result that the player sees: half of them from its start, half from its end
     seconds: float = 10.0  # time limit of a call
     describes: bool = True  # whether the instruction of the form follows the question
     verify: Verify | None = None  # judges (problem, answer); None: the task's verifier, or equality with the problem's answer
+    lenient: bool = True  # False: the first illegal action ends the episode
 
     def __post_init__(self) -> None:
         check_ranges(self, limit="[1, inf)", shown="[16, inf)", seconds="(0, inf)", calls="[0, inf)")
@@ -50,6 +50,8 @@ class Tools:
             raise UserError(f"Tools.tools has the names {names}; give one or more tools with different names")
         if isinstance(self.tools, Mapping) and (odd := next((key for key, name in zip(self.tools, names, strict=True) if key != name), None)) is not None:
             raise UserError(f'Tools.tools has the tool "{self.tools[odd].name}" under the name "{odd}"; give it the same name in both places')
+        if (alone := next((tool for tool in listed if isinstance(tool, Sharing) and tool.shares not in names), None)) is not None:
+            raise UserError(f'Tools.tools has "{alone.name}", which works in the session of "{alone.shares}", but no such tool; add it')
         object.__setattr__(self, "tools", Frozen(dict(zip(names, listed, strict=True))))
 
     @property
@@ -180,11 +182,11 @@ class ToolEpisode:
         return result
 
     def _session(self, tool: Tool) -> Opened:
-        place = getattr(tool, "session", tool.name)  # tools with the same `session` share one session
-        if place not in self.opened:
-            self.opened[place] = tool.open(self.problem, self.key.fold("tool", place), self.world)
-        session: Any = self.opened[place]
-        return tool.bound(session) if hasattr(tool, "bound") else session
+        if isinstance(tool, Sharing):
+            return tool.on(self._session(self.settings.tools[tool.shares]))
+        if tool.name not in self.opened:
+            self.opened[tool.name] = tool.open(self.problem, self.key.fold("tool", tool.name), self.world)
+        return self.opened[tool.name]
 
 
 def unknown_tool(name: str, tools: Sequence[Tool]) -> str:

@@ -16,9 +16,6 @@ from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 
-SESSION = "browser"
-"""The name of the session that the three tools share in an episode."""
-
 
 def titled(pages: Mapping[str, Any], title: str) -> str | None:
     """Returns the title of a page in its own spelling; upper case and punctuation do not matter. None if there is no such page.
@@ -46,16 +43,17 @@ class Browsing:
     """The session of one episode. `listed`: the titles that `click` can open, which are the last results or the links of the last page."""
 
     pages: Mapping[str, str]
+    top: int = 3
     listed: tuple[str, ...] = ()
 
     def fork(self, key: Key) -> Browsing:
-        return Browsing(self.pages, self.listed)
+        return Browsing(self.pages, self.top, self.listed)
 
-    def search(self, query: str, top: int) -> str:
+    def call(self, query: str) -> str:
         """Lists the titles of the `top` pages that fit the words best, with numbers from 1."""
         titles = tuple(self.pages)
         texts = tuple(f"{title}: {text}" for title, text in self.pages.items())
-        self.listed = tuple(titles[i] for i in found(texts, query, top))
+        self.listed = tuple(titles[i] for i in found(texts, query, self.top))
         return "\n".join(f"[{n}] {title}" for n, title in enumerate(self.listed, 1)) or "nothing found"
 
     def open(self, title: str) -> Result:
@@ -76,7 +74,7 @@ class Browsing:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Side:
     """A function of the shared session, as the session of one tool."""
 
     function: Callable[..., Any]
@@ -85,10 +83,10 @@ class Bound:
         return self.function(**arguments)
 
 
-def opened(problem: Problem, key: Key, world: World | None) -> Browsing:
-    """Opens the session: the pages of the task."""
+def browsing(world: World | None, top: int = 3) -> Browsing:
+    """Opens a session with the pages of the task."""
     made = world.task.pages if world is not None else None
-    return Browsing(made() if made is not None else Frozen())
+    return Browsing(made() if made is not None else Frozen(), top)
 
 
 def check_pages(tool: Any, task: Task) -> None:
@@ -109,7 +107,6 @@ class FindPages:
     )
     recorded: ClassVar[bool] = False
     forks: ClassVar[bool] = True
-    session: ClassVar[str] = SESSION
 
     def __post_init__(self) -> None:
         check_ranges(self, top="[1, inf)")
@@ -118,16 +115,14 @@ class FindPages:
         check_pages(self, task)
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
-        return opened(problem, key, world)  # type: ignore[return-value]
-
-    def bound(self, session: Browsing) -> Opened:
-        return Bound(lambda query: session.search(query, self.top))
+        return browsing(world, self.top)
 
 
 @dataclass(frozen=True)
 class OpenPage:
     """Opens a page by its title. The page's links can then be clicked."""
 
+    shares: str = "search"  # the name of the tool FindPages
     name: str = "open"
     about: ClassVar[str] = "Opens the page of a title."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(
@@ -135,22 +130,22 @@ class OpenPage:
     )
     recorded: ClassVar[bool] = False
     forks: ClassVar[bool] = True
-    session: ClassVar[str] = SESSION
 
     def check_task(self, task: Task) -> None:
         check_pages(self, task)
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
-        return opened(problem, key, world)  # type: ignore[return-value]
+        return self.on(browsing(world))
 
-    def bound(self, session: Browsing) -> Opened:
-        return Bound(lambda title: session.open(title))
+    def on(self, session: Browsing) -> Opened:
+        return Side(session.open)
 
 
 @dataclass(frozen=True)
 class ClickLink:
     """Opens a page by its number or title in the last list: the results of a search, or the links of an opened page."""
 
+    shares: str = "search"  # the name of the tool FindPages
     name: str = "click"
     about: ClassVar[str] = "Opens a listed result, or a link of the open page."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(
@@ -158,13 +153,12 @@ class ClickLink:
     )
     recorded: ClassVar[bool] = False
     forks: ClassVar[bool] = True
-    session: ClassVar[str] = SESSION
 
     def check_task(self, task: Task) -> None:
         check_pages(self, task)
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
-        return opened(problem, key, world)  # type: ignore[return-value]
+        return self.on(browsing(world))
 
-    def bound(self, session: Browsing) -> Opened:
-        return Bound(lambda link: session.click(link))
+    def on(self, session: Browsing) -> Opened:
+        return Side(session.click)

@@ -23,8 +23,7 @@ class Result:
 class Opened(Protocol):
     """A tool's session in one episode.
 
-    A session may also have `fork(key)`, which copies it, and `async close()`, which releases its resources. Several tools can share one session: they have
-    the same attribute `session` (a name), and a method `bound(session)`, which returns the calls of one tool.
+    A session may also have `fork(key)`, which copies it, and `async close()`, which releases its resources.
     """
 
     def call(self, *values: Any, **arguments: Any) -> Any:
@@ -61,6 +60,20 @@ class Tool(Protocol):
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
         """Opens the session of one episode."""
+        ...
+
+
+@runtime_checkable
+class Sharing(Tool, Protocol):
+    """A tool that works in the session of another tool of the episode."""
+
+    @property
+    def shares(self) -> str:
+        """The name of the other tool."""
+        ...
+
+    def on(self, session: Any) -> Opened:
+        """Returns the tool's side of the other tool's session."""
         ...
 
 

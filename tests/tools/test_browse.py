@@ -45,7 +45,7 @@ def test_the_tools_share_one_session() -> None:
     assert say(one, "click: Ann Lee") == "no such link"  # Ki has no links
     assert say(one, "open: ann lee") == "Ann Lee: home Bor, age 30"
     assert say(one, "click: [1]") == "Bor: river Ki, mayor Ann Lee"
-    assert list(one.opened) == ["browser"]
+    assert list(one.opened) == ["search"]
 
 
 def test_a_missing_page_is_a_failed_call() -> None:
@@ -66,9 +66,9 @@ def test_a_copy_of_an_episode_has_its_own_page() -> None:
 
 
 def test_a_click_needs_a_list() -> None:
-    session = Browsing(PAGES)
+    session = Browsing(PAGES, top=1)
     assert not session.click("1").ok
-    session.search("Ann name", 1)
+    session.call("Ann name")
     assert session.listed == ("Ann",)
     assert session.click("2").text == "no such link"
 
@@ -79,3 +79,5 @@ def test_a_task_without_pages_is_refused() -> None:
         TOOLS.check_task(TOY)
     with pytest.raises(UserError, match="top"):
         FindPages(top=0)
+    with pytest.raises(UserError, match="works in the session of"):
+        Tools([OpenPage()])

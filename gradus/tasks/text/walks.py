@@ -153,9 +153,9 @@ def make(rng: Random, level: int, settings: Walks, instruction: bool = True) -> 
 
 def rehearsed(settings: Walks, told: Clues, nodes: tuple[str, ...]) -> list[tuple[str, str]] | None:
     """Returns pairs (observation, action) of an episode that follows the walk. Returns None if the search does not list the start."""
-    session = Browsing(pages(settings.seed, settings.people))
+    session = Browsing(pages(settings.seed, settings.people), TOP)
     query = " ".join(f"{relation} {value}" for relation, value in told.facts)
-    listed, pairs = session.search(query, TOP), [("", f"search: {query}")]
+    listed, pairs = session.call(query), [("", f"search: {query}")]
     if nodes[0] not in session.listed:
         return None
     number = session.listed.index(nodes[0]) + 1

@@ -116,6 +116,14 @@ class SalientSource(ToySource):
         return [replace(p, meta=Frozen({**p.meta, "salient": (p.answer, *(c for c in "abcdefgh" if c != p.answer))})) for p in found]
 
 
+class DatabaseSource(ToySource):
+    """A source whose problems have a database of letters."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        made = "CREATE TABLE letters (letter); INSERT INTO letters VALUES ('a'), ('b')"
+        return [replace(p, meta=Frozen({**p.meta, "database": made})) for p in super().draw(indices, level, key)]
+
+
 class PictureSource(ToySource):
     """A source whose problems show a picture before the letter. The toy policy ignores the picture."""
 
@@ -211,7 +219,7 @@ class GuidedWalk(Walk):
         turn = await super().step(action)
         if not action.startswith("h") or turn.terminated:
             return turn
-        return replace(turn, errand=Errand("guide", "g", Advice(), "e"))
+        return replace(turn, errand=Errand("explorer", "g", Advice(), "e"))
 
 
 class Advice:
@@ -289,6 +297,9 @@ TOY_EVIDENCE = replace(TOY, source=EvidenceSource(), held_out=EvidenceSource(), 
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
 """Single answers whose problems also have documents."""
 
+TOY_TOOLS = replace(TOY, source=DatabaseSource(), held_out=DatabaseSource(), provides=TOY.provides | {"database"})
+"""Single answers with all that built-in tools read: passages and a database."""
+
 TOY_CHECKLISTS = replace(
     TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}
 )
@@ -329,12 +340,14 @@ def toy_task(recipe: Recipe) -> Task:
     ['toy', 'flow_2d']
     """
     if recipe.environment is not None:
-        single = TOY_EVIDENCE if "evidence" in recipe.requires else TOY
+        single = TOY_EVIDENCE if "evidence" in recipe.requires else TOY_TOOLS
         return replace(single if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return toy_reacher() if made is toy_control and counts_successes(recipe) else made()
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
+    if any("errands" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
+        return TOY_ERRANDS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
     if any("optimal_value" in getattr(part, "columns", ()) for part in parts_of(recipe.credit)):
