@@ -76,7 +76,7 @@ def test_a_click_needs_a_list() -> None:
 def test_a_task_without_pages_is_refused() -> None:
     TOOLS.check_task(walks(1, people=40))
     with pytest.raises(UserError, match="has none"):
-        TOOLS.check_task(TOY)
+        TOOLS.check_task(replace(TOY, pages=None))
     with pytest.raises(UserError, match="top"):
         FindPages(top=0)
     with pytest.raises(UserError, match="works in the session of"):
