@@ -42,6 +42,7 @@ class Start:
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
 READING = Start("service_desk", {"level": "1", "fields": "2", "document": "true"}, 80, model="gradus/policies/tiny/base")
+JUDGING = Start("arithmetic:1,checked:1", {}, 200, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
 RETRYING = (
@@ -101,6 +102,8 @@ STARTS = {
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
+    **dict.fromkeys(("pdr", "pdr-training"), RETRIES),
+    **dict.fromkeys(("self_prm", "self_prm-precision", "self_prm-vote", "self_prm-tokens"), JUDGING),
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "spct_grm": SCORING,

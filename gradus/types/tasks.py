@@ -273,6 +273,10 @@ class World(Protocol):
         """
         ...
 
+    def output_head(self, player: str = "policy") -> np.ndarray:
+        """Returns the weights [V, d] of the output head. The last hidden state before an action, times these weights, gives the logits of the action."""
+        ...
+
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """Returns the groups with rewards and components, which the recipe's reward computes."""
         ...
