@@ -22,7 +22,7 @@ and 3 turns are as in the released code (pat-jj/s3).
 Departures: The released code adds Acc(G(q, D_s3)) once more. The paper asks a judge if the span is missing; here the answer then counts as wrong. The
 query is plain text (JSON in the paper), blocks are turns of the environment, and a query of the third turn brings nothing. Groups that plain retrieval
 answers are dropped after sampling; the paper drops the questions before training. Plain retrieval is read once per question and step. The reader
-`PlayerReader` is a frozen copy of the start model; `ChainReader` reads the sentences of search_qa by a program. One update has four epochs, as in ppo.
+`PlayerReader` is a frozen copy of the start model; `TaskReader` is a program of the task. One update has four epochs, as in ppo.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
 from gradus.rewards.overlap import plain_words
 from gradus.rollouts.episodes import Episodes
-from gradus.tasks.text.search_environment import read_answer
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Copy, Player
 from gradus.types.signals import Signal
@@ -65,13 +64,15 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class ChainReader:
-    """Reads the sentences of search_qa by a program, which follows the relations of the question."""
+class TaskReader:
+    """The task's own program reads the documents (`Task.reader`)."""
 
     names_players: ClassVar[tuple[str, ...]] = ()
 
     async def read(self, problem: Problem, documents: Sequence[str], world: World, tag: str) -> str:
-        return read_answer(asks(problem), documents)
+        if world.task.reader is None:
+            raise UserError(f"the reader TaskReader needs a task with a program that reads passages, but task {world.task.name} has none; take PlayerReader")
+        return world.task.reader(problem, documents)
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ claims = (
         better_by=0.2,
         task="search_qa",
         options={"level": "2", "instruction": "false"},
-        fields={"prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "reward.reader": "ChainReader"},
+        fields={"prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "reward.reader": "TaskReader"},
         budget="steps=15",
         script="benchmarks.warmed s3",
         seeds=3,

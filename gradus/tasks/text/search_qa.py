@@ -8,7 +8,7 @@ from random import Random
 
 from gradus.tasks.demonstrations import demonstrated
 from gradus.tasks.generated import Draft, Generated
-from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, evidence, solution
+from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, evidence, read_answer, solution
 from gradus.types import Frozen, Key, Sampling, UserError
 from gradus.types.parts import Task
 
@@ -51,6 +51,7 @@ def search_qa(
         sampling=Sampling(max_tokens=64),
         level=level,
         passages=lambda: environment.corpus.passages,
+        reader=lambda problem, passages: read_answer(problem.meta["question"], passages),
     )
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from gradus.papers.agents.s3 import ChainReader, GainBeyondRetrieval, PlainFails, PlayerReader, accuracy, s3
+from gradus.papers.agents.s3 import GainBeyondRetrieval, PlainFails, PlayerReader, TaskReader, accuracy, s3
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.core import changes
 from gradus.tasks.text.search_qa import search_qa
 from gradus.testing.methods.scripted import scripted_world
-from gradus.types import NOT_APPLICABLE, Frozen, Group, Key, Request
+from gradus.types import NOT_APPLICABLE, Frozen, Group, Key, Request, UserError
 from gradus.types.signals import LogProbs, Values
 
 TASK = replace(search_qa(2, people=200, instruction=False), environment=s3.environment)
@@ -73,12 +73,18 @@ def test_the_bridge_document_makes_the_program_right() -> None:
     found = 0
     for problem in problems(20):
         (first, second), (_, bridge) = problem.meta["evidence"], problem.meta["queries"]
-        assert asyncio.run(ChainReader().read(problem, [second, first], None, "")) == problem.answer
-        assert asyncio.run(ChainReader().read(problem, [first], None, "")) in ("unknown", problem.answer)
-        ((group,), _, _) = played(ChainReader(), (f"<query>{bridge[0]}</query>", STOP), given=[problem])
+        assert TASK.reader(problem, [second, first]) == problem.answer
+        assert TASK.reader(problem, [first]) in ("unknown", problem.answer)
+        ((group,), _, _) = played(TaskReader(), (f"<query>{bridge[0]}</query>", STOP), given=[problem])
         one = group.trajectories[0]
         found += one.components["plain"] == 0.0 and one.value == 1.0
     assert found >= 15  # plain retrieval mostly misses the second hop
+
+
+def test_a_task_without_a_program_is_refused() -> None:
+    world, _ = scripted_world(replace(TASK, reader=None), lambda ask: STOP)
+    with pytest.raises(UserError, match="take PlayerReader"):
+        asyncio.run(TaskReader().read(problems()[0], [], world, ""))
 
 
 def test_a_player_reads_documents_and_question() -> None:
@@ -118,7 +124,7 @@ def test_only_questions_that_plain_retrieval_fails_are_kept() -> None:
 def test_other_environments_do_not_apply() -> None:
     (group,), world, _ = played(Told("no", "no"))
     world.task = replace(TASK, environment=search_qa(2, people=200).environment)
-    ((found,),) = asyncio.run(GainBeyondRetrieval(ChainReader()).score([group], {}, world))
+    ((found,),) = asyncio.run(GainBeyondRetrieval(TaskReader()).score([group], {}, world))
     assert found.reward is NOT_APPLICABLE
 
 
