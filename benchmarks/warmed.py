@@ -70,8 +70,7 @@ KNOWING = Start(
 PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
 """A start model that was shown programs."""
 
-QUESTIONS = Start("twenty_questions", {"level": "2"}, 100, model="gradus/policies/tiny/words")
-VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 150, model="gradus/policies/tiny/base")
+VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
 STARTS = {
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
@@ -79,10 +78,9 @@ STARTS = {
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
     **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
-    **dict.fromkeys(("entity_deduction", "gem"), QUESTIONS),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
-    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 150, model="gradus/policies/tiny/base"),
-    "m_grpo": Start("research", {"people": "40", "level": "2"}, 100, 1.5e-3),
+    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
+    "m_grpo": Start("research", {"people": "40", "level": "1"}, 80, 1.5e-3, problems=10),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
