@@ -44,6 +44,8 @@ from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
+from gradus.papers.agents.aepo import OpenTop
+from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
@@ -98,6 +100,9 @@ APART = {
     "gradus.papers.objectives.shiq": {"PathConsistency"},
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
+    "gradus.papers.agents.rex_rag": {"MixtureRatio"},
+    "gradus.papers.multi_agent.rema": {"TurnRatio", "TurnMean"},
+    "gradus.papers.multi_agent.rl_tango": {"StepVerdicts", "ClassAware"},
     "gradus.objectives.ratios": {"JointRatio", "SpanRatio"},
     "gradus.credit.chunks": {"ChunkGAE", "UntilSuccess"},
     "gradus.credit.step_samples": {"HighEntropySteps", "StepRelative"},
@@ -121,7 +126,7 @@ APART = {
     "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
+test_chunks.py, test_steps.py, test_turns.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
 recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
@@ -153,6 +158,7 @@ TRUSTS = [
     MaskedReinforce("ring", "advantage", far_low=0.3, far_high=0.4, temperature=2.0),
     SoftGate(1.3, 2.5),
     PreservingClip(0.1, 0.15),
+    OpenTop(0.1, 0.15),
     WeightedLikelihood(),
     CountingClip(0.1, 0.15),
     NormalisedClip(0.1, 0.15),
@@ -268,6 +274,7 @@ CREDITS = [
     *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
+    *(TurnReturns(0.8, normalised) for normalised in (True, False)),
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
     *(AgainstOwn(scale) for scale in SCALES),

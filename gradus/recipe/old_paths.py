@@ -86,6 +86,7 @@ PARTS = {
     "gradus.papers.objectives.offline_rl_ld_dpo:RightWrongPair": "gradus.selection.pairs:RightWrongPair",
     "gradus.papers.objectives.q_sharp:RewardLikelihood": "gradus.objectives.chances:RewardLikelihood",
     "gradus.papers.objectives.q_sharp:SwitchedRollIn": "gradus.rollouts.switched:SwitchedRollIn",
+    "gradus.papers.rewards.self_verify:SelfVerdicts": "gradus.search.self_verdicts:SelfVerdicts",
     "gradus.rewards.verdicts:ScoredPair": "gradus.papers.rewards.writing_zero:ScoredPair",
     "gradus.rollouts.exits:Budgets": "gradus.papers.thinking.anytime_reasoner:Budgets",
     "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
