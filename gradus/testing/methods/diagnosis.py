@@ -65,8 +65,8 @@ def _sound(found: Sequence[Fault]) -> bool:
 
 
 def on_toys(recipe: Recipe) -> Recipe:
-    """Returns the recipe with the sampling of the toy task, and with a reward that can judge toy answers."""
-    foreign = any(isinstance(part, Function | RewardModel) for part in parts_of(recipe.reward))
+    """Returns the recipe with the sampling of the toy task, and with a reward that can judge toy answers, which have no tags."""
+    foreign = any(isinstance(part, Function | RewardModel) or getattr(part, "needs_tags", False) for part in parts_of(recipe.reward))
     plain = {f"setting__{name}": value for name, value in (("temperature", None), ("max_tokens", None), ("guard", Guard()), ("agreement", Agreement()))}
     return recipe.but(**plain, **({"reward": Verified()} if foreign else {}))
 
