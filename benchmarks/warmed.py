@@ -60,6 +60,7 @@ RETRYING = (
 
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
+GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
 KNOWING = Start(
     "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, model="gradus/policies/tiny/words",
     like="ikea", problems=20,
@@ -113,11 +114,15 @@ STARTS = {
     **dict.fromkeys(("rgr_grpo", "rgr_grpo-reward"), Start("benchmarks/rewrites.py:rewrites", {"level": "3"}, 200, model="gradus/policies/tiny/base")),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
+    "datamind": Start("python_tool", {"level": "1", "instruction": "false"}, 120, model="gradus/policies/tiny/base", like="datamind"),
     "think2sql": Start("text2sql", {"level": "5"}, 80, model="gradus/policies/tiny/base"),
-    "reex_sql": Start("text2sql", {"hidden": "true"}, 100, model="gradus/policies/tiny/base", like="reex_sql"),
+    "reex_sql": Start("text2sql", {"hidden": "true"}, 30, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
+    **dict.fromkeys(("r1_searcher", "r1_searcher-stages"), GUESSING),
+    "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    "s3": Start("benchmarks/bridges.py:bridges", {}, 150, model="gradus/policies/tiny/words"),
+    **dict.fromkeys(("rex_rag", "rex_rag-accuracy", "search_r1", "stepsearch", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),
