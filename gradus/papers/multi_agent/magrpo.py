@@ -4,7 +4,7 @@
     A_t^g = R_t^g - 1/G sum_(h=1)^G R_t^h
     loss = -1/N sum_g sum_i sum_t A_t^g log pi_i(a_(i,t)^g | h_(i,t)^g)
 
-In turn t every agent i writes a whole response $a_(i,t)$ to what it sees, $h_(i,t)$: the problem, its own instruction, and in later turns the words of its
+In turn t every agent i writes a whole response $a_(i,t)$ to its history $h_(i,t)$: the problem, its own instruction, and in later turns the words of its
 partners and the feedback. The environment gives all agents one joint reward $r_t$. The responses of joint sample g belong together; a problem has G =
 4 joint samples. $R_t$ is the return from turn t on, with gamma 1, and it is compared with the returns of the same turn in the other joint samples.
 All agents get the same advantage; it is not divided by a deviation. N counts the trajectories of all agents. A batch is used for one update, so there
@@ -14,7 +14,7 @@ The advantage is central and needs the joint reward; at test time each agent act
 is empty.
 
 Use if: agents work at once on parts of one result, and only the result has a score.
-Avoid if: agents have scores of their own work (see at_grpo), or a batch is used for many updates, which need a ratio (see grpo).
+Avoid if: each agent has its own score (see at_grpo), or a batch is used for many updates, which need a ratio (see grpo).
 Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning, arXiv:2508.04652: joint samples, the shared return, the mean as
 baseline without a deviation, G = 4, two agents and one turn.
 Departures: The authors' code (OpenMLRL/CoMLRL) could not be fetched. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
