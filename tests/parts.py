@@ -40,7 +40,7 @@ from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
-from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
+from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
@@ -63,6 +63,7 @@ from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
 from gradus.papers.objectives.capo import CountingClip
+from gradus.papers.objectives.copg import PairRegression
 from gradus.papers.objectives.deepvideo_r1 import AdvantageRegression
 from gradus.papers.objectives.gppo import PreservingClip
 from gradus.papers.objectives.group_relative_reinforce import MaskedReinforce
@@ -137,7 +138,6 @@ KINDS = {  # a method, and an argument of it, that tell a kind of part
     "weight": ("factors", "old"),
     "score": ("scores", "logprobs"),
     "likeness": ("logprob", "error"),
-    "units": ("fitted", "log_ratios"),
     "credit": ("assign", "groups"),
 }
 
@@ -173,7 +173,6 @@ CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="pr
 WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty(), WrongOnly()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds(), LengthDiscounted(alpha=0.3)]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
-UNITS = [Trajectories(), Pairs()]
 LIKENESSES = [Weighted(0.0), Weighted(1.5), Robust(0.25)]
 ESTIMATORS = ("k1", "k2", "k3")
 
@@ -210,9 +209,11 @@ TERMS = [
     *(LabelledScores(fit=fit, coefficient=0.5) for fit in ("squared", "squared_chance", "cross_entropy")),
     *(Prospect(0.3, 1.5, 0.8, 0.4, score, 0.5) for score in SCORES),
     Outcome(0.3),
-    *(LogRatioRegression(0.3, units, coefficient=0.5) for units in UNITS),
-    *(LogRatioRegression(0.3, units, player=None) for units in UNITS),
+    LogRatioRegression(0.3, coefficient=0.5),
+    LogRatioRegression(0.3, player=None),
     LogRatioRegression(0.3, source="expert"),
+    PairRegression(0.3, coefficient=0.5, source="policy"),
+    PairRegression(0.7, source="policy"),
     TrajectoryBalance(0.5),
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),
@@ -300,7 +301,6 @@ TRIED: Mapping[str, list[Any]] = {
     "weight": WEIGHTS,
     "score": SCORES,
     "likeness": LIKENESSES,
-    "units": UNITS,
     "credit": CREDITS,
 }
 
