@@ -60,6 +60,7 @@ RETRYING = (
 
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
+GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
 KNOWING = Start(
     "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, model="gradus/policies/tiny/words",
     like="ikea", problems=20,
@@ -69,8 +70,7 @@ KNOWING = Start(
 PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
 """A start model that was shown programs."""
 
-QUESTIONS = Start("twenty_questions", {"level": "2"}, 100, model="gradus/policies/tiny/words")
-VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 150, model="gradus/policies/tiny/base")
+VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
 STARTS = {
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
@@ -78,10 +78,10 @@ STARTS = {
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
     **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
-    **dict.fromkeys(("entity_deduction", "gem"), QUESTIONS),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
-    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 150, model="gradus/policies/tiny/base"),
-    "m_grpo": Start("research", {"people": "40", "level": "2"}, 100, 1.5e-3),
+    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
+    "magrpo": Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base"),
+    "m_grpo": Start("research", {"people": "40", "level": "1"}, 45, 1.5e-3, problems=10),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
@@ -114,10 +114,14 @@ STARTS = {
     **dict.fromkeys(("rgr_grpo", "rgr_grpo-reward"), Start("benchmarks/rewrites.py:rewrites", {"level": "3"}, 200, model="gradus/policies/tiny/base")),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
+    "datamind": Start("python_tool", {"level": "1", "instruction": "false"}, 120, model="gradus/policies/tiny/base", like="datamind"),
     "think2sql": Start("text2sql", {"level": "5"}, 80, model="gradus/policies/tiny/base"),
-    "reex_sql": Start("text2sql", {"hidden": "true"}, 100, model="gradus/policies/tiny/base", like="reex_sql"),
+    "reex_sql": Start("text2sql", {"hidden": "true"}, 30, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
+    "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    "s3": Start("benchmarks/bridges.py:bridges", {"top": "3"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")

@@ -79,7 +79,7 @@ entity_deduction = ppo.derive(
     reward=TurnScore(),
 )
 
-_GAMES = {"prompts": "8", "group": "4", "warmup": "0", "eval_every": "0", "study.problems": "64"}
+_LAKE = {"prompts": "4", "group": "6", "warmup": "0", "study": "none", "reward.free": "1", "reward.price": "0.05"}
 
 claims = (
     same_weights(
@@ -92,15 +92,19 @@ claims = (
     ),
     Claim(
         says="PPO after cloning raises the mean score on held-out games by at least a tenth of the score of the cloned start.",
-        source="arXiv:2310.01468, the gain of game play over cloning; the task, the start, the sizes and the size of the effect are ours",
+        source=(
+            "arXiv:2310.01468, the gain of game play over cloning; the size of the effect is ours. The game is frozen_lake with a lower price from the "
+            "second turn on: the built-in model was cloned from its solutions, and finds the items of twenty_questions only by chance"
+        ),
         against="entity_deduction --setting.learning_rate 0",
         measure="reward",
         at_least=1.1,
-        task="twenty_questions",
-        options={"level": "2"},
-        fields=_GAMES,
+        task="frozen_lake",
+        options={"level": "3"},
+        fields=_LAKE,
         own={"setting.learning_rate": "3e-4"},
-        budget="steps=16",
-        script="benchmarks.warmed entity_deduction",
+        budget="steps=10",
+        problems=64,
+        samples=2,
     ),
 )

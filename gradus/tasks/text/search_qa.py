@@ -8,7 +8,7 @@ from random import Random
 
 from gradus.tasks.demonstrations import demonstrated
 from gradus.tasks.generated import Draft, Generated
-from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, solution
+from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, evidence, read_answer, solution
 from gradus.types import Frozen, Key, Sampling, UserError
 from gradus.types.parts import Task
 
@@ -46,11 +46,12 @@ def search_qa(
         training,
         replace(source, held_out=True),
         environment=environment,
-        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        provides=frozenset({"demonstration", "solution", "difficulty", "evidence", "queries"}),
         about="answer questions of several hops by searching a generated corpus; a turn is a search or the answer",
         sampling=Sampling(max_tokens=64),
         level=level,
         passages=lambda: environment.corpus.passages,
+        reader=lambda problem, passages: read_answer(problem.meta["question"], passages),
     )
 
 
@@ -68,7 +69,7 @@ def make(rng: Random, level: int, settings: SearchQA, instruction: bool = True, 
     actions = solution(world, entity, relations)
     answer = chain(world, entity, relations)[-1]
     pairs = demonstrated(Inquiry(answer, settings), actions)
-    meta = Frozen(question=question, demonstration=pairs)
+    meta = Frozen(question=question, demonstration=pairs, **evidence(world, entity, relations))
     if known:
         facts = zip([entity, *chain(world, entity, relations)], relations, strict=False)
         meta = meta.replace(known="yes" if all(knows(settings.seed, of, relation, known) for of, relation in facts) else "no")
@@ -108,7 +109,8 @@ def _sum(rng: Random, level: int, settings: SearchQA, instruction: bool) -> Draf
     actions = [*searches, f"calculate: {age} + {more}", f"answer: {answer}"]
     pairs = demonstrated(Inquiry(answer, settings), actions)
     told = f"Find it out. Write {settings.verbs}"
-    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    meta = Frozen(question=question, demonstration=pairs, **evidence(settings.corpus, entity, relations))
+    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, meta)
 
 
 @cache

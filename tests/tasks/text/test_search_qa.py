@@ -6,6 +6,7 @@ import pytest
 
 from gradus.tasks.text.search_environment import corpus
 from gradus.tasks.text.search_qa import search_qa
+from gradus.tools.search import found
 from gradus.types import Key, UserError
 
 
@@ -47,6 +48,19 @@ def test_sums_with_an_age(level: int) -> None:
         assert int(problem.answer) == int(entity) + int(more)
         assert len(problem.meta["demonstration"]) == level + 2  # a search a hop, the sum, and the answer
         assert "calculate: 2 + 3" in problem.question
+
+
+@pytest.mark.parametrize("calculator", [False, True])
+def test_the_evidence_of_each_hop_is_a_passage_that_its_queries_find(calculator: bool) -> None:
+    task = search_qa(2, people=40, calculator=calculator)
+    passages = task.passages()
+    for problem in task.source.draw(range(20), 2, Key(0)):
+        assert len(problem.meta["evidence"]) == len(problem.meta["queries"]) == 2
+        for text, queries in zip(problem.meta["evidence"], problem.meta["queries"], strict=True):
+            for query in queries:
+                assert text in [passages[i] for i in found(passages, query, 3)]
+        if not calculator:
+            assert problem.answer in problem.meta["evidence"][-1]
 
 
 def test_known_facts_and_their_start_model() -> None:
