@@ -19,7 +19,7 @@ import gradus.papers
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
@@ -77,6 +77,7 @@ from gradus.papers.objectives.sapo import SoftGate
 from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
@@ -88,7 +89,8 @@ OF_ROWS = {
 """Parts that read rows of transitions under controllers. Worked out by hand in tests/invariance/test_rows.py and tests/credit/test_bellman.py."""
 APART = {
     "gradus.objectives.temporal": {"Targets"},
-    "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},
+    "gradus.objectives.denoised": {"DenoisedPolicy"},
+    "gradus.papers.generation.coupled_grpo": {"DenoisedKL"},
     "gradus.papers.objectives.capo": {"PredictedChange"},
     "gradus.papers.rewards.light_if": {"Covariance"},
     "gradus.papers.rewards.light_if_sft": {"HardImitation"},

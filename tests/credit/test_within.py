@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from gradus.credit.groups import BatchRelative, GroupRelative, LeaveOneOut
+from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.credit.within import Calls, Linked, Within, calls, strata
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.testing.methods import advantages_of, toy_group
 from gradus.types import Frozen, Group, UserError
 from gradus.types.parts import Credited

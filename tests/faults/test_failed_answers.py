@@ -21,8 +21,8 @@ import gradus.papers
 import gradus.selection
 from benchmarks.rewards import measure
 from gradus.cli.main import main
-from gradus.credit.groups import BatchRelative
 from gradus.lab.folder import RunFolder
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.selection.filters import without_failures
 from gradus.testing.methods import toy_trajectory
 from gradus.training.lessons import with_credit

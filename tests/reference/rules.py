@@ -10,7 +10,7 @@ from typing import Any
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
@@ -32,6 +32,7 @@ from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.papers.rewards.stable_reinforce import WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
