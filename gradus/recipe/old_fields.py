@@ -1,6 +1,6 @@
 """Gives the stored fields of a part from an older version their present names and places.
 
-A part of an older version may have had a variant that is a part of its own today. Its stored fields say which of the two parts it is.
+A variant of an older part may be a separate part today. The stored fields say which of the two parts they describe.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _scaled(known: dict[str, Any]) -> None:
 
 
 def _shuffled(known: dict[str, Any]) -> None:
-    """The order of the events is no part of its own."""
+    """The order of the events belongs to the rollout itself."""
     if isinstance(rewording := known.pop("rewording", None), dict):
         count = known.pop("count", None)
         known |= {name: value for name, value in rewording.items() if name != "part"}
@@ -138,4 +138,4 @@ MOVES: Mapping[str, Callable[[dict[str, Any]], None]] = {
     _MAJORITY: _majority,
     _SHUFFLED: _shuffled,
 }
-"""Class path -> what moves the stored fields of the part."""
+"""Class path -> the function that moves the stored fields of the part."""

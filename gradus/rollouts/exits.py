@@ -113,7 +113,7 @@ async def final_answers(
 
 
 def forced(asked: Request, index: int, start: Context, piece: Context, trained: Context, world: World) -> Trajectory:
-    """Returns the trajectory of the final answer `piece` after `start`. Its completion is the text of both; `trained` is its context."""
+    """Returns the trajectory of the final answer `piece` after `start`. The completion is the text of both, and `trained` is the context."""
     said = np.concatenate([start.tokens, piece.tokens])
     named = trajectory_name(world.step, asked, index)
     return one_turn(asked, index, trained, world).but(id=named, completion=world.text(said, asked.player))
