@@ -17,12 +17,10 @@ _EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"
 _LENGTH = "gradus.papers.guidance.fast_math_r1:CharacterLength"
 _MAJORITY = "gradus.papers.rewards.ttrl:WatchedMajority"
 _PAIRS = "gradus.papers.objectives.copg:PairRegression"
-_PENALISED = "gradus.papers.credit.gigpo:PenalisedReturn"
 _SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
 
 VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
     "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
-    "gradus.rewards.environment:EnvironmentReturn": ("invalid_penalty", bool, _PENALISED),
     "gradus.rewards.judged:JudgedPairs": ("against", lambda against: against == "one", _DRAWN),
     "gradus.rewards.length:CosineLength": ("characters", bool, _COSINE),
     "gradus.papers.objectives.kimi_k1_5:GroupLength": ("characters", bool, _LENGTH),
@@ -35,7 +33,6 @@ VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
 
 WITHOUT: Mapping[str, Stored] = {
     "gradus.objectives.regression:LogRatioRegression": {"units": {"part": "gradus.objectives.regression:Trajectories"}},
-    "gradus.rewards.environment:EnvironmentReturn": {"invalid_penalty": 0.0},
     "gradus.rewards.downstream:Downstream": {"weights": {"map": {}}, "within": None},
     "gradus.rewards.length:CosineLength": {"characters": False},
     "gradus.papers.objectives.kimi_k1_5:GroupLength": {"characters": False},

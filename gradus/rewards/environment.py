@@ -1,4 +1,4 @@
-"""The reward of an episode: the sum of its environment's rewards."""
+"""The reward of an episode: the sum of its environment's rewards, minus penalties for illegal actions."""
 
 from __future__ import annotations
 
@@ -7,27 +7,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Trajectory
+import numpy as np
+
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
 
 
 @dataclass(frozen=True)
 class EnvironmentReturn:
-    """A reward: the sum of the episode's step rewards.
+    """A reward: the sum of the episode's step rewards, minus `invalid_penalty` for every illegal action. The penalties form the component `invalid`.
 
-    Each step reward is at the last token of its action. The rewards that an environment gives to single seats (`Turn.rewards`) form the component `role`, and
-    are part of the sum. The reward does not apply to a trajectory without an environment. If the environment failed, the trajectory has failed.
+    The penalty is at the last token of the illegal action, and each step reward is at the last token of its action. The rewards that an environment gives to
+    single seats (`Turn.rewards`) form the component `role`, and are part of the sum. The reward does not apply to a trajectory without an environment. If the
+    environment failed, the trajectory has failed.
     """
 
+    invalid_penalty: float = 0.0  # 0: illegal actions have no penalty and no component
     needs: ClassVar[tuple[Signal, ...]] = ()
 
+    def __post_init__(self) -> None:
+        if self.invalid_penalty < 0:
+            raise UserError(f"environment return: invalid_penalty is {self.invalid_penalty}; it is subtracted, so it must be 0 or more")
+
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        return [[judged(trajectory) for trajectory in group.trajectories] for group in groups]
+        return [[judged(trajectory, self.invalid_penalty) for trajectory in group.trajectories] for group in groups]
 
 
-def judged(trajectory: Trajectory) -> Judgement:
-    """Judges one episode."""
+def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
+    """Judges one episode: computes its return and its penalties."""
     if isinstance(trajectory.reward, Failed):
         return Judgement(trajectory.reward)
     if not trajectory.contexts or "turn" not in trajectory.contexts[0].streams:
@@ -35,9 +43,24 @@ def judged(trajectory: Trajectory) -> Judgement:
     total = math.fsum(earned(trajectory, "environment"))
     roles = list(earned(trajectory, "role"))
     own = Frozen(role=math.fsum(roles)) if roles else Frozen()
-    return Judgement(total + own.get("role", 0.0), Frozen({"environment": total, **own}))
+    reward = total + own.get("role", 0.0)
+    if invalid_penalty == 0.0:
+        return Judgement(reward, Frozen({"environment": total, **own}))
+    steps = tuple((i, action, "invalid", -invalid_penalty) for i, action in invalid_actions(trajectory))
+    penalty = 0.0 - invalid_penalty * len(steps)  # 0.0 instead of -0.0 for no steps
+    return Judgement(reward + penalty, Frozen({"environment": total, **own, "invalid": penalty}), steps)
 
 
 def earned(trajectory: Trajectory, component: str) -> Iterator[float]:
     """Yields the rewards of one component at the trajectory's actions."""
     return (value for context in trajectory.contexts for _, name, value in context.rewards if name == component)
+
+
+def invalid_actions(trajectory: Trajectory) -> list[tuple[int, int]]:
+    """Returns a pair (number of the context, number of the action) for the last token of every illegal action."""
+    found: list[tuple[int, int]] = []
+    for i, context in enumerate(trajectory.contexts):
+        turns, valid = context.streams["turn"], context.streams["valid"]
+        last = np.append(turns[1:] != turns[:-1], True)  # the next token belongs to another turn
+        found += [(i, int(action)) for action in np.flatnonzero(last & ~valid)]
+    return found

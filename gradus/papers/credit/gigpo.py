@@ -41,11 +41,10 @@ from gradus.objectives.aggregation import ContextMean
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
-from gradus.rewards.environment import judged
+from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
-from gradus.types import Frozen, Group, Trajectory
-from gradus.types.parts import Credited, Judgement, Signals, World
-from gradus.types.ranges import check_ranges
+from gradus.types import Frozen, Group
+from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
 
 
@@ -82,46 +81,12 @@ class AnchorStates:
         return [Credited(e.spread(a + self.omega * s)) for e, a, s in zip(episodes, whole, each, strict=True)]
 
 
-@dataclass(frozen=True)
-class PenalisedReturn:
-    """The return of the episode (`EnvironmentReturn`), minus `invalid_penalty` for every illegal action. The penalties form the component `invalid`.
-
-    A penalty is at the last token of the illegal action.
-    """
-
-    invalid_penalty: float = 0.01  # 0: illegal actions have no penalty and no component
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, invalid_penalty="[0, inf)")
-
-    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        return [[self._penalised(judged(t), t) for t in g.trajectories] for g in groups]
-
-    def _penalised(self, judgement: Judgement, trajectory: Trajectory) -> Judgement:
-        if not isinstance(judgement.reward, int | float) or self.invalid_penalty == 0.0:
-            return judgement
-        steps = tuple((i, action, "invalid", -self.invalid_penalty) for i, action in invalid_actions(trajectory))
-        penalty = 0.0 - self.invalid_penalty * len(steps)  # 0.0 instead of -0.0 for no steps
-        return Judgement(judgement.reward + penalty, Frozen({**judgement.components, "invalid": penalty}), steps)
-
-
-def invalid_actions(trajectory: Trajectory) -> list[tuple[int, int]]:
-    """Returns a pair (number of the context, number of the action) for the last token of every illegal action."""
-    found: list[tuple[int, int]] = []
-    for i, context in enumerate(trajectory.contexts):
-        turns, valid = context.streams["turn"], context.streams["valid"]
-        last = np.append(turns[1:] != turns[:-1], True)  # the next token belongs to another turn
-        found += [(i, int(action)) for action in np.flatnonzero(last & ~valid)]
-    return found
-
-
 gigpo = grpo.derive(
     "gigpo",
     "Actions taken in the same state are compared across the episodes of a group, which gives credit to single steps.",
     family="credit",
     rollout=Episodes(history=2),
-    reward=PenalisedReturn(0.01),
+    reward=EnvironmentReturn(invalid_penalty=0.01),
     credit=AnchorStates(),
     objective__policy__average=ContextMean(),
     objective__kl=KL(0.001, average=ContextMean()),

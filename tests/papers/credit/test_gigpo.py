@@ -17,7 +17,7 @@ from gradus.api import train
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.gigpo import AnchorStates, PenalisedReturn, by_state, gigpo, invalid_actions
+from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
@@ -25,10 +25,9 @@ from gradus.rollouts.episodes import Episodes
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.games.lake_environment import FrozenLake, find, picture, planes
 from gradus.testing.methods import TOY, TOY_EPISODES, scripted_context, scripted_world, toy_group, train_toy, turn_of, weights_after
-from gradus.training.world import judged
-from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError
+from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.batch import make_batch
-from gradus.types.parts import Judgement, Task
+from gradus.types.parts import Task
 from gradus.types.players import Fresh
 from gradus.types.signals import LogProb, LogProbs
 
@@ -292,45 +291,3 @@ def test_what_they_are_shown_is_the_state_in_text_in_pixels_or_in_planes(plays):
         else:
             due = picture(grid, start) if show == "image" else planes(grid, start)
             assert np.array_equal(seen[0].rows[0], due)
-
-
-def context(turns: list[int], valid: list[int], rewards: tuple[tuple[int, str, float], ...]) -> Context:
-    streams = {"turn": np.array(turns, np.int32), "state": np.array(turns, np.int64), "valid": np.array(valid, bool)}
-    return replace(scripted_context("x" * len(turns)), streams=Frozen(streams), rewards=rewards)
-
-
-TWO = (
-    context([0, 0, 1, 2, 2], [1, 1, 0, 0, 0], ((1, "environment", 0.5), (4, "other", 9.0))),
-    context([3, 3], [0, 0], ((1, "environment", 0.25),)),
-)
-
-
-def score(trajectory: Trajectory, reward: PenalisedReturn) -> Judgement:
-    (row,) = asyncio.run(reward.score([Group("g", (trajectory,))], {}, None))  # type: ignore[arg-type]
-    return row[0]
-
-
-def test_invalid_actions_cost_their_price_where_they_end() -> None:
-    trajectory = Trajectory("t", Problem("p", "t"), TWO)
-    assert invalid_actions(trajectory) == [(0, 2), (0, 4), (1, 1)]  # turns 1, 2 and 3
-    judgement = score(trajectory, PenalisedReturn(0.25))
-    assert judgement.reward == 0.0  # 0.75 - 3 x 0.25
-    assert dict(judgement.components) == {"environment": 0.75, "invalid": -0.75}
-    assert judgement.steps == ((0, 2, "invalid", -0.25), (0, 4, "invalid", -0.25), (1, 1, "invalid", -0.25))
-    after = judged(trajectory, judgement)
-    assert sum(value for c in after.contexts for _, name, value in c.rewards if name in ("environment", "invalid")) == after.value
-
-
-def test_a_turn_of_two_contexts_is_priced_in_each() -> None:
-    halves = (context([0], [0], ()), context([0], [0], ()))
-    assert invalid_actions(Trajectory("t", Problem("p", "t"), halves)) == [(0, 0), (1, 0)]
-
-
-def test_a_component_of_price_zero_is_there_when_nothing_was_invalid() -> None:
-    fine = Trajectory("t", Problem("p", "t"), (context([0], [1], ((0, "environment", 1.0),)),))
-    assert dict(score(fine, PenalisedReturn(0.25)).components) == {"environment": 1.0, "invalid": 0.0}
-
-
-def test_a_negative_penalty_is_refused() -> None:
-    with pytest.raises(UserError, match=r"invalid_penalty is -0\.1"):
-        PenalisedReturn(-0.1)
