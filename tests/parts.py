@@ -51,6 +51,7 @@ from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
+from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.generation.awm import VelocityGap
@@ -287,7 +288,8 @@ CREDITS = [
     Sharpened(LeaveOneOut(), weight=0.3, most=2.0),
     *(SuccessRate(weight, 0.5, 0.1) for weight in ("hard", "deviation", "none")),
     *(PrefixTree(weight, scale) for weight in (0.0, 0.7) for scale in SCALES),
-    *(Within(key, rule, blend) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9)) for blend in (0.0, 0.7, 1.0)),
+    *(Within(key, rule) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(Blended(key, rule, blend) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9)) for blend in (0.0, 0.7, 1.0)),
     *(VirtualBest(1.5, virtual, scale) for virtual in (0, 2) for scale in SCALES),
     *(FlooredRelative(floor) for floor in (0.0, 0.3)),
     *(CentredFailures(weight) for weight in (0.5, 1.0)),

@@ -149,7 +149,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
 
 
 WITHIN = {
-    *("GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut", "Within", "VirtualBest", "PrefixTree"),
+    *("GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut", "Within", "Blended", "VirtualBest", "PrefixTree"),
     *("Divergence", "PoolBaseline", "Sharpened", "MasteredMask", "AgainstOwn", "Aligned"),
     *("Guided", "FlooredRelative", "CentredFailures"),
 }

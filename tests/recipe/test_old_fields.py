@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from gradus.credit.within import Within
 from gradus.objectives.regression import LogRatioRegression
+from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.data.mathsmith import ForgedProblem
 from gradus.papers.data.online_difficulty_filtering import FilledBatch
 from gradus.papers.guidance.fast_math_r1 import CharacterCosine, CharacterLength
@@ -59,6 +61,8 @@ SOLVED = ForgedProblem().solved
         (older(ScoredPair("{answers}"), ScoredPair(), "template", scores={"template": "{answers}", "high": 10}), ScoredPair("{answers}")),
         (older(MajorityReward(True), MajorityReward(), watch=None), MajorityReward(True)),
         (older(WatchedMajority(), MajorityReward(), "majority", missing=True), WatchedMajority(MajorityReward(True))),
+        (older(Within(), Within(), blend=1.0), Within()),
+        (older(Blended(blend=0.5), Within()), Blended(blend=0.5)),
         (older(Refine(), Refine(), "only", right=False, better=False), Refine()),
         (older(Refine(), Refine(), "only", right=False, better=True), Refine(only="better")),
         (older(SiblingGroups(), SiblingGroups(), rewording=None, count=None), SiblingGroups()),
