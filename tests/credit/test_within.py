@@ -10,11 +10,8 @@ from numpy.testing import assert_allclose
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.credit.within import Calls, Linked, Within, calls, strata
-<<<<<<< HEAD
-from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
-=======
 from gradus.papers.credit.stratified_grpo import Blended
->>>>>>> wt-fields
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.testing.methods import advantages_of, toy_group
 from gradus.types import Frozen, Group, UserError
 from gradus.types.parts import Credited
