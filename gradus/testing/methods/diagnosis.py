@@ -236,8 +236,13 @@ def of_pieces(where: str, term: Any, rows: Mapping[Any, Any], *tried: tuple[Batc
 
 
 def of_advantages(run: Run, name: str, terms: Mapping[str, Any], rows: Mapping[Any, Any], batch: Batch) -> Iterator[Fault]:
-    """Yields a fault if a player's credit rule gives actions different advantages, but no gradient of this player depends on them."""
+    """Yields a fault if a player's credit rule gives actions different advantages, but no gradient of this player depends on them.
+
+    A batch of given answers alone says nothing, because these answers are usually imitated.
+    """
     rule = run.players[name].spec.credit
+    if all(t.source == "expert" for t in batch.trajectories):
+        return
     if rule is None or not bool(batch.returns.isnan().all()) or float(batch.advantages.max() - batch.advantages.min()) == 0:
         return
     other = replace(batch, advantages=0.5 - 2 * batch.advantages)

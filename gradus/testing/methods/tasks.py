@@ -116,12 +116,13 @@ class SalientSource(ToySource):
         return [replace(p, meta=Frozen({**p.meta, "salient": (p.answer, *(c for c in "abcdefgh" if c != p.answer))})) for p in found]
 
 
-class DatabaseSource(ToySource):
-    """A source whose problems have a database of letters."""
+class ToolSource(ToySource):
+    """A source whose problems have a database of letters, and a demonstrated episode: the answer at once."""
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         made = "CREATE TABLE letters (letter); INSERT INTO letters VALUES ('a'), ('b')"
-        return [replace(p, meta=Frozen({**p.meta, "database": made})) for p in super().draw(indices, level, key)]
+        drawn = super().draw(indices, level, key)
+        return [replace(p, meta=Frozen({**p.meta, "database": made, "demonstration": (("", f"answer: {p.answer}"),)})) for p in drawn]
 
 
 class PictureSource(ToySource):
@@ -297,7 +298,7 @@ TOY_EVIDENCE = replace(TOY, source=EvidenceSource(), held_out=EvidenceSource(), 
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
 """Single answers whose problems also have documents."""
 
-TOY_TOOLS = replace(TOY, source=DatabaseSource(), held_out=DatabaseSource(), provides=TOY.provides | {"database"})
+TOY_TOOLS = replace(TOY, source=ToolSource(), held_out=ToolSource(), provides=TOY.provides | {"database", "demonstration"})
 """Single answers with all that built-in tools read: passages and a database."""
 
 TOY_CHECKLISTS = replace(
