@@ -80,7 +80,8 @@ STARTS = {
     **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
     "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
-    "m_grpo": Start("research", {"people": "40", "level": "1"}, 80, 1.5e-3, problems=10),
+    "magrpo": Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base"),
+    "m_grpo": Start("research", {"people": "40", "level": "1"}, 45, 1.5e-3, problems=10),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
@@ -118,10 +119,10 @@ STARTS = {
     "reex_sql": Start("text2sql", {"hidden": "true"}, 30, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    **dict.fromkeys(("r1_searcher", "r1_searcher-stages"), GUESSING),
+    **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
-    "s3": Start("benchmarks/bridges.py:bridges", {}, 150, model="gradus/policies/tiny/words"),
-    **dict.fromkeys(("rex_rag", "rex_rag-accuracy", "search_r1", "stepsearch", "zerosearch", "zerosearch-noise"), SEARCHING),
+    "s3": Start("benchmarks/bridges.py:bridges", {"top": "3"}, 120, model="gradus/policies/tiny/words"),
+    **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -67,7 +67,7 @@ class Branches:
     A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two trajectories of
     a group share an action if, and only if, `branch` is equal at the same index. The links of a copy are the `parent` and the number of `shared` turns. All
     episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns that are shared; the environment did
-    not play these turns), `branch_points` (number of different pairs of a root and a turn after which a path from this root branched).
+    not play these turns), `in_a_row` (share of the copies whose path also branched at the segment before).
     """
 
     share: float = 0.5  # share of M that starts from the problem, at least one episode; 1: independent episodes
@@ -205,6 +205,7 @@ class Branches:
         free = max(0.0, 1.0 - self.penalty * branch.streak)
         if float(key.uniform()[()]) >= chance(one.entropy - branch.start, base=self.base, weight=self.weight) * free:
             return []
+        seat.world.note("in_a_row", float(branch.streak > 0))
         name = trajectory_name(seat.world.step, seat.request, seat.index)
         seats = [replace(seat, index=made + n) for n in range(min(self.copies - 1, room))]
         return [replace(branch, seat=s, episode=branch.episode.fork(key.fold(s.index)), parent=name, shared=turn, streak=branch.streak + 1) for s in seats]
@@ -224,15 +225,6 @@ class Branches:
     def _tell(self, rows: dict[int, Trajectory], world: World) -> None:
         world.note("branched", sum("parent" in t.links for t in rows.values()) / len(rows))
         world.note("saved_turns", sum(t.links.get("shared", 0) for t in rows.values()) / max(1, sum(t.links["turns"] for t in rows.values())))
-        parents = {t.id: t.links.get("parent", "") for t in rows.values()}
-        world.note("branch_points", len({(root(t.id, parents), t.links["shared"]) for t in rows.values() if "parent" in t.links}))
-
-
-def root(name: str, parents: Mapping[str, str]) -> str:
-    """Returns the name of the root of an episode. `parents`: the name of each episode's parent; empty for a root."""
-    while parents[name]:
-        name = parents[name]
-    return name
 
 
 async def sampled(ready: Sequence[tuple[int, Branch, Context]]) -> list[tuple[int, Spoken]]:

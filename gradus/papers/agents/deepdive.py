@@ -93,13 +93,13 @@ _WALKS = {"level": "2", "instruction": "false"}
 
 claims = (
     same_weights(
-        says="With PPO's clip and lenient episodes, the final weights of the second stage are those of GRPO without a KL term in the same environment.",
+        says="With PPO's clip and the task's own lenient browser, the final weights of the second stage are those of GRPO without a KL term.",
         source="arXiv:2509.10446, the objective",
-        against="deepdive --objective.policy.trust Clip --environment.lenient true",
-        own={"environment.lenient": "true", "objective.policy.trust": "Clip(low=0.2, high=0.2)"},
+        against="grpo --objective.kl=none --players.reference=none --update.count 2 --rollout Episodes(max_turns=10) --reward EnvironmentReturn",
+        own={"environment": "none", "objective.policy.trust": "Clip(low=0.2,high=0.2)", "schedule": "ConstantSchedule"},
         task="walks",
         options={**_WALKS, "people": "40"},
-        fields={"prompts": "2", "group": "4", "study": "none", "schedule": "ConstantSchedule"},
+        fields={"prompts": "2", "group": "4", "study": "none"},
         budget="steps=2",
     ),
     Claim(

@@ -151,7 +151,10 @@ claims = (
         better_by=0.2,
         task="search_qa",
         options={"level": "2", "instruction": "false"},
-        fields={"prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "reward.reader": "TaskReader"},
+        fields={
+            "prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "reward.reader": "TaskReader",
+            "environment.top": "3",
+        },
         budget="steps=15",
         script="benchmarks.warmed s3",
         seeds=3,

@@ -190,8 +190,11 @@ claims = (
         budget="steps=2",
     ),
     Claim(
-        says="From a start that has seen searches, the F1 after 12 steps is at least 0.05 above that of PPO on the F1 of the answer alone.",
-        source="arXiv:2505.15107, table 2 (above Search-R1 on every test set); the row's 5 points; one hop, the start, the task and the sizes are ours",
+        says="From a start that searches in one episode of five, exact answers after 12 steps are at least 0.05 above those of PPO on the F1 of the answer alone.",
+        source=(
+            "arXiv:2505.15107, table 2 (above Search-R1 on every test set); the row's 5 points; one hop, the start, the task and the sizes are ours; stated "
+            "again before a measurement: a start that always searches is right in 7 answers of 8"
+        ),
         against="stepsearch --reward EnvironmentReturn",
         measure="held_out/accuracy:last",
         better_by=0.05,
