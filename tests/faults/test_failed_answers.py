@@ -76,7 +76,7 @@ FILTERS = [v for package in (gradus.selection, gradus.papers) for part in parts(
 """Filters without a state: what a replay keeps has its own tests."""
 
 
-DIFFERING = {"OwnAnswers", "NotAllRight", "NotOneSided", "Informative", "Mixed", "BestAndWorst", "Consecutive", "RankedPairs", "RightWrongPair"}
+DIFFERING = {"OwnAnswers", "NotAllRight", "NotOneSided", "WithoutVoidTurns", "Informative", "Mixed", "BestAndWorst", "Consecutive", "RankedPairs", "RightWrongPair"}
 """Filters that keep a group only where its answers differ, so none of one answer."""
 
 
@@ -150,7 +150,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
 
 WITHIN = {
     *("GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut", "Within", "VirtualBest", "PrefixTree"),
-    *("Divergence", "PoolBaseline", "Sharpened", "MasteredMask", "AgainstOwn", "Aligned"),
+    *("Divergence", "PoolBaseline", "JointReturns", "Sharpened", "MasteredMask", "AgainstOwn", "Aligned"),
     *("Guided", "FlooredRelative", "CentredFailures"),
 }
 """Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""

@@ -19,6 +19,7 @@ from gradus.credit.scaled import Same, Scaled
 from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Within
+from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
@@ -26,6 +27,7 @@ from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.mm_helix_ahpo import Guided
 from gradus.papers.guidance.rl_plus import AgainstOwn
+from gradus.papers.multi_agent.magrpo import JointReturns
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.confclip import FlooredRelative
@@ -216,6 +218,29 @@ def anchor_states(rule: AnchorStates, given: list[list[Sample]]) -> list[list[An
     return out
 
 
+def turn_returns(rule: TurnReturns, given: list[list[Sample]]) -> list[list[Answer]]:
+    each = []  # (sample, its discounted return of every turn)
+    for members in given:
+        for s in members:
+            fell = [sum(r for r, t in zip(s.rewards, s.turns, strict=True) if t == turn) for turn in range(s.turns[-1] + 1)]
+            each.append((s, onward(fell, rule.gamma)))
+    every = [g for _, back in each for g in back]
+    shift, scale = (mean(every), deviation(every, "population") + 1e-9) if rule.normalised else (0.0, 1.0)
+    rows = iter([[(back[t] - shift) / scale for t in s.turns] for s, back in each])
+    return [[next(rows) for _ in members] for members in given]
+
+
+def joint_returns(rule: JointReturns, given: list[list[Sample]]) -> list[list[Answer]]:
+    out = []
+    for members in given:
+        each = []
+        for s in members:
+            fell = [sum(r for r, t in zip(s.rewards, s.turns, strict=True) if t == turn) for turn in range(s.turns[-1] + 1)]
+            each.append(onward(fell, rule.gamma))
+        out.append([[back[t] - mean([other[t] for other in each if len(other) > t]) for t in s.turns] for s, back in zip(members, each, strict=True)])
+    return out
+
+
 def virtual_best(rule: VirtualBest, given: list[list[Sample]]) -> list[list[Answer]]:
     each = []
     for members in given:
@@ -357,6 +382,8 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Uncut: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_uncut.py
     NStep: n_steps,
     AnchorStates: anchor_states,
+    TurnReturns: turn_returns,
+    JointReturns: joint_returns,
     PrefixTree: prefix_tree,
     Divergence: divergence,
     Sharpened: sharpened,
