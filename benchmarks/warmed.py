@@ -116,7 +116,7 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "datamind": Start("python_tool", {"level": "1", "instruction": "false"}, 120, model="gradus/policies/tiny/base", like="datamind"),
     "think2sql": Start("text2sql", {"level": "5"}, 80, model="gradus/policies/tiny/base"),
-    "reex_sql": Start("text2sql", {"hidden": "true"}, 30, model="gradus/policies/tiny/base", like="reex_sql"),
+    "reex_sql": Start("text2sql", {"hidden": "true"}, 50, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
