@@ -129,7 +129,7 @@ STARTS = {
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     **dict.fromkeys(RETRYING, RETRIES),
     **dict.fromkeys(
-        ("wayuu_dict_grpo", "wayuu_dict_grpo-aimed"), Start("phrasebook", {"level": "1"}, 200, model="gradus/policies/tiny/base", like="wayuu_dict_grpo")
+        ("wayuu_dict_grpo", "wayuu_dict_grpo-aimed"), Start("phrasebook", {"level": "1"}, 100, model="gradus/policies/tiny/base", like="wayuu_dict_grpo")
     ),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
