@@ -66,7 +66,8 @@ KNOWING = Start(
 """A start model that knows half of the facts of a world, and that searches in some of its answers."""
 
 PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
-"""A start model that was shown programs."""
+SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
+"""Start models that were shown programs: right ones, or first one with a typing error in half of the cases."""
 
 QUESTIONS = Start("twenty_questions", {"level": "2"}, 100, model="gradus/policies/tiny/words")
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 150, model="gradus/policies/tiny/base")
@@ -76,7 +77,7 @@ STARTS = {
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
-    **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
+    **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("entity_deduction", "gem"), QUESTIONS),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
     "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 150, model="gradus/policies/tiny/base"),
@@ -119,7 +120,7 @@ STARTS = {
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),
-    "rstar2_agent": replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"}, like="rstar2_agent"),
+    "rstar2_agent": replace(SLIPPING, like="rstar2_agent"),
     "retool": replace(PROGRAMS, like="retool"),
     "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
