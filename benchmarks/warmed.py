@@ -60,7 +60,7 @@ RETRYING = (
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
 KNOWING = Start(
-    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, model="gradus/policies/tiny/words",
+    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 80, model="gradus/policies/tiny/words",
     like="ikea", problems=20,
 )  # fmt: skip
 """A start model that knows half of the facts of a world, and that searches in some of its answers."""
@@ -75,7 +75,7 @@ VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 150, model="
 STARTS = {
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(
-        "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
+        "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
     **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("entity_deduction", "gem"), QUESTIONS),
