@@ -77,7 +77,7 @@ def save(
     Raises: UserError for a disk error.
     """
     if keep < 1:
-        raise ValueError(f"keep is {keep}; it must be at least 1, because the new checkpoint is always kept")
+        raise ValueError(f"`keep` is {keep}; it must be at least 1, because the new checkpoint is always kept")
     home = folder / FOLDER
     target = home / f"step-{step:06d}"
     partial = home / (PARTIAL + target.name)

@@ -35,14 +35,14 @@ def check_schedule(recipe: Recipe) -> list[Recipe]:
     """
     schedule = recipe.schedule
     if recipe.study is None and (watched := getattr(schedule, "watches", ())):
-        raise UserError(f"schedule is {named(schedule)}, which reads {watched[0]}, but the recipe has no evaluations; set --study HeldOut")
+        raise UserError(f"the schedule is {named(schedule)}, which reads {watched[0]}, but the recipe has no evaluations; set --study HeldOut")
     found = []
     for path, value in schedule.sets(recipe) if hasattr(schedule, "sets") else ():
         try:
             moved = recipe.but(**{path: value})
             found += [] if only_numbers(recipe, check_moves(recipe, moved)) else [moved]
         except UserError as error:
-            raise UserError(f"schedule is {named(schedule)}, which sets {path} to {_short(value)}: {error}") from error
+            raise UserError(f"the schedule is {named(schedule)}, which sets {path} to {_short(value)}: {error}") from error
     check_events(schedule, getattr(schedule, "causes", ()), specs_of(recipe))
     return found
 

@@ -35,7 +35,7 @@ class RewardModel(Combines):
 
     def __post_init__(self) -> None:
         if not self.scored:
-            raise UserError("RewardModel: heads is empty; give at least one name of a head")
+            raise UserError("RewardModel.heads is empty; give at least one name of a head")
         for name in self.weights:
             if name not in self.scored:
                 raise unknown("head", name, self.scored, "Weights belong to the heads of the reward model")

@@ -70,9 +70,9 @@ class Episodes:
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
-            raise UserError(f"episodes: max_turns is {self.max_turns}; it must be 1 or more")
+            raise UserError(f"episodes: `max_turns` is {self.max_turns}; it must be 1 or more")
         if self.history is not None and self.history < 0:
-            raise UserError(f"episodes: history is {self.history}; it must be 0 or more turns, or None for one growing context")
+            raise UserError(f"episodes: `history` is {self.history}; it must be 0 or more turns, or None for one growing context")
         check_ranges(self, timeout="(0, inf)")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

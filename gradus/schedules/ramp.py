@@ -52,7 +52,7 @@ class Ramp:
         if isinstance(self.shape, tuple) and len(self.shape) != len(self.points) - 1:
             raise UserError(f"Ramp.shape has {len(self.shape)} entries for {len(self.points)} points; it must have one entry for each pair of neighbouring points")
         if self.over == "progress" and not all(0 <= p <= 1 for p in positions):
-            raise UserError(f"Ramp.points is {self.points}; over is progress, so the first number of every point must lie in [0, 1]")
+            raise UserError(f"Ramp.points is {self.points} and Ramp.over is progress, so the first number of every point must lie in [0, 1]")
 
     def value(self, now: Moment) -> float:
         """Returns the number for the current step."""

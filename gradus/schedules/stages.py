@@ -93,9 +93,9 @@ class Fuse:
     def __post_init__(self) -> None:
         check_ranges(self, scale="(0, inf)", drop="[0, 1)")
         if not self.experts or len(set(self.experts)) != len(self.experts):
-            raise UserError(f"Fuse: experts is {self.experts}; give the names of one or more stages, and each name only once")
+            raise UserError(f"Fuse.experts is {self.experts}; give the names of one or more stages, and each name only once")
         if self.start == PREVIOUS:
-            raise UserError('Fuse: start is "previous"; name the stage with which the experts began, or leave start out')
+            raise UserError('Fuse.start is "previous"; name the stage with which the experts began, or leave out `start`')
 
     @property
     def weights(self) -> Frozen[float]:

@@ -136,7 +136,7 @@ def _handed(
     Raises UserError if `text` is wrong.
     """
     if player == "policy":
-        raise UserError(f'stage {name}: players names policy, but start gives the weights of the policy; write start="{text.partition(".")[0]}"')
+        raise UserError(f'stage {name}: `players` names policy, but `start` gives the weights of the policy; write start="{text.partition(".")[0]}"')
     if player not in recipe.players:
         raise unknown("player", player, recipe.players, f"Stage {name} gives it the weights of {text}; add it to the players of the stage's recipe")
     stage, dot, theirs = text.partition(".")
@@ -278,19 +278,19 @@ def check_ends(leg: Leg) -> None:
             "no answers; set study=HeldOut() with a reward, or until=Steps(n)"
         )
     if not leg.recipe.setting.eval_every:
-        raise UserError(f"the metric {metric} ends stage {leg.name}, but eval_every is 0; set --eval_every to the number of steps between evaluations")
+        raise UserError(f"the metric {metric} ends stage {leg.name}, but `eval_every` is 0; set --eval_every to the number of steps between evaluations")
 
 
 def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
     if isinstance(makes, type):
-        raise UserError(f"stage {name}: makes is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
+        raise UserError(f"stage {name}: `makes` is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: makes is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
+            f"stage {name}: `makes` is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
             "the set of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(
-            f"stage {name}: makes is {type(makes).__name__}, which reads answers of one turn, but task {leg.task.name} is played in an environment; "
+            f"stage {name}: `makes` is {type(makes).__name__}, which reads answers of one turn, but task {leg.task.name} is played in an environment; "
             'write your own harvest with reads = "episodes"'
         )

@@ -22,7 +22,7 @@ def bytes_of(text: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or not float(found[1]) > 0:
-        raise UserError(f'memory is "{text}"; write a size such as 6GB, 512MB or 4GiB')
+        raise UserError(f'`memory` is "{text}"; write a size such as 6GB, 512MB or 4GiB')
     return int(float(found[1]) * unit)
 
 

@@ -78,7 +78,7 @@ class Coupled:
     def __post_init__(self) -> None:
         check_ranges(self, low="(0, 1)", high="(0, 1)")
         if self.low > self.high:
-            raise UserError(f"Coupled: low is {self.low} and high is {self.high}; set low to {self.high} or less")
+            raise UserError(f"Coupled.low is {self.low} and Coupled.high is {self.high}; set `low` to {self.high} or less")
 
     def draw(self, actions: int, shared: Key, own: Key) -> tuple[np.ndarray, np.ndarray]:
         share = self.low + (self.high - self.low) * float(shared.fold("share").uniform())

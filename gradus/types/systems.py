@@ -79,11 +79,11 @@ class Streaming:
             if getattr(self, name) not in known:
                 raise unknown("value", getattr(self, name), known, f"In {name} of Streaming")
         if self.unit == "answer" and self.trains_on == "newest":
-            raise UserError('Streaming: with unit "answer" a step trains on the groups that were finished first; set trains_on to first, or unit to group')
+            raise UserError('Streaming: with unit "answer" a step trains on the groups that were finished first; set `trains_on` to first, or `unit` to group')
         if self.publish_every > self.staleness + 1:
             raise UserError(
-                f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "
-                f"publish_every to {self.staleness + 1} or less"
+                f"Streaming.publish_every is {self.publish_every} and Streaming.staleness is {self.staleness}, so the published weights become too old; set "
+                f"`publish_every` to {self.staleness + 1} or less"
             )
 
 
@@ -108,7 +108,7 @@ class Cluster(Streaming):
         super().__post_init__()
         check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
         if self.interrupt and self.workers_in == "processes":
-            raise UserError("Cluster: actors of Ray cannot take new weights between two tokens; set interrupt to False, or take the system Streaming")
+            raise UserError("Cluster: actors of Ray cannot take new weights between two tokens; set `interrupt` to False, or take the system Streaming")
 
 
 @dataclass(frozen=True)

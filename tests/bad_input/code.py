@@ -58,7 +58,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; fix the file", {"r.py": "\n\nscore = = 3\n"}),
     ("{train} --reward r.py:score", "score is of type int; it must be a function", {"r.py": "score = 3\n"}),
     ("{train} --reward r.py:score", 'needs "colour", but the data have no such column (columns: answer)', {"r.py": "def score(colour): ...\n"}),
-    ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the longest time of a call in seconds", {"r.py": BATCHED + "return []\n"}),
+    ("{train} --reward r.py:score --reward.timeout 0", "`timeout` is 0.0; give the longest time of a call in seconds", {"r.py": BATCHED + "return []\n"}),
     (
         "{train} --reward r.py:score",
         "none of the 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Fix",

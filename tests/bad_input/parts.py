@@ -14,11 +14,11 @@ PARTS: list[Row] = [
     ("{train} --credit Within --credit.blend 2", "Within.blend is 2|it must"),
     (
         "train knapsack_rl --task {home}/problems.jsonl --model {home}/model --run run --curriculum.allot.low 9 --curriculum.allot.high 4",
-        "Knapsack.low is 9, which is above Knapsack.high (4); set low to 4 or less",
+        "Knapsack.low is 9, which is above Knapsack.high (4); set `low` to 4 or less",
     ),
     (
         "train e3_rl4llms --task {home}/problems.jsonl --model {home}/model --run run --curriculum.allot.low 9 --curriculum.allot.high 4",
-        "ByRank.low is 9, which is above ByRank.high (4); set low to 4 or less",
+        "ByRank.low is 9, which is above ByRank.high (4); set `low` to 4 or less",
     ),
     ("train xrpo --task frozen_lake --model {home}/model --run run", "Seeded works only for answers of one turn|use the rollout Auto in place of Seeded"),
     ("train pcl --task flow_2d --rollout FlowSampling --run run", "task flow_2d takes numbers as actions, but PredictedRates|answers are text"),
@@ -91,11 +91,11 @@ PARTS: list[Row] = [
     ),
     (f"{PPO} --objective none", "players.critic learns from the groups of policy, which does not learn|--players.critic.credit"),
     (f"{PPO} --players.critic.trains layer", 'unknown prefix "layer" (did you mean model.layers'),
-    (f"{PPO} --players.critic.model.outputs q,q", "Head: outputs is ('q', 'q'); give at least one name, and each name only once"),
+    (f"{PPO} --players.critic.model.outputs q,q", "Head.outputs is ('q', 'q'); give at least one name, and each name only once"),
     ("{train} --players.policy.selection Replay", "players.policy.selection has no effect|set --selection instead"),
     ("{train} --selection Replay --selection.size 0", "size"),
     (f"train q_sharp {THERE} --players.value.model.over action", 'reads the head "q" of player value over the vocabulary|over="vocabulary"'),
-    (f"train hrpo {THERE} --players.policy.model.least 0.9999", "Gated: least is 0.9999 and most is 0.999; set most to 0.9999 or more"),
+    (f"train hrpo {THERE} --players.policy.model.least 0.9999", "Gated.least is 0.9999 and Gated.most is 0.999; set `most` to 0.9999 or more"),
     (
         "{train} --players.policy Player --players.policy.model Steering --players.policy.model.layers 9",
         "steering names layer 9, but the model has the layers 0 to 1",

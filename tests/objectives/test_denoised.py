@@ -55,7 +55,7 @@ def test_the_kl_reads_the_masks_of_its_move():
     ours = term.loss({WANT: rows}, moved)[0]
     plain = replace(moved, signals={LogProbs(player="reference"): apart.sum(-1)})
     assert_close(ours, KL(0.01).loss({LogProb(): rows.sum(-1)}, plain)[0], rtol=0, atol=1e-15)
-    with pytest.raises(UserError, match="set moves to the number of epochs of the update"):
+    with pytest.raises(UserError, match="set `moves` to the number of epochs of the update"):
         term.loss({WANT: rows}, replace(batch, move=2))
 
 

@@ -169,7 +169,7 @@ def test_experts_by_layer():
     sparse = decoder_config(fields("qwen3_moe", **moe, decoder_sparse_step=2)).experts
     assert (sparse.layers, sparse.width, sparse.normalise) == ((False, True, False, True), 3, False)
     assert decoder_config(fields("qwen3_moe", **moe, mlp_only_layers=[0, 3])).experts.layers == (False, True, True, False)
-    with pytest.raises(UserError, match="num_experts_per_tok is 5, but there are 4 experts"):
+    with pytest.raises(UserError, match="`num_experts_per_tok` is 5, but there are 4 experts"):
         decoder_config(fields("qwen3_moe", **{**moe, "num_experts_per_tok": 5}))
     long = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
     with pytest.raises(UserError, match="each must have 2 numbers, one for every rotated pair"):

@@ -182,7 +182,7 @@ def test_malformed_adapters_are_named(saved, tmp_path):
 
 
 def test_bad_shapes_of_adapters():
-    with pytest.raises(UserError, match="rank is 0"):
+    with pytest.raises(UserError, match="`rank` is 0"):
         LoRA(0)
     with pytest.raises(UserError, match="no linear layer"):
         LoRA(targets=("qq_proj",))

@@ -265,9 +265,9 @@ def test_users_errors_and_other_players_stop_the_run() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(UserError, match="max_turns is 0"):
+    with pytest.raises(UserError, match="`max_turns` is 0"):
         Episodes(max_turns=0)
-    with pytest.raises(UserError, match="history is -1"):
+    with pytest.raises(UserError, match="`history` is -1"):
         Episodes(history=-1)
 
 

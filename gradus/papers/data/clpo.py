@@ -113,7 +113,7 @@ class Restructured:
     def __post_init__(self) -> None:
         check_ranges(self, hard="[-1, 1]", medium="[-1, 1]")
         if self.hard > self.medium:
-            raise UserError(f"Restructured.hard is {self.hard}, which is above Restructured.medium ({self.medium}); set hard to {self.medium} or less")
+            raise UserError(f"Restructured.hard is {self.hard}, which is above Restructured.medium ({self.medium}); set `hard` to {self.medium} or less")
 
     @property
     def test(self) -> Any:

@@ -97,7 +97,7 @@ class BalancedClip:
         for name in ("low", "high"):
             if getattr(self, name) > getattr(self, f"{name}_max"):
                 raise UserError(
-                    f"BalancedClip.{name} is {getattr(self, name)}, which is above {name}_max ({getattr(self, f'{name}_max')}); set {name} "
+                    f"BalancedClip.{name} is {getattr(self, name)}, which is above BalancedClip.{name}_max ({getattr(self, f'{name}_max')}); set `{name}` "
                     f"to {getattr(self, f'{name}_max')} or less"
                 )
 

@@ -71,8 +71,8 @@ class MaskedReinforce:
         check_ranges(self, low="[0, 1]", high="[0, inf]", far_low="[0, 1]", far_high="[0, inf]", temperature="(0, inf]")
         if self.mask == "ring" and (self.far_low < self.low or self.far_high < self.high):
             raise UserError(
-                f"MaskedReinforce.far_low ({self.far_low}) must be at least low ({self.low}), and far_high ({self.far_high}) must be at least "
-                f"high ({self.high}); raise far_low or far_high"
+                f"MaskedReinforce.far_low ({self.far_low}) must be at least `low` ({self.low}), and `far_high` ({self.far_high}) must be at "
+                f"least `high` ({self.high}); raise `far_low` or `far_high`"
             )
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:

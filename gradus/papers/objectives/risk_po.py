@@ -118,11 +118,11 @@ class BundledRisk:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1)", high="(0, 1]", tail="[0, inf)", bundle="[1, inf)", rate="[0, inf)")
         if self.low >= self.high:
-            raise UserError(f"BundledRisk.low is {self.low}, which is not below BundledRisk.high ({self.high}); set low to a number below {self.high}")
+            raise UserError(f"BundledRisk.low is {self.low}, which is not below BundledRisk.high ({self.high}); set `low` to a number below {self.high}")
         if self.tail and not self.low:
             raise UserError(
-                f"BundledRisk.low is 0, so no score is in the lower tail, but tail (the weight of such scores) is {self.tail}; set low above "
-                "0, or set tail to 0"
+                f"BundledRisk.low is 0, so no score is in the lower tail, but `tail` (the weight of such scores) is {self.tail}; set `low` above "
+                "0, or set `tail` to 0"
             )
 
     def start(self) -> dict[str, Any]:

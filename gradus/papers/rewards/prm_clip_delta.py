@@ -139,7 +139,7 @@ class RefinedSteps(Combines):
         check_ranges(self, alpha="[0, inf)", eta="[0, 1]")
         for field, known in (("refine", ("none", "clip", "delta", "clip_delta")), ("last", ("own", "dropped"))):
             if getattr(self, field) not in known:
-                raise UserError(f"RefinedSteps: {field} is {getattr(self, field)!r}; it must be one of {', '.join(known)}")
+                raise UserError(f"RefinedSteps.{field} is {getattr(self, field)!r}; it must be one of {', '.join(known)}")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

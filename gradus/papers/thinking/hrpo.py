@@ -57,7 +57,7 @@ class MarkedOnce(Combines):
 
     def __post_init__(self) -> None:
         if not self.mark:
-            raise UserError("MarkedOnce: mark is empty; write the text that comes before the answer, such as ####")
+            raise UserError("MarkedOnce.mark is empty; write the text that comes before the answer, such as ####")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         allowed = (1,) if self.required else (0, 1)

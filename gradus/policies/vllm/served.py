@@ -160,7 +160,7 @@ class Served:
         remedy = (
             "start the server with --logprobs-mode processed_logprobs, or sample at temperature 1"
             if whole
-            else "start the server with --logprobs-mode raw_logprobs and sample at temperature 1, or leave out top_k, top_p and min_p"
+            else "start the server with --logprobs-mode raw_logprobs and sample at temperature 1, or leave out `top_k`, `top_p` and `min_p`"
         )
         raise UserError(
             f"{self.sampler.where} gives {self._mode} log-probabilities, but at temperature {sampling.temperature:g}"

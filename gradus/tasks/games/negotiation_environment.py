@@ -63,7 +63,7 @@ class Negotiation:
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            raise UserError(f"negotiation: limit is {self.limit}; it must be 1 turn or more")
+            raise UserError(f"negotiation: `limit` is {self.limit}; it must be 1 turn or more")
 
     def start(self, problem: Problem, key: Key, world: World) -> Bargain:
         limit, cost, ask = (int(problem.meta[name]) for name in ("limit", "cost", "ask"))

@@ -45,9 +45,9 @@ def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "a
     is out of range, or for an unknown role.
     """
     if not 1 <= documents <= 400:
-        raise UserError(f"task facts: documents is {documents}; give a number from 1 to 400")
+        raise UserError(f"task facts: `documents` is {documents}; give a number from 1 to 400")
     if not 0 < known <= 1:
-        raise UserError(f"task facts: known is {known}; give a share above 0, up to 1")
+        raise UserError(f"task facts: `known` is {known}; give a share above 0, up to 1")
     if role not in ("all", "start"):
         raise unknown("role", role, ("all", "start"), "Of task facts")
     training, held_out = _made(documents, seed)

@@ -21,7 +21,7 @@ def ladder(levels: str = "1,1,3,8,8") -> Task:
     try:
         rungs = tuple(int(text) for text in levels.split(","))
     except ValueError:
-        raise UserError(f'task ladder: levels is "{levels}"; write whole numbers separated by commas, such as 1,3,8') from None
+        raise UserError(f'task ladder: `levels` is "{levels}"; write whole numbers separated by commas, such as 1,3,8') from None
     hardest = string_ops(level=max(rungs))
     for level in rungs:
         string_ops(level=level)

@@ -34,7 +34,7 @@ def masked_text(level: int = 2, role: Role = "hide") -> Task:
     new problem from a proposed span: to fill in this span. Raises: UserError for an unknown role.
     """
     if role not in ("hide", "fill", "both"):
-        raise UserError(f'task masked_text: role is "{role}"; give "hide", "fill" or "both"')
+        raise UserError(f'task masked_text: `role` is "{role}"; give "hide", "fill" or "both"')
     task = generated_task(
         "masked_text",
         partial(_masked, role=role),

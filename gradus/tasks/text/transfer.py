@@ -22,7 +22,7 @@ def transfer(level: int = 2, few: int = 50) -> Task:
     below 1, or if `level` is out of range.
     """
     if few < 1 or not 2 <= level <= 7:
-        raise UserError(f"task transfer: level is {level} and few is {few}; level must be from 2 to 7, and few must be 1 or more")
+        raise UserError(f"task transfer: `level` is {level} and `few` is {few}; `level` must be from 2 to 7, and `few` must be 1 or more")
     tasks = {"shorter": string_ops(level - 1), "longer": string_ops(level + 1), "sums": arithmetic(2), "swapped": string_ops(level), "target": string_ops(level)}
     sources = {kind: task.source for kind, task in tasks.items()}
     swapped, target = sources["swapped"], tasks["target"]

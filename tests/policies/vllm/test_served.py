@@ -206,7 +206,7 @@ def test_a_server_with_other_weights_is_found_out(fake, folder):
         ("raw", {"temperature": 1.0, "top_p": 0.9}, None),
         ("raw", {"temperature": 0.0, "top_p": 0.9}, None),
         ("raw", {"temperature": 0.7}, "--logprobs-mode processed_logprobs"),
-        ("raw", {"temperature": 0.7, "top_k": 5}, "leave out top_k, top_p and min_p"),
+        ("raw", {"temperature": 0.7, "top_k": 5}, "leave out `top_k`, `top_p` and `min_p`"),
         ("processed", {"temperature": 0.7}, None),
         ("processed", {"temperature": 1.0, "min_p": 0.1}, "--logprobs-mode raw_logprobs"),
         ("processed", {"temperature": 0.005}, "at least 0.01"),

@@ -37,7 +37,7 @@ def test_another_seed_gives_other_documents() -> None:
     names = [{p.question.split()[-1] for p in facts(20, seed).source.problems if p.question.startswith("home")} for seed in (0, 1)]
     assert not names[0] & names[1]
     assert facts(4).source.draw([0, 36], None, Key(0))[0] is facts(4).source.draw([36], None, Key(1))[0]
-    with pytest.raises(UserError, match="documents is 0"):
+    with pytest.raises(UserError, match="`documents` is 0"):
         facts(0)
 
 
