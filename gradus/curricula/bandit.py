@@ -56,7 +56,7 @@ def arms_of(part: Any, source: Source) -> tuple[str, ...]:
     """
     if not isinstance(source, Arms):
         raise UserError(
-            f"curriculum is {type(part).__name__}, which chooses between kinds of problems, but the source of this task names no kinds; take a "
+            f"the curriculum is {type(part).__name__}, which chooses between kinds of problems, but the source of this task names no kinds; take a "
             "generated task with levels, take a mixture, or give the source `arms` and `draw_arm`"
         )
     if lacking := [arm for arm in part.arms if arm not in source.arms]:

@@ -50,7 +50,7 @@ class Preparation:
             if tile.shape[:2] != (self.side, self.side):
                 raise UserError(
                     f"a prepared picture is {tile.shape[1]} x {tile.shape[0]} pixels, but the tower takes {self.side} x {self.side}; "
-                    "set size or crop_size in preprocessor_config.json to the tower's image_size"
+                    "set `size` or `crop_size` in preprocessor_config.json to the `image_size` of the tower"
                 )
         stacked = np.stack(found).astype(np.float32) * np.float32(self.factor)
         normed = (stacked - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)

@@ -171,14 +171,14 @@ def recipe_of(whole: Recipe, name: str) -> Recipe:
     if stage.recipe is not None:
         own = replace(own, setting=mixed(own.setting, whole.setting), study=own.study if whole.study is None else whole.study)
     if not isinstance(stage.changes, Mapping):
-        raise UserError(f"stage {name}: changes is a {type(stage.changes).__name__}; write Frozen({{PATH: VALUE}})")
+        raise UserError(f"stage {name}: `changes` is a {type(stage.changes).__name__}; write Frozen({{PATH: VALUE}})")
     for path, value in stage.changes.items():
         try:
             own = put(own, path, value)
         except UserError as error:
             raise UserError(f"stage {name}, changes: {error}") from None
     if not isinstance(stage.until, Steps | Plateau | Level | Fallen):
-        raise UserError(f"stage {name}: until is a {type(stage.until).__name__}; write Steps(100), Plateau(METRIC), Level(METRIC, at) or Fallen(METRIC, to)")
+        raise UserError(f"stage {name}: `until` is a {type(stage.until).__name__}; write Steps(100), Plateau(METRIC), Level(METRIC, at) or Fallen(METRIC, to)")
     return replace(own, setting=replace(own.setting, steps=most_steps(stage)))
 
 
@@ -262,7 +262,7 @@ def _check(name: str, leg: Leg) -> None:
     stage = leg.stage
     check_ends(leg)
     if stage.screen is not None and not isinstance(stage.screen, Screened):
-        raise UserError(f"stage {name}: screen is a {type(stage.screen).__name__}; write Screened(low, high)")
+        raise UserError(f"stage {name}: `screen` is a {type(stage.screen).__name__}; write Screened(low, high)")
     if stage.makes is not None:
         _check_harvest(name, stage.makes, leg)
 

@@ -43,7 +43,7 @@ class Guard:
     def __post_init__(self) -> None:
         check_ranges(self, in_a_row="[1, inf)", returns="[0, inf)", spike="(1, inf)", window="[1, inf)", least="[1, inf)")
         if self.least > self.window:
-            raise UserError(f"Guard.least is {self.least}, but Guard.window keeps only {self.window} norms; raise window, or lower least")
+            raise UserError(f"Guard.least is {self.least}, but Guard.window keeps only {self.window} norms; raise `window`, or lower `least`")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ MODELS: list[Row] = [
     (SHAPES, "vision_feature_layer is 9, but the tower has 2 layers", {"m": broken.sighted(config__json=broken.fields(vision_feature_layer=9))}),
     (
         SHAPES,
-        "a prepared picture is 24 x 24 pixels, but the tower takes 48 x 48|set size or crop_size in preprocessor_config.json",
+        "a prepared picture is 24 x 24 pixels, but the tower takes 48 x 48|set `size` or `crop_size` in preprocessor_config.json",
         {"m": broken.sighted(preprocessor_config__json=broken.fields(size={"height": 24, "width": 24}))},
     ),
     (SHAPES, "image_mean is 0.5; it must be three numbers", {"m": broken.sighted(preprocessor_config__json=broken.fields(image_mean=0.5))}),

@@ -32,7 +32,7 @@ def test_a_claim_is_frozen_and_its_mappings_too():
         ({"better_by": None, "within": -1.0}, r"Claim\.within is -1\.0"),
         ({"better_by": None, "within": 0.0, "against": None}, r"has the bound within, which needs another arm; name this arm"),
         ({"better_by": None, "at_least": 2.0, "against": None}, r"has the bound at_least, which needs another arm"),
-        ({"better_by": None, "within": 0.0, "measure": "accuracy"}, r"compares weights \(within\), so its measure accuracy has no effect"),
+        ({"better_by": None, "within": 0.0, "measure": "accuracy"}, r"which compares weights, so the measure accuracy has no effect"),
         ({"seeds": 1}, r"has only one seed, which gives no interval; set `seeds` to 2"),
         ({"seeds": 0}, r"Claim\.seeds is 0"),
         ({"ground": "stale"}, r"names the ground stale and also a task"),

@@ -22,7 +22,7 @@ prompts and answers of the batch, as in section 4.1. beta 0.1 and both lambdas 1
 Departures: Answers are sampled at every step, and an answer is desirable if its reward is above a bound; the paper learns from given answers. $z_0$
 is computed once per step, with the weights that sampled the answers; the paper computes $z_0$ at every update. All answers of a problem take the
 prompt of the next problem as u. If a step has only one problem, there is no other prompt, and $z_0$ is the mean of h over the answers to this
-problem. The loss is the mean over those answers of the mini-batch that belong to the term, given or sampled.
+problem. The loss of a term is the mean over the answers of the mini-batch that belong to this term (given or sampled answers).
 """
 
 from __future__ import annotations

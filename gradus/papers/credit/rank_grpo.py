@@ -5,8 +5,9 @@
     w_(i,k) = exp(mean over t in S_(i,k) of log (pi(o_(i,t)) / pi_old(o_(i,t))))
     loss = mean over tokens of -min(w A, clip(w, 1 - 0.06, 1 + 0.08) A) + 0.001 k_3
 
-An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the user
-wants it, has not seen it, and the list has not named it before. The first form of $r_(i,k)$ is the default. The second form (`--reward.form tail`) is
+An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the user wants
+the item, has not seen the item, and the list has not named the item before. The first form of $r_(i,k)$ is the default. The second form (`--reward.form
+tail`) is
 the discounted gain of rank k and of all later ranks, so an early hit gives no credit to later ranks. Mean and deviation are over the G answers to a
 problem at the same rank. $k_3$ estimates the KL to the policy at the start of the stage.
 
@@ -143,7 +144,7 @@ def corrected(listed: Sequence[str], fits: Mapping[str, float], bias: Mapping[st
 
 @dataclass(frozen=True)
 class CorrectedLists:
-    """Gives one list per request without sampling: the other recommender's list, corrected. Without such lists it gives the worked solution."""
+    """Gives one list per request without sampling: the corrected list of the other recommender, or the worked solution if there is no such list."""
 
     weight: float = 0.1  # weight of the correction by counts
     problems: int = 256  # training problems whose choices are counted

@@ -11,7 +11,7 @@
 
 right is 1 if the answer is right, form is 1 if the tags are in order, and language is the share of the thoughts' words that are in the language of
 the question. All three have the weight 1. A group has 16 answers. After every 400 steps the reference becomes the current policy, because a fixed
-reference would keep the answers short. rho is the ratio of a token to the policy that sampled. The bounds are so wide that only rho above 11 with A >
+reference would keep the answers short. rho is the ratio of a token to the sampling policy. The bounds are so wide that only rho above 11 with A >
 0 is cut; with one update per batch rho is 1.
 
 R1-Zero is RL alone: it starts from the base model and has no reward for the language:

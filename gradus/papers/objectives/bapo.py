@@ -21,7 +21,7 @@ arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epo
 are as in the released script and code.
 Departures: P and Q count only tokens that have a gradient. The paper and the code also add the clipped tokens, each with the bound in place of its
 ratio (`--objective.policy.trust.counted clipped`). With these tokens, a higher $c_low$ makes Q larger, so it cannot raise the share. The paper also
-weights each token of P and Q by its probability under the policy that sampled; here all weights are equal. The code raises $c_low$ first
+weights each token of P and Q by its probability under the sampling policy; here all weights are equal. The code raises $c_low$ first
 (`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95
 and 1.2 to 2, steps 0.05 and 0.1, and P / Q = 0.5, which is a share of 1/3; the text of the script gives a share of 0.5. The deviation is the population
 deviation; in the code it is the sample's plus 1e-6.

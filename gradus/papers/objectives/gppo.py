@@ -5,7 +5,7 @@
     F(r, A) = 1 + epsilon_h if A > 0 and r > 1 + epsilon_h; 1 - epsilon_l if A < 0 and r < 1 - epsilon_l; else r
     L = mean over right tokens of log pi
 
-r is the token ratio between the policy and the policy that sampled, A the group-relative advantage, and sg stops the gradient. N counts the tokens of
+r is the token ratio between the trained policy and the sampling policy, A the group-relative advantage, and sg stops the gradient. N counts the tokens of
 the mini-batch. The loss has the same value as PPO's clipped loss. Within the bounds it also has the same gradient. A token outside the bounds keeps
 the gradient that it has at its bound; PPO gives such a token no gradient. So a rare token with A > 0 still becomes more likely, and an unlikely token
 with A < 0 still becomes less likely. The bounds are as in dapo: $epsilon_l$ is 0.2 and $epsilon_h$ is 0.28.

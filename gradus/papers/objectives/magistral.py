@@ -17,7 +17,7 @@ the task's verifier. Language l: problem, thoughts and answer are in the same la
 Generators never stop. New weights reach the generators in the middle of an answer, so the tokens of one answer come from up to four versions, each
 with its own probability $pi_sampled$. Each batch is cut into two mini-batches. Metric: clip_share.
 
-The paper's data are problems that are solved in some of 16 tries, but not in all. The tries come first from a weak model, then from a model that this
+The paper's data are problems that are solved in some of 16 tries, but not in all. The answers come first from a weak model, then from a model that this
 method trained. `gradus screen` measures a task in this way. In later stages the paper raises the difficulty and the limit of tokens: `--schedule Ramp
 --schedule.path setting.max_tokens --schedule.points ((0,40960),(1000,49152)) --schedule.shape step`.
 

@@ -18,8 +18,8 @@ code (jvasso/llm-rl-arithmetic) has this certainty, exponent 150, coefficient 5,
 Departures: tau is 1. At tau 4 all weights of the built-in model are below 0.001 and the method has no KL penalty; set `--objective.kl.weight.tau 4`
 for a model with larger logits. The certainty is defined as in the run of the released code. Another setting of the code is max q itself:
 `--objective.kl.weight.certainty probability`. The released code samples at temperature 2, and computes $d_t$ and $H_t$ at this temperature. The
-released actor and critic share a network, and the critic's loss has the coefficient 0.1; here the critic is a separate player. The released
-mini-batches of two tokens give many updates without ratios.
+released actor and critic share a network, and the critic's loss has the coefficient 0.1; here the critic is a separate player. The released code has
+mini-batches of two tokens, so it makes many updates per batch, and it uses no ratios.
 """
 
 from __future__ import annotations

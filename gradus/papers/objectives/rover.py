@@ -1,4 +1,4 @@
-"""ROVER: learns the action values of the uniformly random policy, as log-ratios to the policy that sampled; there is no clip, critic or policy
+"""ROVER: learns the action values of the uniformly random policy, as log-ratios to the sampling policy; there is no clip, critic or policy
 iteration.
 
     q_t = rho (log pi(a_t|s_t) - log pi_old(a_t|s_t))

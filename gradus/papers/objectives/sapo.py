@@ -6,7 +6,7 @@
     grad loss = -1/G sum_i 1/|y_i| sum_t w(r_(i,t)) r_(i,t) A_i grad log pi(y_(i,t))
     w(r) = 4 p (1 - p) = "sech"^2(tau (r - 1) / 2), quad p = sigmoid(tau (r - 1))
 
-$r_(i,t)$ is the ratio of token t of answer i between the policy and the policy that sampled; $A_i$ is the group-relative advantage. The weight w is 1
+$r_(i,t)$ is the ratio of token t of answer i between the trained policy and the sampling policy; $A_i$ is the group-relative advantage. The weight w is 1
 at r = 1 for every tau, so the first update of a batch is the plain policy gradient. Far above 1, w falls as $exp(-tau (r - 1))$. The weight w is
 never exactly zero, so no token is dropped. The value f(1) is 2/tau, not 1, so compare only the gradients with other methods, not the values of the
 loss.

@@ -72,7 +72,7 @@ def bounded(rewards: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class ImplicitProcess:
-    """The sum of two leave-one-out advantages: that of the outcome and that of the implicit process rewards."""
+    """The sum of two leave-one-out advantages: the advantage of the outcome, and the advantage of the implicit process rewards."""
 
     beta: float = 0.05
     gamma: float = 1.0

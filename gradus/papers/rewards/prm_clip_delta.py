@@ -1,4 +1,4 @@
-"""Clip and Delta: the step scores of a process reward model are bounded and made telescoping, so repeated easy steps earn nothing.
+"""Clip and Delta: the step scores of a process reward model are bounded, and their differences are the rewards, so repeated easy steps earn nothing.
 
     r_k = alpha d_k, quad r_K "also gets" s
     q'_k = min(q_k - eta, 0)

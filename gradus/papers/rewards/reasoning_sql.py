@@ -1,4 +1,5 @@
-"""Reasoning-SQL: GRPO for queries, with partial rewards between a wrong and a right result: items used, n-grams, syntax, a judge, and the form.
+"""Reasoning-SQL: GRPO for queries, with partial rewards between a wrong and a right result, for the used items, n-grams, syntax, the judge's grade and the
+form.
 
     R = 3 r_exec + 2 r_judge + r_schema + r_ngram + r_syntax + r_form
     r_schema = (|S cap S^*|) / (|S cup S^*|), quad r_ngram = (|B cap B^*|) / (|B cup B^*|)

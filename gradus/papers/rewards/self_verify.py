@@ -19,7 +19,7 @@ Avoid if: nearly all answers are right or nearly all wrong, because balanced pai
 (see grpo).
 Reference: Zhang et al., Incentivizing LLMs to Self-Verify Their Answers, arXiv:2506.01369, sections 3 and 4: one run for both problems, the buffer of
 the policy's own answers, and votes weighted by verdicts. The repository of the authors could not be read.
-Departures: Ours are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
+Departures: Our own choices are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
 problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If there are more pairs than the share allows, the
 newest pairs are taken. A verdict without "yes" or "no" is wrong.
 """

@@ -58,7 +58,7 @@ class AlsoHinted:
 
     def __post_init__(self) -> None:
         if "{}" not in self.form:
-            raise UserError("AlsoHinted.form does not contain {}; add {}, in whose place the number of the best response stands")
+            raise UserError("AlsoHinted.form does not contain {}; add {}, because the number of the best response replaces it")
 
     @property
     def test(self) -> Any:

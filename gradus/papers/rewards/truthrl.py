@@ -1,4 +1,4 @@
-"""TruthRL: a right answer is worth 1, "I don't know" 0, and a wrong answer -1, so an honest abstention beats a guess that is likely wrong.
+"""TruthRL: a right answer is worth 1, "I don't know" 0, and a wrong answer -1, so an abstention is worth more than a guess that is probably wrong.
 
     r_i = 1 "if answer" i "is right," 0 "if it abstains," -1 "otherwise"
     A_i = (r_i - mean(r)) / (std(r))

@@ -1,5 +1,5 @@
-"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and at low entropy very likely tokens of right answers are left
-out.
+"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and if the entropy is low, very likely tokens of right answers have no
+loss.
 
     rho_t = (pi(a_t)) / (sg[pi(a_t)]) = 1
     loss = -1/(sum_i |o_i|) sum_i sum_t M_(i,t) rho_(i,t) A_i

@@ -105,7 +105,7 @@ class Chunked:
         if prompt + self.size > room:
             raise UserError(
                 f"chunks of {self.size} tokens after the {prompt} tokens of the prompt of problem {request.problem.id} do not fit into the "
-                f"model's context of {room} tokens; make size and carry smaller (--rollout.size, --rollout.carry, --rollout.head)"
+                f"model's context of {room} tokens; make `size` and `carry` smaller (--rollout.size, --rollout.carry, --rollout.head)"
             )
 
     async def _trace(self, request: Request, index: int, first: Context, world: World) -> tuple[Context, ...]:

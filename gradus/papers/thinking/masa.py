@@ -68,7 +68,8 @@ def meta_rewards(guess: SelfPrediction | None, solutions: Sequence[Trajectory], 
 
 @dataclass(frozen=True)
 class MetaPredictions:
-    """Samples `count` predictions per problem as an auxiliary group with its own rewards, then solutions by `rollout`, which acts alone at test time."""
+    """Samples `count` predictions per problem as an auxiliary group with its own rewards, then solutions by `rollout`; at test time there are only the
+    solutions."""
 
     rollout: Rollout = Auto()
     form: Form = Json()

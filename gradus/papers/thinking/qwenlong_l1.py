@@ -74,7 +74,10 @@ class LengthPhases:
     def __post_init__(self) -> None:
         check_ranges(self, share="[0, 1)", visits="[1, inf)", pool="[1, inf)")
         if len(self.bounds) != len(self.steps) + 2 or list(self.bounds) != sorted(set(self.bounds)):
-            raise UserError(f"LengthPhases.bounds is {self.bounds} and LengthPhases.steps is {self.steps}; give rising `bounds`, two more of them than `steps`")
+            raise UserError(
+                f"LengthPhases.bounds is {self.bounds} and LengthPhases.steps is {self.steps}; give bounds in rising order, and two "
+                "more bounds than steps"
+            )
 
     def start(self) -> dict[str, Any]:
         return {"drawn": [0] * (len(self.steps) + 1), "lengths": [], "phase": 0, "seen": {}, "index": {}}

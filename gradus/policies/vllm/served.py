@@ -151,7 +151,7 @@ class Served:
         """Raises UserError if vLLM's log-probabilities do not belong to the full tempered distribution."""
         whole = sampling.top_k == 0 and sampling.top_p == 1.0 and sampling.min_p == 0.0
         if 0 < sampling.temperature < LEAST_TEMPERATURE:
-            raise UserError(f"temperature is {sampling.temperature}; vLLM needs 0 (greedy) or at least {LEAST_TEMPERATURE}")
+            raise UserError(f"`temperature` is {sampling.temperature}; vLLM needs 0 (greedy) or at least {LEAST_TEMPERATURE}")
         if sampling.temperature == 0 or (sampling.temperature == 1 and whole):
             return
         self._mode = self._mode or self.sampler.mode(token)
