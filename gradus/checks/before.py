@@ -37,8 +37,8 @@ def check(
 ) -> list[Finding]:
     """Makes all checks before the first step and returns their findings.
 
-    Args: planned: makes the plan (an error of this function is a finding); samples: number of problems that the model answers (0: none); quarantine: the file
-    for bad rows; step: whether to do one real step with the longest batch and to measure its memory; folder: the folder of the planned run.
+    Args: `planned`: makes the plan (an error of this function is a finding). `samples`: number of problems that the model answers (0: none). `quarantine`:
+    the file for bad rows. `step`: whether to do one real step with the longest batch and to measure its memory. `folder`: the folder of the planned run.
     Raises: UserError if `samples` is below 0, or if the quarantine file cannot be written.
     """
     if samples < 0:

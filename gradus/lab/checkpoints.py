@@ -71,9 +71,9 @@ def save(
 
     Keeps the newest `keep` planned checkpoints and the checkpoints of the `protected` steps.
 
-    Args: tensors, documents, copies: mappings from a path inside the checkpoint to tensors, to a JSON value, or to a file or folder to copy;
-    `beside`: mapping from the name of a run's file to its current SHA-256, for the manifest; origin: see `gradus.lab.folder.origin_of`.
-    If the write fails, nothing changes.
+    Args: `tensors`, `documents`, `copies`: mappings from a path inside the checkpoint to tensors, to a JSON value, or to a file or folder to copy. `beside`:
+    mapping from the name of a run's file to its current SHA-256, for the manifest. `origin`: see `gradus.lab.folder.origin_of`. If the write fails, nothing
+    changes.
     Raises: UserError for a disk error.
     """
     if keep < 1:

@@ -66,7 +66,7 @@ def _shown(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], render
     if text.count(mark) != len(pictures):
         raise UserError(
             f"the messages show {len(pictures)} pictures, but the templated text has {text.count(mark)} placeholders {mark}; correct the chat "
-            "template to write one placeholder per picture, and remove placeholders from the text of the messages"
+            "template to write one placeholder per picture, and remove placeholders from the messages"
         )
     tokens = _tokens(eyes, tokenizer, text, pictures, mark)
     return prompt_context(tokens, columns(eyes, tokens, pictures))

@@ -65,8 +65,8 @@ def check_moves(recipe: Recipe, found: Recipe, when: str = "") -> dict[str, Any]
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
                 f"the schedule changes {path}{when}, which the run reads only at its start; choose another path. A schedule can change "
-                "curriculum, rollout, reward, selection, credit, objective, update, the fields of an optimizer, the same fields of a player, "
-                "and of the setting only prompts, group, max_tokens, default_tokens, temperature, max_failed, learning_rate and warmup"
+                "curriculum, rollout, reward, selection, credit, objective, update, and the fields of an optimizer or of a player. In the setting, "
+                "a schedule can change prompts, group, max_tokens, default_tokens, temperature, max_failed, learning_rate and warmup"
             )
     if any(path.endswith(("objective", "optimizer")) for path in changed):
         before, after = specs_of(recipe), specs_of(found)

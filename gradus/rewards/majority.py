@@ -31,8 +31,8 @@ class MajorityReward(Combines):
     """1 for an answer that equals the most frequent answer of its group, else 0. The right answer is not read.
 
     An answer whose rollout failed has no vote. The metric `majority_share` is the share of the group's answers that equal the most frequent one. If `watch` is
-    set, this reward judges the same answers for two further metrics: `label_accuracy`, the share of groups whose most frequent answer is right, and
-    `reward_accuracy`, the share of answers with the same value under both rewards. Nothing else reads `watch`.
+    set, this reward judges the same answers for two further metrics. `label_accuracy` is the share of groups whose most frequent answer is right.
+    `reward_accuracy` is the share of answers with the same value under both rewards. Nothing else reads `watch`.
     """
 
     watch: Reward | None = None  # judges for metrics only; Verified() if the task knows the right answers

@@ -75,7 +75,7 @@ class RewardModel(Combines):
         read = world.text(last.tokens[last.chosen], self.player)
         if read != trajectory.completion:
             raise UserError(
-                f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but the answer is {trajectory.completion[:40]!r}, '
+                f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r} in place of {trajectory.completion[:40]!r}, '
                 "because their tokenizers differ; start the training of the reward model from the model that writes the answers"
             )
 

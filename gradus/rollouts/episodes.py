@@ -232,7 +232,7 @@ def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:
     if turn == 0 and not seat.sent:
         length = seat.world.context_length(seat.request.player)
         raise UserError(
-            f"the first prompt of problem {seat.request.problem.id} has {len(prompt.sequence)} tokens, which leaves no token for the "
+            f"the first prompt of problem {seat.request.problem.id} has {len(prompt.sequence)} tokens and leaves no room for the "
             f"action in the model's context of {length} tokens; take an easier level, shorter instructions or a model with a longer context"
         )
 

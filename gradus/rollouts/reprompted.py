@@ -18,7 +18,7 @@ from gradus.types.signals import LogProb
 
 @dataclass(frozen=True)
 class Reprompted:
-    """Gives the answers to a request with its own prompt the plain prompt of the problem. Answers to other requests do not change.
+    """If a request has its own prompt, the answers to it get the plain prompt of the problem. Answers to other requests do not change.
 
     With another source than "policy", the answers have no log-probabilities at sampling, because they were sampled under another prompt. With the
     source "policy", the log-probabilities are computed by the player after the plain prompt, so a ratio compares the update with these

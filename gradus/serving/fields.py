@@ -108,9 +108,9 @@ def stops(body: Mapping[str, Any], most: int) -> tuple[str, ...]:
     value = body.get("stop", [])
     found = tuple(text("stop", stop) for stop in ([value] if isinstance(value, str) else value if isinstance(value, list) else [value]))
     if "" in found:
-        raise wrong("stop", "stop has an empty text, which every answer contains; remove the empty text")
+        raise wrong("stop", "`stop` has an empty text, which every answer contains; remove the empty text")
     if len(found) > most:
-        raise wrong("stop", f"stop has {len(found)} texts; give at most {most}")
+        raise wrong("stop", f"`stop` has {len(found)} texts; give at most {most}")
     return found
 
 

@@ -126,8 +126,8 @@ class PooledEpisode:
         for turn, (verb, sent, known) in enumerate(self._past):
             if digest(tell(verb, {"episode": self._number, **sent})[0]["turn"]) != known:
                 raise RaisedElsewhere(
-                    f"the process of the episode has ended, and the episode cannot be played again: turn {turn} differs from the first time; the environment "
-                    "must give the same turns for the same key and actions"
+                    f"the process of the episode has ended, and the episode cannot be played again: turn {turn} differs from the first time. "
+                    "The environment must give the same turns for the same key and actions"
                 )
         self._start = now
 

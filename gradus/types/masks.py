@@ -145,7 +145,7 @@ class Denoised(Want):
     """factor * log p(token | visible tokens of the pass), for every pass of `masks`; 0 for a visible token. The sum over the K passes estimates log p. [A, K]
 
     The temperature is 1. An update draws new masks in every epoch: epoch n uses the step's key and `move` n. If `move` is None, the given key itself draws the
-    masks. So an objective reads the current and the old policy with equal masks, if it uses one key for both. A signal must name its `move`.
+    masks. So if an objective uses one key for the current and the old policy, it reads both with equal masks. A signal must name its `move`.
     """
 
     masks: Masks = OneStep()

@@ -17,8 +17,8 @@ class Ahead:
     """Samples the rollouts of the next `steps` steps while the current step updates the weights.
 
     The rollout of step t uses the weights from before the update of step t - `steps`. The first `steps` + 1 steps have the first weights. The problems of
-    step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. If every
-    step has one update, a run without this system has the same result, byte for byte, provided that a player with `Lagged(updates=steps)` samples.
+    step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. A run without
+    this system has the same result, byte for byte, if every step has one update and a player with `Lagged(updates=steps)` samples.
 
     Every player has a second copy of its weights, with which the rollouts are sampled.
     """

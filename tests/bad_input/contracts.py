@@ -96,7 +96,7 @@ CONTRACTS: list[Row] = [
         "{train} --curriculum SuccessRates --curriculum.choice InBand --curriculum.choice.low 0.8",
         "InBand.low is 0.8, which is above InBand.high (0.7); set `low` to 0.7 or less",
     ),
-    ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but the source of this task names no kinds|a mixture"),
+    ("{train} --curriculum Bandit", "the curriculum Bandit chooses between kinds of problems, but the source of this task names no kinds|a mixture"),
     ("{train} --curriculum Window --run run --curriculum.by.name colour", "has no number in the column colour; name another column, or take another task"),
     ("{train} --curriculum UpperBound --curriculum.window 0", "UpperBound.window is 0; it must be 1 or more"),
     (
@@ -117,12 +117,12 @@ CONTRACTS: list[Row] = [
     ),
     (
         "{train} --objective.policy.trust p.py:Mine",
-        "objective.policy.trust is Mine (p.py, line|which has a state, but a part at this place gets no state; remove the part. Places with state are",
+        "`objective.policy.trust` is Mine (p.py, line|which has a state, but a part at this place gets no state; remove the part. Places with state are",
         part("losses", "return surrogate(log_ratio, advantages), {}, state", fields="separable: ClassVar = True", start="return 0"),
     ),
     *READINGS,
     # controllers and transitions
-    ("train sac --task countdown --run run", 'rollout is Lanes, which is for tasks with an environment, but task "countdown" has no environment'),
+    ("train sac --task countdown --run run", '`rollout` is Lanes, which is for tasks with an environment, but task "countdown" has no environment'),
     ("train sac --task frozen_lake --run run", "Lanes is for environments that show arrays, but task frozen_lake shows text|a task for controllers"),
     ("train sac --task cartpole --run run", "whose policy has no drawn|use a task whose actions are numbers (Box)"),
     ("train grpo --task pendulum --run run", "task pendulum shows array, but the policy reads only text|--players.policy.model Fresh"),
@@ -162,14 +162,14 @@ CONTRACTS: list[Row] = [
         "--players.reference none --run run",
         "a pointer reads the arrays query [d], candidates [2, d] and optionally barred [2], but the environment shows state [4]; give the arrays",
     ),
-    ("train sac --task pendulum --model {home}/model --run run", "is another kind of model or has other fields; to start with fresh weights"),
+    ("train sac --task pendulum --model {home}/model --run run", "is another kind of model or has other fields; leave out --model to start with fresh weights"),
     (
         "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
         "Conservative, which needs to_go, but no other part of the recipe gives to_go; set --rollout Recorded --rollout.gamma 0.99",
     ),
     # masked models
     ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; a language model offers it'),
-    ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),
+    ("train coupled_grpo --task frozen_lake --run run", '`rollout` is Unmasking, which is for tasks of one turn|"frozen_lake" is played in an environment'),
     (
         "train coupled_grpo --task arithmetic --run run",
         "Unmasking, which needs a policy that offers unmasking; a masked language model offers it: use a task for such a policy",

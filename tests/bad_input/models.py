@@ -13,13 +13,13 @@ MODELS: list[Row] = [
     (SHAPES, 'shows pictures, but the model "m" reads text|name a model that reads pictures with --model', {"m": broken.model()}),
     (SHAPES, 'model folder "m" has no preprocessor_config.json|save_pretrained', {"m": broken.sighted(preprocessor_config__json=None, processor_config__json=None)}),
     (SHAPES, "tensor vision_tower|missing from its safetensors files", {"m": broken.sighted(model__safetensors=broken.without_a_tower)}),
-    (SHAPES, "vision_feature_layer is 9, but the tower has 2 layers", {"m": broken.sighted(config__json=broken.fields(vision_feature_layer=9))}),
+    (SHAPES, "`vision_feature_layer` is 9, but the tower has 2 layers", {"m": broken.sighted(config__json=broken.fields(vision_feature_layer=9))}),
     (
         SHAPES,
         "a prepared picture is 24 x 24 pixels, but the tower takes 48 x 48|set `size` or `crop_size` in preprocessor_config.json",
         {"m": broken.sighted(preprocessor_config__json=broken.fields(size={"height": 24, "width": 24}))},
     ),
-    (SHAPES, "image_mean is 0.5; it must be three numbers", {"m": broken.sighted(preprocessor_config__json=broken.fields(image_mean=0.5))}),
+    (SHAPES, "`image_mean` is 0.5; it must be three numbers", {"m": broken.sighted(preprocessor_config__json=broken.fields(image_mean=0.5))}),
     ("train papo --task arithmetic --run run", "recipe papo needs problems with images, which task arithmetic does not provide"),
     ("train grpo --task shapes --task.kinds color --run run", 'unknown kind of shapes "color" (did you mean colour?)'),
     (
@@ -40,7 +40,7 @@ MODELS: list[Row] = [
     ("{train} --model m", "m/config.json: hidden_size is -1|positive", {"m": broken.model(config__json=broken.fields(hidden_size=-1))}),
     (
         "{train} --model m",
-        "layer_types has 2 entries|num_hidden_layers is 3",
+        "`layer_types` has 2 entries|`num_hidden_layers` is 3",
         {"m": broken.model(config__json=broken.fields(num_hidden_layers=3))},
     ),
     ("{train} --model m", "[98, 32], but config.json requires [50, 32]", {"m": broken.model(config__json=broken.fields(vocab_size=50))}),

@@ -53,7 +53,7 @@ def test_no_recipe_is_published_so() -> None:
 def test_check_and_run_say_it(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     found = check(lambda: plan(recipe("grpo").but(setting__group=1), "arithmetic"), samples=0)
-    assert any(f.says.startswith("group is 1") for f in found)
+    assert any(f.says.startswith("`group` is 1") for f in found)
     assert findings.passed(found)
     assert main(["train", "grpo", "--task", "arithmetic", "--steps", "0", "--group", "1", "--study", "none", "--run", "run"]) == 0
     assert "warning: `group` is 1, so GroupRelative" in capsys.readouterr().out

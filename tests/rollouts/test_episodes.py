@@ -159,7 +159,7 @@ def test_a_full_context_ends_the_episode(length: int, turns: int, own: str) -> N
 
 
 def test_a_first_prompt_that_does_not_fit_is_told() -> None:
-    with pytest.raises(UserError, match="problem p has 8 tokens, which leaves no token for the action in the model's context of 8"):
+    with pytest.raises(UserError, match="problem p has 8 tokens and leaves no room for the action in the model's context of 8"):
         play(THREE, context_length=8)
 
 

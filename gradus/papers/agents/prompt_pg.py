@@ -28,8 +28,8 @@ loss over the batch, draws every example from pi, and does not mention replaceme
 (github.com/lupantech/PromptPG). Draws are without replacement, and the log-probabilities come from the full softmax. Examples are encoded without
 their answers. The order of the draws is reversed, so the first draw is nearest to the question. The layer has a bias, and Adam has no weight decay.
 The released code draws with numpy; for K = 2 this gives the same distribution as one draw after another.
-Departures: The encoding is the last hidden state of a language model at the end of the question, scaled to length 1, so that the draws are nearly
-uniform at the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates
+Departures: The encoding is the last hidden state of a language model at the end of the question. It is scaled to length 1, so the draws are nearly uniform at
+the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates
 have nearly all the probability. In the authors' stored run, the first printed question gives each of the 20 candidates a probability of 0.02 to 0.13.
 Candidates are training questions. The best checkpoint has the highest held-out accuracy. A question is never its own example,
 but the softmax at this question still includes the question itself. The 240 steps are 30 epochs of 160 questions (`--task.problems 160`). The

@@ -6,7 +6,7 @@
     loss = mean over tokens of a_k of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 In stage 1 the policy learns traces in which calculations are programs with their true outputs (SFT). In stage 2 the policy writes its own answers. A
-piece $a_k$ ends at </code>; the block runs in a sandbox, and its output $o_k$, or the text of its error, is inserted between <interpreter> and
+piece $a_k$ ends at </code>; the block then runs in a sandbox. The output $o_k$ of the block, or the text of its error, is inserted between <interpreter> and
 </interpreter>. So the policy can correct its program. The answer is in an answer tag; without such a tag the reward is -1. There is no reward for
 code or form.
 

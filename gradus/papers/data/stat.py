@@ -58,7 +58,7 @@ def first_wrong(written: Sequence[str], right: Sequence[str]) -> int | None:
 def missing(solution: str, given: Sequence[tuple[str, bool]], skills: Sequence[str], *, final: float, step: float, most: int) -> list[str]:
     """Returns the missing skills of a problem, the most frequent first; none if the problem is not difficult.
 
-    Args: given: the answers, each with its verdict, at least one; skills: one per step of the solution; final, step: the problem is difficult if the
+    Args: `given`: the answers, each with its verdict, at least one. `skills`: one per step of the solution. `final`, `step`: the problem is difficult if the
     share of right answers is below `final`, or if the share of answers that are right up to some step is below `step`.
     """
     right = steps_of(solution)

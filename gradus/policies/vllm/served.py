@@ -94,8 +94,8 @@ class Served:
             raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
         if len(job.prefix) >= limit:
             raise UserError(
-                f"a prompt has {len(job.prefix)} tokens, but prompt and answer together may have at most {limit} tokens, the limit of the model "
-                "and of vLLM; shorten the prompt, or start vLLM with a larger --max-model-len"
+                f"a prompt has {len(job.prefix)} tokens, but prompt and answer together may have at most {limit} tokens; "
+                "shorten the prompt, or start vLLM with a larger --max-model-len"
             )
         return min(job.sampling.limit, limit - len(job.prefix))
 
@@ -193,7 +193,7 @@ class Served:
             raise UserError(
                 f"the log-probabilities of {self.sampler.where} differ from the model's own log-probabilities by {apart:.2f} nats per token, "
                 f"but players.*.engine.tolerance is {self.tolerance:g}; start the server with the weights of this model and the right "
-                "--logprobs-mode, or set a higher tolerance if the server quantises the weights"
+                "--logprobs-mode. If the server quantises the weights, set a higher tolerance"
             )
         self._agreed = version
 

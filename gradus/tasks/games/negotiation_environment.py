@@ -1,4 +1,5 @@
-"""A bargain over one thing. The policy buys; a scripted seller has a hidden cost, lowers the price for offers, and lowers it more for polite ones."""
+"""A bargain over one thing. The policy buys; a scripted seller has a hidden cost, lowers the price for offers, and lowers the price more for polite
+offers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PERSONAS: Mapping[str, str] = Frozen(traveller="town", employer="job", neighbour
 def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "all") -> Task:
     """Makes the task: answer questions about `documents` documents, 1 to 400, of three facts each. The policy sees only the question.
 
-    The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates takes the place of the language model.
+    The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates replaces the language model.
     Held-out questions ask for the same facts in other words, so they measure memory. `seed`: another seed gives other documents. The `meta` of a problem has
     its document in `documents`, and also `source_id`, `domain` and `persona`.
 

@@ -229,7 +229,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_and_a_full_context_ends_a_sampl
     assert policy.context_length == 10
     contexts = policy.act(asking(6))  # 4 tokens of prompt leave 6 of the 12
     assert {c.ended for c in contexts if len(c.tokens) == 6 and c.tokens[-1] != 1} == {Ended.CONTEXT}
-    with pytest.raises(UserError, match=r"together may have at most 10 tokens, the limit of the model and of vLLM"):
+    with pytest.raises(UserError, match=r"together may have at most 10 tokens; shorten"):
         policy.act([replace(asking(1)[0], parent=prompt_context(range(20, 30)), at=10)])
 
 

@@ -53,6 +53,6 @@ def test_a_part_of_the_documents_can_be_unknown() -> None:
     assert all(p.meta["solution"] in ("=idk", f"={p.answer}") for p in seen)
     assert {p.question for p in start.held_out.problems} == {p.question for p in held}
     assert "known" not in facts(4).source.problems[0].meta
-    for wrong, text in (({"known": 0.0}, "known is 0"), ({"role": "end"}, "role")):
+    for wrong, text in (({"known": 0.0}, "`known` is 0"), ({"role": "end"}, "role")):
         with pytest.raises(UserError, match=text):
             facts(4, **wrong)
