@@ -7,7 +7,7 @@ interval is below the interval of the leader. The race ends when one contestant 
 
 Gradus separates two sources of error. A rung with one seed has intervals over held-out problems alone, without the randomness of training.
 So a rung with one seed keeps at least a quarter of its contestants, and at least two. Rungs with at most `LATE` contestants have several seeds, and their
-intervals contain both sources. All intervals of a rung are corrected for their number (Bonferroni).
+intervals contain both sources. All intervals of a rung are corrected for the number of intervals (Bonferroni).
 
 Not used: Hyperband (Li and others, arXiv:1603.06560) runs several such races, each with a different first rung, so it needs several budgets.
 ASHA (Li and others, arXiv:1810.05934) promotes before a rung is complete, so its result depends on the order in which runs end.

@@ -86,7 +86,7 @@ def _variance(d: np.ndarray) -> float:
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Corrects the p-values for their number. None stays None and does not count.
+    """Corrects the p-values for the number of comparisons. None stays None and does not count.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]

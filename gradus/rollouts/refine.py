@@ -97,7 +97,7 @@ class Refine:
         return found
 
     async def _filled(self, groups: list[Group], left: dict[int, int], opening: Sequence[Request], world: World) -> list[Group]:
-        """Gives the places that stay free to further first answers. `left`: their number for each group."""
+        """Gives the places that stay free to further first answers. `left`: the number of free places for each group."""
         more = {i: replace(opening[i], count=n, sample=opening[i].sample + opening[i].count) for i, n in left.items() if n > 0}
         if not more:
             return groups

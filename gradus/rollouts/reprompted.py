@@ -50,7 +50,7 @@ class Reprompted:
 class AlsoReprompted:
     """Adds to the answers of `rollout` a copy of every right answer under the plain prompt of its problem. The copies are auxiliary groups of another source.
 
-    Only answers to requests with their own prompt get copies. Metric: copies (their number per request with its own prompt).
+    Only answers to requests with their own prompt get copies. Metric: `copies`, the number of copies per request with its own prompt.
     """
 
     rollout: Rollout = Auto()

@@ -84,7 +84,7 @@ def _asked(
     sampled = not (echo and body.get("max_tokens") == 0)
     if body.get(limit) == 0 and sampled:
         raise wrong(
-            limit, f"{limit} is 0; give 1 or more" + ("" if chat else ", or set `echo` to true to get only the log-probabilities of the prompt")
+            limit, f"`{limit}` is 0; give 1 or more" + ("" if chat else ", or set `echo` to true to get only the log-probabilities of the prompt")
         )
     sampling = _sampling(body, defaults.sampling, limit if sampled else "")
     seed = fields.whole(body, "seed", 0, 0, 2**64 - 1) if "seed" in body else None
@@ -125,7 +125,7 @@ def _sampling(body: Mapping[str, Any], default: Sampling, limit: str) -> Samplin
         )
     except UserError as error:
         said = str(error).removeprefix("sampling: ")
-        raise wrong(said.split(" ", 1)[0], said) from None
+        raise wrong(said.split(" ", 1)[0].strip("`"), said) from None
 
 
 def _messages(body: Mapping[str, Any], system: str | None) -> list[Message]:

@@ -90,7 +90,7 @@ def test_malformed_values_are_named(changes, says):
 @pytest.mark.parametrize("field", ["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"])
 def test_what_logits_are_divided_by_is_above_0(field):
     for value in (0, -2.0):
-        with pytest.raises(UserError, match=f"{field} is {value:g}; it must be above 0"):
+        with pytest.raises(UserError, match=f"`{field}` is {value:g}; it must be above 0"):
             decoder_config(fields("gemma2", **{field: value}))
     if field != "query_pre_attn_scalar":
         assert decoder_config(fields("gemma2", **{field: None})) != decoder_config(fields("gemma2", **{field: 5.0}))

@@ -8,7 +8,7 @@ log-likelihood.
 The policy gives G answers with the rewards $r_i$. The frozen start model gives G answers to the same problem with the rewards $q_i$, sampled with the
 same settings; no update uses these answers. Answer i of the policy is paired with answer i of the start model. The advantage momentum $m_i$ is
 positive as long as the policy does better than its start. So if all $r_i$ are equal, $A_i = m_i$; in this case GRPO has no gradient. N is the number
-of tokens of the batch, and the deviation is the sample deviation. There is no ratio, clip or KL term, so a batch serves one update. Metric:
+of tokens of the batch, and the deviation is the sample deviation. There is no ratio, clip or KL term, so a batch is used for one update. Metric:
 sibling_reward, the mean of $q_i$.
 
 Use if: late in training many groups have equal rewards, and the policy does better than its start.

@@ -16,7 +16,7 @@ problems are used. The loss has no KL term, and the ratio of a negative advantag
 category, else its task. Metrics: influence/SOURCE, sources (number of sources left), in_window (share of the kept problems), pass_rate,
 tokens/gradients.
 
-Use if: a pool mixes sources of unknown worth, worked solutions exist, and some held-out problems show the goal.
+Use if: a pool mixes sources of unknown usefulness, worked solutions exist, and some held-out problems show the goal.
 Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a backward pass per problem costs too much.
 Reference: Zha et al., Vision-G1: Towards General Vision Language Reasoning with Multi-Domain Data Curation, arXiv:2508.12680: selection by influence
 and difficulty, and rounds of selection and training. The released scripts (yuh-zha/Vision-G1) have groups of 16 answers, no KL term, and the clip 0.2

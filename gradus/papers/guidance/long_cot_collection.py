@@ -83,7 +83,7 @@ class Record:
 
 class Writer(Protocol):
     async def outlines(self, records: Sequence[Record], world: World) -> list[tuple[str, ...]]:
-        """Returns one outline per record, with as many titles as its budget. An outline of another length is thrown away."""
+        """Returns one outline per record, with as many titles as its budget. An outline of another length is dropped."""
         ...
 
     async def next(self, records: Sequence[Record], world: World) -> list[str]:

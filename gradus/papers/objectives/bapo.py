@@ -11,10 +11,10 @@ answers enter. The search stops at the first pair of bounds that reaches $rho_0$
 constant above ratio 3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
 
 The paper's reason: a fixed clip removes unlikely tokens of good answers, which raise the entropy, and keeps unlikely tokens of bad answers, which lower
-it. A batch serves 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
+it. Each batch is used for 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
 
-Use if: a batch serves many updates, or samples are stale, and the entropy of the policy falls.
-Avoid if: each batch serves one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
+Use if: a batch is used for many updates, or samples are stale, and the entropy of the policy falls.
+Avoid if: each batch is used for one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
 change of the whole policy may work better (see m2po).
 Reference: Xi et al., BAPO: Stabilizing Off-Policy Reinforcement Learning for LLMs via Balanced Policy Optimization with Adaptive Clipping,
 arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epochs, mini-batches, the mean over tokens, no KL term and the ceiling 3

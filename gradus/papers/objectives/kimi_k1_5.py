@@ -16,7 +16,7 @@ step an answer grows by at most a third of its token limit; the next step contin
 fit_log_ratio, predicted_rate, reward/length.
 
 Use if: answers are long and verified, and their length should not grow without need.
-Avoid if: the batch serves one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
+Avoid if: the batch is used for one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
 Reference: Kimi Team, Kimi k1.5: Scaling Reinforcement Learning with LLMs, arXiv:2501.12599, sections 2.3.2 (loss), 2.3.3 (length), 2.3.4 (sampling),
 2.6.2 (partial rollouts). The code is not public.
 Departures: The paper publishes neither tau nor the number of answers, updates and parts; they are chosen here. The paper's order from easy to hard

@@ -8,7 +8,7 @@
 $z_ref$ are the logits of the model at the start, V is the size of the vocabulary, and $H_t$ the entropy of the policy. The certainty $c_t$ is 1 if
 the start model has one possible token, and 0 if all tokens are equally likely. The exponent is large, so a slightly uncertain token has nearly no
 penalty. The weight has no gradient. $A_t$ is the advantage from a critic (gamma 1, lambda 0.95), not whitened. The reward is 1 for a right answer and
--1 for a wrong one, at the last token. Each batch serves one update, as in A2C. `--objective.kl.weight.exponent 0` gives the plain KL penalty. Metric:
+-1 for a wrong one, at the last token. Each batch is used for one update, as in A2C. `--objective.kl.weight.exponent 0` gives the plain KL penalty. Metric:
 kl, without weights.
 
 Use if: a model solves easy problems, fails at harder problems because of a few tokens, and a KL penalty must protect its other abilities.

@@ -16,8 +16,8 @@ $tau_+$ is 1 and $tau_-$ is 1.05. If the ratios of an answer lie close together,
 answer, as in gspo. If a few tokens of an answer have drifted, only these tokens lose gradient. A batch is cut into four mini-batches; with a single
 mini-batch every ratio is 1, and the gate never acts. Metric: damped, the mean of 1 - w.
 
-Use if: a batch serves several updates, and the clip drops tokens whose gradient is still useful.
-Avoid if: a batch serves one update, because the gate then never acts (see grpo), or samples are very stale, or the learning rate is high. The gate
+Use if: a batch is used for several updates, and the clip drops tokens whose gradient is still useful.
+Avoid if: a batch is used for one update, because the gate then never acts (see grpo), or samples are very stale, or the learning rate is high. The gate
 reduces the gradient only a little at ratios below 2, so it does not stop a policy that drifts (see m2po).
 Reference: Gao et al. (Qwen), Soft Adaptive Policy Optimization, arXiv:2511.20347: the gate, its two temperatures and its gradient, and four
 mini-batches per batch in its controlled experiments, which compare with GRPO and GSPO. The objective has no KL term.

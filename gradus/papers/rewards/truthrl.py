@@ -18,7 +18,7 @@ Use if: wrong answers do harm, questions are about facts, and the start model ab
 Avoid if: the start model never abstains, because three values are then two; first fine-tune on a few abstentions. If every question can be answered,
 see grpo.
 Reference: Wei et al., TruthRL: Incentivizing Truthful LLMs via Reinforcement Learning, arXiv:2509.25760, sections 2 and 3: the three values, the
-binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not at hand.
+binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not available.
 Departures: The task's verifier judges; the paper has a language model as a judge, because exact comparison makes the policy abstain too often. The
 paper takes 256 samples of the start model to find the unknown questions; here a column of the task names them. The variant with a reward for the
 reasoning is left out. The deviation is the population deviation.

@@ -40,7 +40,7 @@ _FILLER = (
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the facts that answer it. `people`: the persons on the way, from the first to the last."""
+    """A question with the facts that answer it. `people`: the persons of the chain, from the first to the last."""
 
     question: str
     facts: tuple[str, ...]

@@ -81,7 +81,7 @@ def starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
 
 
 def path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:
-    """Draws one relation per hop, starting at an entity of this kind. Returns None if an entity on the way has no relations."""
+    """Draws one relation per hop, starting at an entity of this kind. Returns None if an entity of the chain has no relations."""
     taken: tuple[str, ...] = ()
     for _ in range(hops):
         if kind not in RELATIONS:
