@@ -99,7 +99,8 @@ def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> D
 
     The other weights of the result are the frozen weights of `decoder`, in the same memory.
 
-    With `bits`, the weights of the adapted layers are quantised copies. Embedding, head and norms are not quantised. Experts and routers of a mixture are
+    With `bits`, the weights of the adapted layers are quantised copies. The embedding, the head and the norms are not quantised. Experts and routers of a
+    mixture are
     not adapted.
 
     Raises: UserError if `decoder` already has an adapter.

@@ -1,4 +1,4 @@
-"""Checks before the first step whether recipe, task and model fit together. An error is a sentence with its remedy."""
+"""Checks before the first step whether the recipe, the task and the model fit together. An error is a sentence with its remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|s
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError for the first fault: a missing or wrong part, or parts, task and players that do not fit together."""
+    """Raises UserError for the first fault: a missing or wrong part, or parts, a task and players that do not fit together."""
     for seam in NEEDED:
         if getattr(recipe, seam) is None:
             raise UserError(f"recipe {recipe.key} has no {seam}; set a value with --{seam}, or start from a recipe that sets {seam}")

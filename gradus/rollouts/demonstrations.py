@@ -120,7 +120,7 @@ def told(prompt: Context, text: str, request: Request, world: World) -> Context:
     length, limit = len(prompt.sequence) + len(piece.tokens), world.context_length(request.player)
     if length > limit:
         raise UserError(
-            f"problem {request.problem.id}: prompt and given answer have {length} tokens, but the model's context has room for {limit} tokens; "
+            f"problem {request.problem.id}: the prompt and the given answer have {length} tokens, but the model's context has room for {limit} tokens; "
             "shorten the answer, or use a model with a longer context"
         )
     return replace(piece, parent=(prompt, len(prompt.sequence)))

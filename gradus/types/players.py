@@ -192,7 +192,7 @@ class Fresh:
                 "leave out `layer_norm`"
             )
         if self.outputs == "q" and self.kind == "gru":
-            raise UserError("Fresh: a gru cannot have the outputs q, because rows of a replay have no past; set `kind` to mlp or cnn")
+            raise UserError("Fresh: a gru cannot have the `outputs` q, because a replay stores no earlier observations for a row; set `kind` to mlp or cnn")
 
     def _check_chunks(self) -> None:
         """Raises UserError if `bins` or `each_step` has no effect with the outputs."""

@@ -133,7 +133,7 @@ CONTRACTS: list[Row] = [
         "train grpo --task frozen_lake --selection TransitionReplay --run run",
         "TransitionReplay is for environments that show arrays, but task frozen_lake shows text",
     ),
-    ("train sac --task pendulum --players.critic.model.kind gru --run run", "a gru cannot have the outputs q, because rows of a replay have no past"),
+    ("train sac --task pendulum --players.critic.model.kind gru --run run", "a gru cannot have the `outputs` q, because a replay stores no earlier observations"),
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|set --players.policy.model.kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only a model with `outputs` q can have several heads"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),

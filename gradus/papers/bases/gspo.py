@@ -1,4 +1,4 @@
-"""GSPO: there is one ratio for the whole answer, so reward, correction and clipping are all per sequence.
+"""GSPO: there is one ratio for the whole answer, so the reward, the correction and the clipping are all per sequence.
 
     s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|) = exp(1/|y_i| sum_t log rho_(i,t))
     loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.0003, 1 + 0.0004) A_i)

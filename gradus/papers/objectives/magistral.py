@@ -11,7 +11,8 @@ the reward minus the group's mean, normalised over the answers of the mini-batch
 is 0.28. Groups with equal rewards leave the batch first. G is the number of groups of the mini-batch.
 
 f, v and l are 0 or 1, and s is 0 to -1. Format f: an answer has one closed block of thoughts, and text after it; else the reward is 0. Correctness v:
-the task's verifier. Language l: problem, thoughts and answer are in the same language, after code and formulas are removed. Length s: 0 up to $l_max
+the task's verifier. Language l: the problem, the thoughts and the answer are in the same language, after code and formulas are removed. Length s: 0 up to
+$l_max
 - l_cache$ tokens, then falling linearly to -1 at $l_max$.
 
 Generators never stop. New weights reach the generators in the middle of an answer, so the tokens of one answer come from up to four versions, each

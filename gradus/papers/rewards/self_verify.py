@@ -5,7 +5,7 @@
     A = (r - mean(r)) / (std(r)) "within each group of answers, and within each group of verdicts"
     "score"(a) = sum_(i : a_i = a) 1/M sum_(m=1)^M "yes"_(i,m)
 
-After the answers of a step are judged, question, answer and truth go to a buffer of the last 2 steps. Verification problems are drawn from the
+After the answers of a step are judged, the question, the answer and the truth go into a buffer of the last 2 steps. Verification problems are drawn from the
 buffer: one right and one wrong answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends
 with "yes" or "no"; each verification problem gets as many verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.

@@ -1,4 +1,4 @@
-"""RLinf-VLA: PPO for policies that act in chunks of tokens, with one value per action of a chunk; simulator and policy work in a pipeline.
+"""RLinf-VLA: PPO for policies that act in chunks of tokens, with one value per action of a chunk; the simulator and the policy work in a pipeline.
 
     R_(k,c) = sum of the rewards of action c of chunk k
     A_(k,c) = sum_(j >= 0) (gamma lambda)^j delta_(j) over the actions that follow, across chunks

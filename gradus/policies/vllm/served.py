@@ -94,7 +94,7 @@ class Served:
             raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
         if len(job.prefix) >= limit:
             raise UserError(
-                f"a prompt has {len(job.prefix)} tokens, but prompt and answer together may have at most {limit} tokens; "
+                f"a prompt has {len(job.prefix)} tokens, but the prompt and the answer together may have at most {limit} tokens; "
                 "shorten the prompt, or start vLLM with a larger --max-model-len"
             )
         return min(job.sampling.limit, limit - len(job.prefix))
