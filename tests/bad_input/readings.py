@@ -77,7 +77,7 @@ READINGS: list[Row] = [
     (CREDIT, 'has no head:q|a head of this name: players.policy.model=Head(of=Copy("policy"), outputs=("q",))', rule('Read(reads=Value("q"))')),
     (CREDIT, "has no mood; no policy offers it; correct `opens` of the want", rule("Read(reads=Mood())", MOODY)),
     (CREDIT, 'reads Read of player "judge"|add this player to players', rule('Read("judge", reads=Hidden())')),
-    (CREDIT, "signals need each other in a circle: Ring needs Ring|remove one of these needs", rule("Ring()", RING)),
+    (CREDIT, "signals depend on each other in a circle: Ring needs Ring|remove one of these dependencies", rule("Ring()", RING)),
     (CREDIT, "Short.rows (p.py, line|returned a tensor of shape|it must return one row per action", rule("Read(reads=Short())", SHORT)),
     (CREDIT, "Rowless (p.py, line|has no method `rows`; write def rows(self, opened, key)", rule("Read(reads=Rowless())", ROWLESS)),
     (CREDIT, "Backwards.of changed the actions of a context", rule("Read(reads=Viewed(LogProb(), Backwards()))", BACKWARDS)),
