@@ -78,6 +78,16 @@ RULES: Mapping[str, Rule] = {
         'Class.field, --option, or the name in backticks: "`words` is 0"',
         named=True,
     ),
+    "idiom": Rule(
+        r"\b(?:(?:takes?|took|taking) (?:the|its|their) places? of|[Bb]atch(?:es)? serves?|in flight|side by side|at hand|in hindsight|thr(?:own|ows?) away)\b",
+        'a plain word: "replaces", "is used for", "unfinished", "in parallel", "available", "drops"',
+    ),
+    "sampled": Rule(r"\bthe policy that sampled(?=$|[.,;:)]| and\b)", '"the sampling policy"'),
+    "articles": Rule(
+        r"(?:^|(?<=[.;:] ))(?:Mean|Policy|Question|Prompt|Reward|Critic|Loss) and (?:[a-z]+ ){1,2}(?:is|are|has|have|gets?|goe?s?|learn|belong)\b",
+        '"The mean and the deviation are ..."',
+    ),
+    "ours": Rule(r"\bOurs (?:is|are)\b", '"Our own choices are ..."'),
     "bytes": Rule(r"\b(?:continu|replay)(?:e|es|ed|s)? to the same bytes\b", '"ends with the same bytes"'),
 }
 WAITING: Mapping[str, str] = {

@@ -108,7 +108,7 @@ class Taught:
 
 
 def taught(first: Trajectory, feedback: str, world: World) -> Trajectory:
-    """Returns the answer followed by the feedback, without a reward. The feedback takes the place of the answer's end token."""
+    """Returns the answer followed by the feedback, without a reward. The feedback replaces the answer's end token."""
     (context,) = first.contexts
     ends = context.ended is Ended.STOP and not world.text(context.tokens[-1:], first.player)
     own = context.first(context.actions - 1) if ends and context.actions > 1 else context

@@ -5,8 +5,8 @@
     lambda_i = 1/2 - (L_i - min L)/(max L - min L)
     r_i = 1 + lambda_i if right, else min(0, lambda_i)
 
-The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem takes
-the place of $tau log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
+The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem replaces $tau
+log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
 four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. tau is 0.1,
 and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
 

@@ -9,7 +9,7 @@ after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it
 asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
 rest is GRPO without a KL term.
 
-The judge of the paper is a generative model. Here `Prefixed` takes the place of the judge. This part compares the prediction with the nearest prefix
+The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix
 of the reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
 reward/prefix, reward/likeness.
 
