@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard gradus/policies/kernels/*
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,datasets,peft,quantised,gymnasium,reasoning_gym,gem,textarena,verifiers,ray,tensorboard,prometheus,opentelemetry,serve,simulate,docs,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,duckdb,datasets,peft,quantised,gymnasium,reasoning_gym,gem,textarena,verifiers,ray,tensorboard,prometheus,opentelemetry,serve,simulate,mcp,docs,dev]"
 	@touch $@
 
 demo: $(VENV)/.installed  ## train the built-in model until it solves what it could not

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
-from gradus.policies import compiled, fused, kernels, pack, token_sampling
+from gradus.policies import compiled, fused, kernels, pack
 from gradus.policies.config import DecoderConfig
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, normed
@@ -111,7 +110,7 @@ def contexts(shape: Shape) -> list[Context]:
 
 
 def all_kernels(shape: Shape) -> list[Kernel]:
-    return [add_norm(shape), gated(shape), attend(shape), draw(shape), norm(shape), gate(shape), attention(shape)]
+    return [add_norm(shape), gated(shape), attend(shape), norm(shape), gate(shape), attention(shape)]
 
 
 # the decoding step
@@ -188,23 +187,6 @@ def _places(cache: compiled.CompiledCache, prompts: Sequence[Any], shape: Shape,
         own = blocks.transpose(3, 4).reshape(shape.rows, shape.heads, cache.capacity, cache.padded)
     prefix = torch.stack([p.kv[0, which] for p in prompts]).repeat_interleave(shape.shares, 0)
     return torch.cat([prefix, own[:, :, : shape.own, :dim]], 2).contiguous()
-
-
-def draw(shape: Shape) -> Kernel:
-    logits, uniforms = numbers(shape.rows, shape.vocabulary) * 3, torch.rand(shape.rows, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    settings: Any = SimpleNamespace(scale=torch.ones(1), alike=True)
-
-    def formula(logits: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-        p = logits.double().softmax(-1)
-        sums = p.cumsum(-1)
-        target = torch.minimum(uniforms.unsqueeze(-1) * sums[:, -1:], sums[:, -1:].nextafter(torch.zeros_like(sums[:, -1:])))
-        tokens = torch.searchsorted(sums, target, right=True).clamp_(max=logits.shape[-1] - 1)
-        return tokens.squeeze(-1), p.gather(-1, tokens).squeeze(-1).log().float()
-
-    def ours() -> Result:
-        return token_sampling._drawn(logits, settings, uniforms)
-
-    return Kernel("draw", ("gradus_draw",), ours, lambda: evaluated(formula, (logits, uniforms), None), formula, lambda: (logits, uniforms))
 
 
 # the update, forward and backward

@@ -31,7 +31,7 @@ import torch
 import torch._inductor.config
 
 from benchmarks import kernel_ways as ways
-from gradus.policies import compiled, engine, fused, kernels, pack, token_sampling
+from gradus.policies import compiled, engine, fused, kernels, pack
 from gradus.policies.lm import LanguageModel
 from gradus.study.intervals import of_numbers
 from gradus.types import Key, Sampling
@@ -167,8 +167,6 @@ def without(kernel: str) -> Iterator[None]:
             put(compiled, "kernels", lambda: Without(library, *kernel.split(" and ")))
         elif kernel == "attend":
             put(engine, "fits", lambda fused: False)
-        elif kernel == "draw":
-            put(token_sampling, "kernels", lambda: None)
         elif kernel == "norm":
             put(fused, "_CompiledNorm", ways.PlainNorm)
         elif kernel == "gate":
@@ -199,7 +197,7 @@ def steps(shape: ways.Shape, rounds: int) -> dict[str, Ratio]:
     """Returns, for each kernel, the time of a step without this kernel over the time with it."""
     model = LanguageModel(ways.decoder(shape, layers=4), None, ())
     found = {}
-    for step, names in ((sampling(model, shape), ("add_norm", "gated", "add_norm and gated", "attend", "draw")), (updating(model, shape), ways.TRAINING)):
+    for step, names in ((sampling(model, shape), ("add_norm", "gated", "add_norm and gated", "attend")), (updating(model, shape), ways.TRAINING)):
         seconds = measured({name: lambda name=name, step=step: _step(name, step) for name in ("", *names)}, rounds, 0.0)  # type: ignore[misc]
         found |= {name: ratio(seconds[name], seconds["add_norm and gated" if name == "attend" else ""]) for name in names}
     return found

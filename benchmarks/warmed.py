@@ -36,11 +36,13 @@ class Start:
     rate: float = 2e-3
     model: str | None = None  # the model before the fine-tuning; None: the task's built-in model
     like: str | None = None  # the recipe whose environment the fine-tuning plays; None: the task's own
+    problems: int = 100  # held-out problems of its evaluations
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
 READING = Start("service_desk", {"level": "1", "fields": "2", "document": "true"}, 80, model="gradus/policies/tiny/base")
+JUDGING = Start("arithmetic:1,checked:1", {}, 200, model="gradus/policies/tiny/base")
 SCORING = Start("scoring", {"level": "1"}, 240, model="gradus/policies/tiny/base")
 EXPLAINED = Start("explained", {}, 200, model="gradus/policies/tiny/base")
 RETRYING = (
@@ -58,7 +60,27 @@ RETRYING = (
 
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
+GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
+KNOWING = Start(
+    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, model="gradus/policies/tiny/words",
+    like="ikea", problems=20,
+)  # fmt: skip
+"""A start model that knows half of the facts of a world, and that searches in some of its answers."""
+
+PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
+"""A start model that was shown programs."""
+
+VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
+
 STARTS = {
+    **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
+    "tapo_tool": Start(
+        "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
+    ),
+    **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
+    **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
+    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
+    "m_grpo": Start("research", {"people": "40", "level": "1"}, 80, 1.5e-3, problems=10),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "molreasoner": Start("molecules", {"level": "3"}, 60, model="gradus/policies/tiny/base"),
@@ -78,6 +100,8 @@ STARTS = {
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
+    **dict.fromkeys(("pdr", "pdr-training"), RETRIES),
+    **dict.fromkeys(("self_prm", "self_prm-precision", "self_prm-vote", "self_prm-tokens"), JUDGING),
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "spct_grm": SCORING,
@@ -89,17 +113,30 @@ STARTS = {
     **dict.fromkeys(("rgr_grpo", "rgr_grpo-reward"), Start("benchmarks/rewrites.py:rewrites", {"level": "3"}, 200, model="gradus/policies/tiny/base")),
     "rlpt": Start("segments", {"level": "1"}, 60, model="gradus/policies/tiny/base"),
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
+    "datamind": Start("python_tool", {"level": "1", "instruction": "false"}, 120, model="gradus/policies/tiny/base", like="datamind"),
+    "think2sql": Start("text2sql", {"level": "5"}, 80, model="gradus/policies/tiny/base"),
+    "reex_sql": Start("text2sql", {"hidden": "true"}, 30, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
+    "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    "s3": Start("benchmarks/bridges.py:bridges", {"top": "3"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
-    "retool": Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base", like="retool"),
-    "torl": Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base", like="torl"),
+    **dict.fromkeys(
+        ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
+    ),
+    "rstar2_agent": replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"}, like="rstar2_agent"),
+    "retool": replace(PROGRAMS, like="retool"),
+    "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
     "semantic_reward_grpo-overlap": EXPLAINED,
     "shop_r1": Start("shop", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "time_r1": Start("dates", {"kinds": "difference,ordering", "level": "2"}, 100, model="gradus/policies/tiny/base"),
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     **dict.fromkeys(RETRYING, RETRIES),
+    **dict.fromkeys(
+        ("wayuu_dict_grpo", "wayuu_dict_grpo-aimed"), Start("phrasebook", {"level": "1"}, 200, model="gradus/policies/tiny/base", like="wayuu_dict_grpo")
+    ),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }
 """Recipe -> its start model. After a hyphen: another claim of the same recipe."""
@@ -112,7 +149,7 @@ def model(start: Start, folder: Path) -> str:
         gradus.train(
             sft if start.like is None else sft.but(environment=recipe(start.like).environment),
             task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
-            setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=100,
+            setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=start.problems,
         )  # fmt: skip
     found = RunFolder.open(folder).model("final")
     if found is None:

@@ -46,6 +46,7 @@ FAMILIES = {
     "multi_agent": "Several policies or roles that learn together.",
     "multimodal": "Pictures and other inputs besides text.",
     "generation": "Diffusion and flow generators, masked language models.",
+    "search": "More computation at test time: votes, trees, workspaces, other models.",
     "systems": "How answers are sampled and shared out: growing answers, asynchrony, speed.",
     "control": "Actions of real numbers, offline data, classic benchmarks.",
 }

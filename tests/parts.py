@@ -40,10 +40,12 @@ from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
-from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
+from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
+from gradus.papers.agents.aepo import OpenTop
+from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
@@ -61,6 +63,7 @@ from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
 from gradus.papers.objectives.capo import CountingClip
+from gradus.papers.objectives.copg import PairRegression
 from gradus.papers.objectives.deepvideo_r1 import AdvantageRegression
 from gradus.papers.objectives.gppo import PreservingClip
 from gradus.papers.objectives.group_relative_reinforce import MaskedReinforce
@@ -97,6 +100,9 @@ APART = {
     "gradus.papers.objectives.shiq": {"PathConsistency"},
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
+    "gradus.papers.agents.rex_rag": {"MixtureRatio"},
+    "gradus.papers.multi_agent.rema": {"TurnRatio", "TurnMean"},
+    "gradus.papers.multi_agent.rl_tango": {"StepVerdicts", "ClassAware"},
     "gradus.objectives.ratios": {"JointRatio", "SpanRatio"},
     "gradus.credit.chunks": {"ChunkGAE", "UntilSuccess"},
     "gradus.credit.step_samples": {"HighEntropySteps", "StepRelative"},
@@ -120,7 +126,7 @@ APART = {
     "gradus.papers.thinking.supo": {"Answered"},
 }
 """Parts that read heads of several numbers, masks, means over the vocabulary, or shared turns or spans, or have a state: tests/reference/test_apart.py,
-test_chunks.py, test_steps.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
+test_chunks.py, test_steps.py, test_turns.py, test_lengths.py, test_guided.py and test_last_layer.py have the references. The contract of each
 recipe (tests/papers/test_contract.py, rule micro-batches) tests the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
@@ -132,7 +138,6 @@ KINDS = {  # a method, and an argument of it, that tell a kind of part
     "weight": ("factors", "old"),
     "score": ("scores", "logprobs"),
     "likeness": ("logprob", "error"),
-    "units": ("fitted", "log_ratios"),
     "credit": ("assign", "groups"),
 }
 
@@ -153,6 +158,7 @@ TRUSTS = [
     MaskedReinforce("ring", "advantage", far_low=0.3, far_high=0.4, temperature=2.0),
     SoftGate(1.3, 2.5),
     PreservingClip(0.1, 0.15),
+    OpenTop(0.1, 0.15),
     WeightedLikelihood(),
     CountingClip(0.1, 0.15),
     NormalisedClip(0.1, 0.15),
@@ -167,7 +173,6 @@ CERTAINTIES = [CertaintyWeight(2.5), CertaintyWeight(1.5, tau=2.0, certainty="pr
 WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), MaskedImportance(2.5, floor=0.6), Likelihood(), Undecided(), *CERTAINTIES, ByDifficulty(), WrongOnly()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds(), LengthDiscounted(alpha=0.3)]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
-UNITS = [Trajectories(), Pairs()]
 LIKENESSES = [Weighted(0.0), Weighted(1.5), Robust(0.25)]
 ESTIMATORS = ("k1", "k2", "k3")
 
@@ -204,9 +209,11 @@ TERMS = [
     *(LabelledScores(fit=fit, coefficient=0.5) for fit in ("squared", "squared_chance", "cross_entropy")),
     *(Prospect(0.3, 1.5, 0.8, 0.4, score, 0.5) for score in SCORES),
     Outcome(0.3),
-    *(LogRatioRegression(0.3, units, coefficient=0.5) for units in UNITS),
-    *(LogRatioRegression(0.3, units, player=None) for units in UNITS),
+    LogRatioRegression(0.3, coefficient=0.5),
+    LogRatioRegression(0.3, player=None),
     LogRatioRegression(0.3, source="expert"),
+    PairRegression(0.3, coefficient=0.5, source="policy"),
+    PairRegression(0.7, source="policy"),
     TrajectoryBalance(0.5),
     AdvantageRegression(eta=0.7, coefficient=0.5),
     AdvantageRegression("standardised", eps=0.2),
@@ -267,6 +274,7 @@ CREDITS = [
     *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
+    *(TurnReturns(0.8, normalised) for normalised in (True, False)),
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
     *(AgainstOwn(scale) for scale in SCALES),
@@ -293,7 +301,6 @@ TRIED: Mapping[str, list[Any]] = {
     "weight": WEIGHTS,
     "score": SCORES,
     "likeness": LIKENESSES,
-    "units": UNITS,
     "credit": CREDITS,
 }
 

@@ -24,6 +24,7 @@ FOR_DEVELOPERS = ("dev", "docs", "bench", "benchmarks", "engines")  # extras tha
 PURPOSE: Mapping[str, str] = {
     "bm25s": "the search of the tasks search_qa and research",
     "datasets": "--task OWNER/NAME, and saved data sets",
+    "duckdb": "the engine duckdb of the tool Sql",
     "httpx": "--judge URL",
     "peft": "checks that saved adapters load elsewhere",
     "pillow": "pictures of data files",

@@ -116,7 +116,7 @@ async def examined(run: Run, experiment: Experiment) -> dict[str, Any]:
     finally:
         if hasattr(judge, "close"):
             await judge.close()
-    return {"samples": experiment.samples, "fresh": fresh, **marks(groups)}
+    return {"samples": experiment.samples, "fresh": fresh, **cost(world.spent, groups), **marks(groups)}
 
 
 async def examined_on(run: Run, other: Elsewhere, experiment: Experiment) -> dict[str, Any]:
@@ -126,7 +126,13 @@ async def examined_on(run: Run, other: Elsewhere, experiment: Experiment) -> dic
     there.task = task
     world = there.world(run.recipe, "evaluate", Verified())
     groups = await solved(there, world, held_out_requests(task.held_out, experiment.problems, experiment.samples, task.level))
-    return {"samples": experiment.samples, "fresh": True, **marks(groups)}
+    return {"samples": experiment.samples, "fresh": True, **cost(world.spent, groups), **marks(groups)}
+
+
+def cost(spent: Mapping[str, int], groups: Sequence[Group]) -> dict[str, float]:
+    """{"answer_tokens": the tokens per answer of an examination}. Every sampled or scored token counts, also of samples that a search discards."""
+    answers = sum(len(g.trajectories) for g in groups)
+    return {"answer_tokens": sum(count for name, count in spent.items() if "/" not in name) / max(1, answers)}
 
 
 def marks(groups: Sequence[Group]) -> dict[str, Any]:

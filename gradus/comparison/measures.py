@@ -14,8 +14,8 @@ from gradus.types import UserError, unknown
 
 READINGS = ("first", "last", "mean", "max", "min", "gain", "drop", "variation")
 _COSTS = {"tokens": ("spent", "tokens"), "rollouts": ("spent", "rollouts"), "seconds": ("times", "steps"), "memory": ("times", "memory")}
-_PLAIN = ("accuracy", "reward", "length", "distinct", "auc", "best", *_COSTS)
-LOW = ("length", "tokens", "steps", "seconds", "memory")
+_PLAIN = ("accuracy", "reward", "length", "distinct", "answer_tokens", "auc", "best", *_COSTS)
+LOW = ("length", "answer_tokens", "tokens", "steps", "seconds", "memory")
 """Measures that are better if lower."""
 
 
@@ -25,8 +25,9 @@ class Measure:
 
     With one value per problem: accuracy, pass@16, reward, length, distinct (different right answers per problem), accuracy@NAME (of a
     further task).
-    With one value: auc, best, worst@COLUMN (accuracy of the worst group of problems), METRIC:READING of the run's metrics; and the costs of
-    a run: tokens, rollouts, seconds (of its steps), memory (the peak of its process, in bytes).
+    With one value: auc, best, worst@COLUMN (accuracy of the worst group of problems), answer_tokens (all tokens per answer of the
+    examination, with those that a search discards), METRIC:READING of the run's metrics; and the costs of a run: tokens, rollouts,
+    seconds (of its steps), memory (the peak of its process, in bytes).
     """
 
     name: str
@@ -63,6 +64,8 @@ class Measure:
         exam = result[which]
         if self.name in ("reward", "length", "distinct"):
             return np.array([np.nan if v is None else v for v in exam[self.name]], dtype=np.float64)
+        if self.name == "answer_tokens":
+            return np.array([exam["answer_tokens"]])
         if self.name == "accuracy":
             return np.array(exam["right"], dtype=np.float64) / exam["samples"]
         if self.name.startswith("pass@"):

@@ -9,17 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradus.curricula.rates import Choice, Nearest, candidates, rank_correlation
-from gradus.types import Context, Group, Request, UserError
+from gradus.types import Group, Request, UserError
+from gradus.types.contexts import after_prompt
 from gradus.types.parts import Source, Task, World
 from gradus.types.prompts import prompt_of
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Value
 from gradus.types.spaces import Box
-
-
-def after_prompt(prompt: Context) -> Context:
-    """Returns a context with one action after the prompt. The value before this action is the value of the prompt; the action itself has no effect."""
-    return Context(prompt.sequence[-1:].copy(), np.ones(1, bool), parent=(prompt, len(prompt.sequence)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from gradus.environments.python_tool import exact
 from gradus.tools.calls import called
 from gradus.tools.forms import Answer, Call, Form, LineCalls, Malformed, TaggedCalls, named
-from gradus.tools.tool import Opened, Result, Tool, wrong_arguments
+from gradus.tools.tool import Opened, Result, Sharing, Tool, wrong_arguments
 from gradus.types import Failed, Frozen, Key, NotApplicable, Problem, UserError
 from gradus.types.errors import nearest
 from gradus.types.parts import Closing, Task, Turn, Verify, World
@@ -40,6 +40,7 @@ class Tools:
     seconds: float = 10.0  # time limit of a call
     describes: bool = True  # whether the instruction of the form follows the question
     verify: Verify | None = None  # judges (problem, answer); None: the task's verifier, or equality with the problem's answer
+    lenient: bool = True  # False: the first illegal action ends the episode
 
     def __post_init__(self) -> None:
         check_ranges(self, limit="[1, inf)", shown="[16, inf)", seconds="(0, inf)", calls="[0, inf)")
@@ -49,6 +50,8 @@ class Tools:
             raise UserError(f"Tools.tools has the names {names}; give one or more tools with different names")
         if isinstance(self.tools, Mapping) and (odd := next((key for key, name in zip(self.tools, names, strict=True) if key != name), None)) is not None:
             raise UserError(f'Tools.tools has the tool "{self.tools[odd].name}" under the name "{odd}"; give it the same name in both places')
+        if (alone := next((tool for tool in listed if isinstance(tool, Sharing) and tool.shares not in names), None)) is not None:
+            raise UserError(f'Tools.tools has "{alone.name}", which works in the session of "{alone.shares}", but no such tool; add it')
         object.__setattr__(self, "tools", Frozen(dict(zip(names, listed, strict=True))))
 
     @property
@@ -134,14 +137,16 @@ class ToolEpisode:
             outcome = self._verdict(said.text)
             return Turn("", outcome, terminated=True, state=self._state())
         if said is None:
-            return Turn(form.hint(self.settings.hint), truncated=truncated, state=self._state(), valid=False)
+            strict = not self.settings.lenient
+            return Turn(form.hint(self.settings.hint), terminated=strict, truncated=truncated and not strict, state=self._state(), valid=False)
         room = len(said) if self.settings.calls is None else max(0, self.settings.calls - self.executed)
         results = await asyncio.gather(*(self._result(one, i) for i, one in enumerate(said[:room])))
         self.executed += len(results)
         self.told = (*self.told, *(result.text for result in results))
         made = tuple((one.name if isinstance(one, Call) else "", result.ok) for one, result in zip(said, results, strict=False))
         valid = not any(isinstance(one, Malformed) for one in said[:room])
-        return Turn(form.told(results), truncated=truncated, state=self._state(), valid=valid, calls=made)
+        over = not valid and not self.settings.lenient
+        return Turn(form.told(results), terminated=over, truncated=truncated and not over, state=self._state(), valid=valid, calls=made)
 
     def _state(self) -> str:
         """Returns all results so far, which are the player's knowledge."""
@@ -177,6 +182,8 @@ class ToolEpisode:
         return result
 
     def _session(self, tool: Tool) -> Opened:
+        if isinstance(tool, Sharing):
+            return tool.on(self._session(self.settings.tools[tool.shares]))
         if tool.name not in self.opened:
             self.opened[tool.name] = tool.open(self.problem, self.key.fold("tool", tool.name), self.world)
         return self.opened[tool.name]

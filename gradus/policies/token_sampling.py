@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from gradus.policies.kernels import kernels
 from gradus.types import Sampling
 
 _WITHOUT_FLOAT64 = ("mps",)  # kinds of devices without float64
-_GRAIN = 2048  # each thread gets at least this many probabilities
 _FIRST = 256  # number of most likely tokens that are ranked first; if they are too few for a row, the whole vocabulary is ranked
 
 
@@ -88,9 +86,6 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
 
     Logits and uniforms may be on another device than the settings; the results are on the device of the logits.
     """
-    here = logits.device.type == settings.scale.device.type == "cpu"
-    if here and not settings.narrow and not settings.some_greedy and kernels() is not None:
-        return _drawn(logits.float().contiguous(), settings, uniforms)
     home = logits.device
     logits, uniforms = logits.to(settings.scale.device), uniforms.to(settings.scale.device)
     tempered = logits.float() / settings.scale.unsqueeze(-1)
@@ -116,21 +111,6 @@ def most_likely(logits: Tensor, settings: Settings, count: int) -> list[tuple[li
     tempered = logits.float() / settings.scale.unsqueeze(-1)
     found = tempered.double().log_softmax(-1).topk(min(count, logits.shape[-1]), -1)
     return list(zip(found.indices.tolist(), found.values.float().tolist(), strict=True))
-
-
-def _drawn(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Does the same as `choose` with the compiled kernel. The settings must not exclude any token, and no row may be greedy."""
-    library, (rows, vocab) = kernels(), logits.shape
-    assert library is not None
-    uniforms = uniforms.to("cpu", torch.float64).contiguous()  # the name keeps its memory alive for the kernel
-    threads = max(1, min(torch.get_num_threads(), rows * vocab // _GRAIN))
-    tokens, logprobs = torch.empty(rows, dtype=torch.int64), torch.empty(rows, dtype=torch.float32)
-    memory = torch.empty(threads * vocab, dtype=torch.float64)
-    library.gradus_draw(
-        logits.data_ptr(), settings.scale.data_ptr(), int(not settings.alike), uniforms.data_ptr(), tokens.data_ptr(),
-        logprobs.data_ptr(), memory.data_ptr(), rows, vocab, threads,
-    )  # fmt: skip
-    return tokens, logprobs
 
 
 def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gradus.recipe.old_fields import moved, variant
+
 MODULES = {
     "gradus.credit.bounded": "gradus.credit.clipped",
     "gradus.credit.penalty": "gradus.credit.kl_penalty",
@@ -84,7 +86,9 @@ PARTS = {
     "gradus.papers.objectives.offline_rl_ld_dpo:RightWrongPair": "gradus.selection.pairs:RightWrongPair",
     "gradus.papers.objectives.q_sharp:RewardLikelihood": "gradus.objectives.chances:RewardLikelihood",
     "gradus.papers.objectives.q_sharp:SwitchedRollIn": "gradus.rollouts.switched:SwitchedRollIn",
+    "gradus.papers.rewards.self_verify:SelfVerdicts": "gradus.search.self_verdicts:SelfVerdicts",
     "gradus.rewards.verdicts:ScoredPair": "gradus.papers.rewards.writing_zero:ScoredPair",
+    "gradus.rollouts.exits:Budgets": "gradus.papers.thinking.anytime_reasoner:Budgets",
     "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
     "gradus.rollouts.acting:Acting": "gradus.rollouts.auto:Auto",
     "gradus.rollouts.chunked:Chunked": "gradus.papers.thinking.delethink:Chunked",
@@ -97,7 +101,6 @@ PARTS = {
     "gradus.rollouts.mismatched:Mismatched": "gradus.rollouts.mismatched_prompts:MismatchedPrompts",
     "gradus.rollouts.refill:Refill": "gradus.rollouts.dynamic_sampling:DynamicSampling",
     "gradus.rollouts.sampled_by:SampledBy": "gradus.rollouts.behaviour_policy:BehaviourPolicy",
-    "gradus.rollouts.siblings:ShuffledEvents": "gradus.papers.rewards.timehc_rl:ShuffledEvents",
     "gradus.rollouts.single:Single": "gradus.rollouts.single_turn:SingleTurn",
     "gradus.schedules.first_steps:FirstSteps": "gradus.schedules.warmup:Warmup",
     "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
@@ -111,19 +114,10 @@ GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
 _NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.items()}
 
 
-def fields_today(path: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The stored fields of the part with the present class path `path`, without the fields that nothing reads any more, and with moved fields in their place."""
-    known = {name: value for name, value in data.items() if name not in GONE.get(path, ())}
-    if path == "gradus.credit.scaled:Scaled" and "when" in known:
-        when, factor = known.pop("when"), known["factor"]  # the factor itself says whether only positive advantages change
-        if when == "positive" or factor["part"] == "gradus.papers.credit.attention_rhythm:PlanAndAnchor":
-            known["factor"] = {**factor, "only_positive": when == "positive"}
-    if path == "gradus.rollouts.siblings:SiblingGroups" and "count" in known:
-        if known["rewording"] is not None and known["count"] is not None:
-            known["rewording"] = {**known["rewording"], "count": known["count"]}
-        if known["rewording"] is not None or known["count"] is None:
-            del known["count"]
-    return known
+def part_today(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The stored part `data` with its present class path, without the fields that nothing reads any more, and with moved fields in their places."""
+    path = variant(path_today(data["part"]), data)
+    return {**moved(path, {name: value for name, value in data.items() if name not in GONE.get(path, ())}), "part": path}
 
 
 def path_today(path: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from gradus.recipe.old_paths import fields_today, path_today
+from gradus.recipe.old_paths import part_today, path_today
 from gradus.runtime.user_code import load_object
 from gradus.types import Frozen, UserError
 from gradus.types.frozen import value_fields
@@ -47,8 +47,8 @@ def from_json(data: Any) -> Any:
         return Frozen({k: from_json(v) for k, v in data["map"].items()})
     if "function" in data:
         return _own(_load(data["function"]), data["function"], "function")
-    part = _own(_load(data["part"]), data["part"], "part")
-    stored = fields_today(path_today(data["part"]), data) if isinstance(data["part"], str) else data
+    stored = part_today(data) if isinstance(data["part"], str) else data
+    part = _own(_load(stored["part"]), stored["part"], "part")
     values = {k: from_json(v) for k, v in stored.items() if k != "part"}
     try:
         return part(**values)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from gradus.rewards.combine import Combines
-from gradus.types import Frozen, Group, Message, Problem, Request, Sampling, Trajectory, UserError, unknown
+from gradus.types import Frozen, Group, Message, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.answers import answered, macro_f1, same_answer
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.prompts import filled
@@ -81,21 +81,19 @@ class ReplyLength:
 
 @dataclass(frozen=True)
 class Downstream(Combines):
-    """A reward: the weighted sum of measures on the replies of `player`, which reads only the written text and a test question.
+    """A reward: the sum of measures on the replies of `player`, which reads only the written text and a test question.
 
-    The test questions are in the problem's column `questions`. Without this column, the text itself is the question, and no answer is expected. If the
-    completion lacks the tag `within`, or the text is empty or too long for the player, every measure is 0. The logged values are the text (`written`) and the
-    replies. If `player` has no objective, it is never trained.
+    The test questions are in the problem's column `questions`. Without this column, the text itself is the question, and no answer is expected. If the text is
+    empty or too long for the player, every measure is 0. The logged values are the text (`written`) and the replies. If `player` has no objective, it is
+    never trained.
     """
 
     measures: Frozen[Measure] = Frozen(right=RightShare())
-    weights: Frozen[float] = Frozen()  # weights of the measures; the default weight is 1
     player: str = field(kw_only=True)  # the player that reads the text
     template: str | None = None  # text with {text} and {question}; None: both, or the text alone if the problem has no test questions
     samples: int = 1  # replies per question
     temperature: float = 0.0
     max_tokens: int = 32  # of a reply
-    within: str | None = None  # the tag that encloses the text, as in <problem>...</problem>; None: the whole completion is the text
     name: ClassVar[str] = "downstream"
     needs: ClassVar[tuple[Signal, ...]] = ()
     names_players: ClassVar[tuple[str, ...]] = ("player",)
@@ -105,9 +103,6 @@ class Downstream(Combines):
         check_ranges(self, samples="[1, inf)", temperature="[0, inf)", max_tokens="[1, inf)")
         if not self.measures:
             raise UserError("Downstream.measures is empty; give a measure by name, such as Frozen(right=RightShare())")
-        for name in self.weights:
-            if name not in self.measures:
-                raise unknown("measure", name, self.measures, "Downstream.weights names it")
         if self.template is not None and "{text}" not in self.template:
             raise UserError("Downstream.template lacks {text}; add it, because the player reads only the template")
 
@@ -121,7 +116,7 @@ class Downstream(Combines):
 
     def asked(self, t: Trajectory, world: World) -> tuple[list[Request], str]:
         """Returns the requests to the player, and the written text. If the text is empty or too long for the player, the result has no requests."""
-        text = written(t.completion, self.within)
+        text = t.completion.strip()
         prompts = [self.prompt(t.problem, text, question) for question, _ in self.questions(text, t.problem)]
         if not text or any(len(world.opening(p, self.player).sequence) >= world.context_length(self.player) for p in prompts):
             return [], text
@@ -151,20 +146,4 @@ class Downstream(Combines):
             Reply(world.text(c.tokens[c.chosen], self.player), c.actions, expected) for contexts, expected in found for c in contexts
         ]
         values = {name: float(m.value(replies)) if replies else 0.0 for name, m in self.measures.items()}
-        total = sum(self.weights.get(name, 1.0) * value for name, value in values.items())
-        return Judgement(total, Frozen(values), extra=Frozen(written=text, replies=[r.text for r in replies]))
-
-
-def written(completion: str, tag: str | None) -> str:
-    """Returns the first text between `<tag>` and `</tag>`, without spaces at its ends; "" if a mark is missing.
-
-    Without a tag, returns the whole completion.
-
-    >>> written("so <problem> 1+2 </problem>", "problem")
-    '1+2'
-    """
-    if tag is None:
-        return completion.strip()
-    _, opened, rest = completion.partition(f"<{tag}>")
-    inside, closed, _ = rest.partition(f"</{tag}>")
-    return inside.strip() if opened and closed else ""
+        return Judgement(sum(values.values()), Frozen(values), extra=Frozen(written=text, replies=[r.text for r in replies]))

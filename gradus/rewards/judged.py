@@ -17,7 +17,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.spans import Separated
 
-Against = Literal["all", "one", "reference"]
+Against = Literal["all", "reference"]
 
 
 @dataclass(frozen=True)
@@ -57,25 +57,24 @@ class Judged(Combines):
 class JudgedPairs(Combines):
     """The share of an answer's comparisons that it wins, from 0 to 1; a tie is half a win. Component: judged_pairs.
 
-    `against` "all": every other answer of the group. "one": one answer of the group, which the step's key draws; this answer has the value 0.5.
-    "reference": the problem's reference answer. With `both_orders`, each pair is judged in both orders, and the mean counts; else the key draws the order.
-    Comparisons that fail do not count. With `unread` "coin", the step's key decides a pair without a verdict. The reward does not apply to an answer
-    without a comparison. Metrics: `judged/unread`; `judged/order`, the share of pairs in which the two orders contradict each other.
+    `against` "all": every other answer of the group. "reference": the problem's reference answer. With `both_orders`, each pair is judged in both orders, and
+    the mean counts; else the step's key draws the order. Comparisons that fail do not count. The reward does not apply to an answer without a comparison.
+    Metrics: `judged/unread`; `judged/order`, the share of pairs in which the two orders contradict each other.
     """
 
     judge: Arbiter = PlayerJudge()
     form: Form = Better()
     against: Against = "all"
     both_orders: bool = True
-    unread: float | Literal["coin"] | None = 0.5
+    unread: float | None = 0.5
     name: ClassVar[str] = "judged_pairs"
     needs: ClassVar[tuple[Signal, ...]] = ()
     unmarked: ClassVar[bool] = True  # no answer is marked as right
 
     def __post_init__(self) -> None:
         check_kind(self, self.form, "pair")
-        if self.against not in ("all", "one", "reference"):
-            raise UserError(f'JudgedPairs.against is "{self.against}"; it must be all, one or reference')
+        if self.against not in ("all", "reference"):
+            raise UserError(f'JudgedPairs.against is "{self.against}"; it must be all or reference')
 
     def check(self, task: Task) -> None:
         check_judge(self.judge, self.form, task)
@@ -90,22 +89,13 @@ class JudgedPairs(Combines):
             won[one.id].append(result)
             if isinstance(other, Trajectory):
                 won[other.id].append(result if isinstance(result, Failed) else 1 - result)
-        drawn = {u.id for g in groups if self.against == "one" and (u := self.drawn(g, world)) is not None}
-        return [[judgement(self.name, value_of(won[t.id], t.id in drawn)) for t in g.trajectories] for g in groups]
-
-    def drawn(self, group: Group, world: World) -> Trajectory | None:
-        """Returns the answer with which the others are compared; None in a group of one."""
-        count = len(group.trajectories)
-        return group.trajectories[int(world.key.fold("compared with", group.key).uniform() * count)] if count > 1 else None
+        return [[judgement(self.name, value_of(won[t.id])) for t in g.trajectories] for g in groups]
 
     def matches(self, group: Group, world: World) -> list[tuple[Trajectory, Trajectory | str, bool]]:
         """Returns the pairs of a group. True: the second one is shown first."""
         pairs: list[tuple[Trajectory, Trajectory | str]]
         if self.against == "reference":
             pairs = [(t, t.problem.reference) for t in group.trajectories if t.problem.reference is not None]
-        elif self.against == "one":
-            other = self.drawn(group, world)
-            pairs = [(t, other) for t in group.trajectories if other is not None and t is not other]
         else:
             pairs = list(combinations(group.trajectories, 2))
         return [(a, b, not self.both_orders and float(world.key.fold("order", a.id, name_of(b)).uniform()) < 0.5) for a, b in pairs]
@@ -199,17 +189,18 @@ def first_error(verdict: Verdict) -> int:
     return next((i for i, right in enumerate(verdict) if right < 0.5), -1)
 
 
-async def decided(
-    judge: Arbiter, form: Form, cases: Sequence[Case], unread: float | Literal["coin"] | None, world: World
-) -> list[Verdict | Failed]:
-    """Returns the judge's verdicts. A text without a verdict gives the verdict `unread`, or a failure if `unread` is None, or 0 or 1 at random for "coin"."""
+async def asked(judge: Arbiter, form: Form, cases: Sequence[Case], world: World) -> list[Verdict | Failed | None]:
+    """Returns the judge's verdicts; None for a text without a verdict."""
     found = await judge.decide(form, cases, world) if cases else []
     for verdict in found:
         world.note("judged/unread", verdict is None)
-    if unread == "coin":
-        return [(float(world.key.fold("coin", c.id).uniform() < 0.5),) if v is None else v for v, c in zip(found, cases, strict=True)]
+    return found
+
+
+async def decided(judge: Arbiter, form: Form, cases: Sequence[Case], unread: float | None, world: World) -> list[Verdict | Failed]:
+    """Returns the judge's verdicts. A text without a verdict gives the verdict `unread`, or a failure if `unread` is None."""
     silent: Verdict | Failed = Failed("the judge's text has no verdict") if unread is None else (unread,)
-    return [silent if v is None else v for v in found]
+    return [silent if v is None else v for v in await asked(judge, form, cases, world)]
 
 
 def outcome(found: Sequence[Verdict | Failed], swapped: bool, world: World) -> float | Failed:
@@ -223,10 +214,8 @@ def outcome(found: Sequence[Verdict | Failed], swapped: bool, world: World) -> f
     return (values[0] + 1 - values[1]) / 2
 
 
-def value_of(won: Sequence[float | Failed], drawn: bool) -> Outcome:
-    """Returns the mean of the comparisons that did not fail; 0.5 for the drawn answer."""
-    if drawn:
-        return 0.5
+def value_of(won: Sequence[float | Failed]) -> Outcome:
+    """Returns the mean of the comparisons that did not fail."""
     known = [w for w in won if not isinstance(w, Failed)]
     return sum(known) / len(known) if known else next((w for w in won if isinstance(w, Failed)), NOT_APPLICABLE)
 

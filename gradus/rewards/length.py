@@ -48,7 +48,6 @@ class GroupLength(Combines):
     reward: Reward = Verified()
     weight: float = 1.0
     after: float = 0.0  # the share of the run's steps before the length reward is added
-    characters: bool = False  # the length is the number of characters of the completion, not of actions
     name: ClassVar[str] = "group_length"
 
     def __post_init__(self) -> None:
@@ -66,15 +65,15 @@ class GroupLength(Combines):
         weight = self.weight if world.step >= self.after * world.steps else 0.0
 
         def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-            found = [group_lengths(lengths_of(g, self.characters), right_of(g)) for g in judged]
+            found = [group_lengths(lengths_of(g), right_of(g)) for g in judged]
             return [(g.rewards + weight * values, {"length": values}) for g, values in zip(judged, found, strict=True)]
 
         return await reshaped(self.reward, groups, signals, world, rule)
 
 
-def lengths_of(group: Group, characters: bool = False) -> np.ndarray:
-    """Returns the numbers of actions [G] of the trajectories, or of the characters of their completions."""
-    return np.array([len(t.completion) if characters else t.actions for t in group.trajectories], np.float64)
+def lengths_of(group: Group) -> np.ndarray:
+    """Returns the numbers of actions [G] of the trajectories."""
+    return np.array([t.actions for t in group.trajectories], np.float64)
 
 
 def right_of(group: Group) -> np.ndarray:
@@ -108,7 +107,6 @@ class CosineLength(Combines):
     wrong: tuple[float, float] = (-10.0, 0.0)
     exceeds: float | None = -10.0  # None: no special value at the limit
     margin: int = 0  # tokens before the limit at which `exceeds` begins
-    characters: bool = False  # lengths and `limit` are numbers of characters of the completion
     name: ClassVar[str] = "cosine_length"
 
     def __post_init__(self) -> None:
@@ -132,7 +130,7 @@ class CosineLength(Combines):
         limit = self.limit or world.sampling.limit
 
         def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-            found = [self.values(lengths_of(g, self.characters), right_of(g), limit) for g in judged]
+            found = [self.values(lengths_of(g), right_of(g), limit) for g in judged]
             return [(values, {"length": values}) for values in found]
 
         return await reshaped(self.reward, groups, signals, world, rule)

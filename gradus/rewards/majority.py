@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.combine import Combines
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.answers import answered, most_common_answer
-from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
 
 
@@ -30,42 +30,20 @@ def agreement(completions: Sequence[str], *, missing: bool = False) -> list[floa
 class MajorityReward(Combines):
     """1 for an answer that equals the most frequent answer of its group, else 0. The right answer is not read.
 
-    An answer whose rollout failed has no vote. The metric `majority_share` is the share of the group's answers that equal the most frequent one. If `watch` is
-    set, this reward judges the same answers for two further metrics. `label_accuracy` is the share of groups whose most frequent answer is right.
-    `reward_accuracy` is the share of answers with the same value under both rewards. Nothing else reads `watch`.
+    An answer whose rollout failed has no vote. The metric `majority_share` is the share of the group's answers that equal the most frequent one.
     """
 
-    watch: Reward | None = None  # judges for metrics only; Verified() if the task knows the right answers
     missing: bool = False  # whether answers without a final answer vote together
     name: ClassVar[str] = "agreement"
+    needs: ClassVar[tuple[Signal, ...]] = ()
     unmarked: ClassVar[bool] = True  # the majority may be wrong
-
-    @property
-    def needs(self) -> tuple[Signal, ...]:
-        return self.watch.needs if self.watch is not None else ()
-
-    def check(self, task: Task) -> None:
-        """Raises UserError if `watch` does not fit the task."""
-        if self.watch is not None:
-            check_reward(self.watch, task)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         found = [self.values(g.trajectories) for g in groups]
         for row in found:
             world.note("majority_share", sum(row) / max(len(row), 1))
-        if self.watch is not None:
-            for row, truth in zip(found, await self.watch.score(groups, signals, world), strict=True):
-                _compare(row, truth, world)
         return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in found]
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[float]:
         """Returns the rewards of one group. A failed answer gets 0, and its failure stays."""
         return agreement([t.completion if t.reward is None or t.failed is None else "" for t in trajectories], missing=self.missing)
-
-
-def _compare(row: Sequence[float], truth: Sequence[Judgement], world: World) -> None:
-    """Notes how often a group's rewards and the verdicts agree. Answers without a verdict do not count."""
-    pairs = [(value, float(j.reward >= 1)) for value, j in zip(row, truth, strict=True) if isinstance(j.reward, int | float)]
-    if pairs:
-        world.note("reward_accuracy", sum(value == right for value, right in pairs) / len(pairs))
-        world.note("label_accuracy", next((right for value, right in pairs if value), 0.0))

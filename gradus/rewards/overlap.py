@@ -17,6 +17,7 @@ from typing import ClassVar
 from gradus.rewards.combine import Combines
 from gradus.types import NOT_APPLICABLE, Frozen, Group, Outcome, Problem, UserError, unknown
 from gradus.types.answers import final_answer
+from gradus.types.edits import edit_distance
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
 
@@ -121,25 +122,6 @@ def rouge_l(said: Sequence[Hashable], due: Sequence[Hashable]) -> float:
         for j, other in enumerate(due, 1):
             before, row[j] = row[j], before + 1 if item == other else max(row[j], row[j - 1])
     return f1(row[-1], len(said), len(due))
-
-
-def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Returns the least number of insertions, deletions and replacements of one item that make `b` of `a`. Levenshtein, 1966."""
-    return edit_distances(a, b)[-1]
-
-
-def edit_distances(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[int]:
-    """Returns the edit distance of `a` from every prefix of `b`, beginning with the empty prefix, [len(b) + 1].
-
-    >>> edit_distances("axc", "abcd")
-    [3, 2, 2, 1, 2]
-    """
-    row = list(range(len(b) + 1))
-    for i, item in enumerate(a, 1):
-        before, row[0] = row[0], i
-        for j, other in enumerate(b, 1):
-            before, row[j] = row[j], min(before + (item != other), row[j] + 1, row[j - 1] + 1)
-    return row
 
 
 def edit_ratio(a: Sequence[Hashable], b: Sequence[Hashable]) -> float:

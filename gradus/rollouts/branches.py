@@ -40,6 +40,7 @@ class Branch:
     start: float | None = None  # entropy of the first segment of the episode (of its root, if it is a copy); None: not read
     parent: str = ""  # the trajectory of which this one is a copy; empty for a root
     shared: int = 0  # turns that the copy shares with its parent
+    streak: int = 0  # number of branchings in a row, up to and including the last segment
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,14 @@ class Branches:
     A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two trajectories of
     a group share an action if, and only if, `branch` is equal at the same index. The links of a copy are the `parent` and the number of `shared` turns. All
     episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns that are shared; the environment did
-    not play these turns).
+    not play these turns), `in_a_row` (share of the copies whose path also branched at the segment before).
     """
 
     share: float = 0.5  # share of M that starts from the problem, at least one episode; 1: independent episodes
     base: float = 0.5  # probability to branch if the entropy is unchanged
     weight: float = 0.2  # weight of the rise of the entropy
     copies: int = 2  # largest number of episodes that one episode becomes, itself included
+    penalty: float = 0.0  # the probability is multiplied by 1 - penalty * l (at least 0) after l branchings in a row on the same path
     tokens: int = 20  # tokens of a segment whose entropy is read
     total: Literal["sum", "mean"] = "sum"  # sum or mean over these tokens; in small vocabularies the sum brings the probability to 0 or 1
     play: Episodes = Episodes()
@@ -80,7 +82,7 @@ class Branches:
     plays: ClassVar[str] = "episodes"
 
     def __post_init__(self) -> None:
-        check_ranges(self, share="(0, 1]", base="[0, 1]", weight="[0, inf)", copies="[2, inf)", tokens="[1, inf)")
+        check_ranges(self, share="(0, 1]", base="[0, 1]", weight="[0, inf)", copies="[2, inf)", tokens="[1, inf)", penalty="[0, 1]")
 
     @property
     def test(self) -> Episodes:
@@ -157,13 +159,15 @@ class Branches:
             else:
                 ready.append((i, branch, prompt))
         drawn = await self._entropies(await sampled(ready), made)
-        new = []
+        new, old = [], []
         for i, one in drawn:
-            for copy in self._copies(one, made[i]):
+            copies = self._copies(one, made[i])
+            for copy in copies:
                 made[i] += 1
                 stack.push_async_callback(closed, copy.episode, self.play.timeout)
                 new.append((i, copy, one.prompt))
-        every = [*drawn, *await sampled(new)]
+            old.append((i, replace(one, branch=replace(one.branch, streak=one.branch.streak + 1 if copies else 0))))
+        every = [*old, *await sampled(new)]
         after = await asyncio.gather(*(self._stepped(one) for _, one in every))
         going = []
         for (i, _), (branch, over) in zip(every, after, strict=True):
@@ -198,11 +202,13 @@ class Branches:
         if not isinstance(branch.episode, Forkable):
             raise UserError(f"an episode of problem {seat.request.problem.id} has no method fork(key), but its environment has forks = True; write this method")
         key = seat.world.key.fold("branch", seat.request.problem.id, *seat.request.tags, seat.request.sample + seat.index, turn)
-        if float(key.uniform()[()]) >= chance(one.entropy - branch.start, base=self.base, weight=self.weight):
+        free = max(0.0, 1.0 - self.penalty * branch.streak)
+        if float(key.uniform()[()]) >= chance(one.entropy - branch.start, base=self.base, weight=self.weight) * free:
             return []
+        seat.world.note("in_a_row", float(branch.streak > 0))
         name = trajectory_name(seat.world.step, seat.request, seat.index)
         seats = [replace(seat, index=made + n) for n in range(min(self.copies - 1, room))]
-        return [replace(branch, seat=s, episode=branch.episode.fork(key.fold(s.index)), parent=name, shared=turn) for s in seats]
+        return [replace(branch, seat=s, episode=branch.episode.fork(key.fold(s.index)), parent=name, shared=turn, streak=branch.streak + 1) for s in seats]
 
     async def _stepped(self, one: Spoken) -> tuple[Branch, bool]:
         """Returns the branch after its segment and the environment's answer to this segment. Also returns whether the branch has ended."""

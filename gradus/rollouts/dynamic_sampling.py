@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -14,48 +15,49 @@ from gradus.types.parts import Rollout, Selection, World
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import check_kept
 
-ROUNDS = 10
-"""The largest number of rounds if a recipe sets no limit."""
-
 
 @dataclass(frozen=True)
 class DynamicSampling:
     """Samples more problems of the curriculum until the selection `until` would keep the requested number of groups, but at most `rounds` times.
 
     Each round asks only for as many problems as are missing, so no useful group is discarded. All groups are returned, even groups that `until` would drop; the
-    recipe's own selection drops these groups. With `most`, the metric `examined` is the number of sampled problems per requested problem.
+    recipe's own selection drops these groups.
     """
 
     rollout: Rollout = Auto()
     until: Selection = Mixed()  # a selection; only the groups that it keeps are counted
-    rounds: int | None = None  # largest number of rounds of sampling, including the first; None: no limit with `most`, else 10
-    most: float | None = None  # largest number of sampled problems per requested problem, including the first round; None: no such limit
+    rounds: int = 10  # largest number of rounds of sampling, including the first
 
     def __post_init__(self) -> None:
-        check_ranges(self, rounds="[1, inf)", most="[1, inf)")
+        check_ranges(self, rounds="[1, inf)")
 
     @property
     def test(self) -> Any:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the judged groups of all rounds.
+        """Returns the judged groups of all rounds."""
+        return (await refilled(requests, self.rollout, self.until, world, rounds=self.rounds))[0]
 
-        In later rounds, requests have two tags, "refill" and the number of the round, so they have other random draws.
-        """
-        groups, sampled = await rolled(self.rollout, requests, world), len(requests)
-        limit = float("inf") if self.most is None else int(self.most * len(requests))
-        rounds = ROUNDS if self.rounds is None and self.most is None else self.rounds
-        for index in count(1) if rounds is None else range(1, rounds):
-            whole = without_failures(without_aside(groups))
-            kept = self.until.keep(whole, world.key)
-            check_kept(self.until, kept, whole, world.key)
-            missing = int(min(len(requests) - len(kept[0]), limit - sampled))
-            asked = await world.more(missing) if missing > 0 else []
-            if not asked:
-                break
-            sampled += len(asked)
-            groups += await rolled(self.rollout, [replace(r, tags=(*r.tags, "refill", index)) for r in asked], world)
-        if self.most is not None and requests:
-            world.note("examined", sampled / len(requests))
-        return groups
+
+async def refilled(
+    requests: Sequence[Request], rollout: Rollout, until: Selection, world: World, *, rounds: int | None = None, most: float = math.inf
+) -> tuple[list[Group], int]:
+    """Samples until `until` keeps as many groups as were requested. Returns the judged groups of all rounds, and the number of sampled problems.
+
+    `rounds`: the largest number of rounds; None: no limit. `most`: the largest number of sampled problems per requested problem. In later rounds, requests
+    have two tags, "refill" and the number of the round, so they have other random draws.
+    """
+    groups, sampled = await rolled(rollout, requests, world), len(requests)
+    limit = most if math.isinf(most) else int(most * len(requests))
+    for index in count(1) if rounds is None else range(1, rounds):
+        whole = without_failures(without_aside(groups))
+        kept = until.keep(whole, world.key)
+        check_kept(until, kept, whole, world.key)
+        missing = int(min(len(requests) - len(kept[0]), limit - sampled))
+        asked = await world.more(missing) if missing > 0 else []
+        if not asked:
+            break
+        sampled += len(asked)
+        groups += await rolled(rollout, [replace(r, tags=(*r.tags, "refill", index)) for r in asked], world)
+    return groups, sampled

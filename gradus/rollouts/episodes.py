@@ -124,8 +124,12 @@ class Episodes:
 
     async def _play(self, episode: Episode, seat: Seat, most: int | None = None) -> Played:
         """Plays the episode from its first turn to its end, or for `most` turns (None: `max_turns`, or fewer if the request has fewer turns)."""
-        player, world, played = seat.request.player, seat.world, Played((episode.first,))
-        for t in range(min(self.max_turns, seat.request.turns or self.max_turns) if most is None else most):
+        return await self.go_on(Played((episode.first,)), episode, seat, most)
+
+    async def go_on(self, played: Played, episode: Episode, seat: Seat, most: int | None = None) -> Played:
+        """Plays an episode from the state `played` to its end. All its turns together are at most `most` (None: as in `_play`)."""
+        player, world = seat.request.player, seat.world
+        for t in range(len(played.actions), min(self.max_turns, seat.request.turns or self.max_turns) if most is None else most):
             prompt = self.prompt_of(played, seat)
             if len(prompt.sequence) >= world.context_length(player):
                 refuse_long(prompt, seat, t)

@@ -16,6 +16,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.records import Outcome
 
 Of = Literal["each", "wrong", "group", "best"]
+Only = Literal["right", "better"]
 Place = Literal["apart", "instead", "appended", "reserved"]
 
 Pairs = dict[int, list[tuple[Trajectory, Trajectory]]]
@@ -27,9 +28,9 @@ class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
     `of`: "each" gives a second attempt to every first answer. "wrong" gives a second attempt to every wrong first answer. "group" gives `count` attempts to a
-    problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong). "best" gives `count` attempts with feedback on the best
-    answer of the problem (the shortest if several answers are equally good). The best `keep` second attempts of a problem are kept. If several are
-    equally good, the earliest are kept. If `right` is set, a wrong second attempt is never kept. If `better` is set, a second attempt is kept only if its
+    problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong). "best" gives `count` attempts with feedback on the
+    best answer of the problem (the shortest if several answers are equally good). The best `keep` second attempts of a problem are kept. If several are
+    equally good, the earliest are kept. With `only` "right", a wrong second attempt is never kept. With "better", a second attempt is kept only if its
     reward is above the reward of the answer before it. `place`: "instead" puts the second attempts in the places of the group's first answers,
     "appended" adds them to the group, and "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for second
     attempts. A place that stays free gets a further first answer.
@@ -47,8 +48,7 @@ class Refine:
     at_most: float = 1.0  # the largest accuracy of a group that gets second attempts; 0: only groups without a right answer
     count: int | None = None  # attempts per problem, if `of` is "group" or "best"; None: as many as first answers
     keep: int | None = None  # most second attempts that are kept per problem; None: all
-    right: bool = False  # True: only right second attempts are kept
-    better: bool = False  # True: only second attempts with a higher reward than the answer before are kept
+    only: Only | None = None  # "right" or "better": the second attempts that may be kept; None: all
     place: Place = "instead"
     second: Rollout = Auto()  # makes the second attempts
     name: str = "second"  # in metrics, ids and links; one `Refine` within another one needs another name
@@ -56,13 +56,15 @@ class Refine:
 
     def __post_init__(self) -> None:
         check_ranges(self, at_most="[0, 1]", count="[1, inf)", keep="[0, inf)")
+        if self.only not in (None, "right", "better"):
+            raise UserError(f'Refine.only is "{self.only}"; it must be right, better or none')
         if self.place == "reserved" and self.keep is None:
             raise UserError('Refine.place is "reserved", but Refine.keep is none; give the number of reserved places, such as 1')
 
     @property
     def asks_right(self) -> str | None:
         """The part to use instead if no answer is marked as right; None if no field asks for right answers."""
-        return "Auto" if self.of in ("wrong", "group") or self.right or self.at_most < 1 else None
+        return "Auto" if self.of in ("wrong", "group") or self.only == "right" or self.at_most < 1 else None
 
     @property
     def test(self) -> Any:
@@ -109,7 +111,7 @@ class Refine:
 
     def _allowed(self, first: Trajectory, second: Trajectory) -> bool:
         """Whether a second attempt may be kept."""
-        return second.failed is None and (second.right or not self.right) and (second.value > first.value or not self.better)
+        return second.failed is None and (second.right or self.only != "right") and (second.value > first.value or self.only != "better")
 
     def _chosen(self, group: Group) -> list[Trajectory]:
         """Returns the first answers on which feedback is given."""

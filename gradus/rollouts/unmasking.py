@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.types import Group, Request
@@ -14,11 +14,20 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Unmasking:
-    """Fills in `request.count` answers to each problem by the rule `how`, and lets the world judge them."""
+    """Fills in `request.count` answers to each problem, and lets the world judge them. Each step fills in `per_step` hidden tokens, by `order` (see `Unmask`)."""
 
-    how: Unmask = Unmask()
+    order: Literal["entropy", "confidence", "random", "left"] = "entropy"
+    per_step: int = 1
     opens: ClassVar[frozenset[str]] = frozenset({"unmasking"})  # abilities that the policy needs
     plays: ClassVar[str] = "answers"
+
+    def __post_init__(self) -> None:
+        Unmask(self.order, self.per_step)  # raises if a value is wrong
+
+    @property
+    def how(self) -> Unmask:
+        """The rule by which an answer is filled in."""
+        return Unmask(self.order, self.per_step)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group per request, in order."""

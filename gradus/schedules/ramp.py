@@ -6,26 +6,29 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gradus.schedules.paths import fitting, with_value
 from gradus.types.errors import UserError
 from gradus.types.moments import Event, Moment
 
-Shape = Literal["linear", "cosine", "step"]
+Shape = Literal["linear", "cosine", "exponential", "step"]
 
 
 def ramp(position: float, points: tuple[tuple[float, float], ...], shapes: tuple[str, ...]) -> float:
     """Returns the value at a position on the curve through `points`. The points are pairs (position, value), in rising order of positions.
 
     Between (p, a) and (q, b), let x be (position - p) / (q - p). The shape "linear" gives a + (b - a) x. The shape "cosine" gives a + (b - a) (1 - cos(pi x)) /
-    2. The shape "step" gives a. Before the first point, the result is the value of the first point. After the last point, the result is the value of the last point.
+    2. The shape "exponential" gives a (b / a)^x, for positive a and b. The shape "step" gives a. Before the first point, the result is the value of the first
+    point. After the last point, the result is the value of the last point.
     """
     after = bisect_right([p for p, _ in points], position)
     if after in (0, len(points)):
         return points[max(after - 1, 0)][1]
     (p, a), (q, b), shape = points[after - 1], points[after], shapes[after - 1]
     x = (position - p) / (q - p)
+    if shape == "exponential":
+        return float(a * (b / a) ** x)
     share = {"linear": x, "cosine": (1 - math.cos(math.pi * x)) / 2, "step": 0.0}[shape]
     return a + (b - a) * share
 
@@ -47,10 +50,12 @@ class Ramp:
         positions = [p for p, _ in self.points]
         if not self.points or any(b <= a for a, b in pairwise(positions)):
             raise UserError(f"Ramp.points is {self.points}; it must be pairs (step, value) with rising steps, for example ((0, 0.0), (100, 0.5))")
-        if wrong := [s for s in (self.shape if isinstance(self.shape, tuple) else (self.shape,)) if s not in ("linear", "cosine", "step")]:
-            raise UserError(f"Ramp.shape is {wrong[0]}; it must be linear, cosine or step")
+        if wrong := [s for s in (self.shape if isinstance(self.shape, tuple) else (self.shape,)) if s not in get_args(Shape)]:
+            raise UserError(f"Ramp.shape is {wrong[0]}; it must be linear, cosine, exponential or step")
         if isinstance(self.shape, tuple) and len(self.shape) != len(self.points) - 1:
             raise UserError(f"Ramp.shape has {len(self.shape)} entries for {len(self.points)} points; it must have one entry for each pair of neighbouring points")
+        if "exponential" in ((self.shape,) if isinstance(self.shape, str) else self.shape) and min(v for _, v in self.points) <= 0:
+            raise UserError(f"Ramp.points is {self.points}; the shape exponential needs values above 0")
         if self.over == "progress" and not all(0 <= p <= 1 for p in positions):
             raise UserError(f"Ramp.points is {self.points} and Ramp.over is progress, so the first number of every point must lie in [0, 1]")
 

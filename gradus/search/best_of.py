@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from gradus.rollouts.auto import Auto, rolled
-from gradus.types import Group, Problem, Request, Trajectory
+from gradus.types import Context, Group, Problem, Request, Trajectory
 from gradus.types.answers import answered, most_common_answer
 from gradus.types.parts import Rollout, World
 from gradus.types.ranges import check_ranges
+
+Sampled = TypeVar("Sampled", Trajectory, Context)
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,10 @@ class BestOf:
 
     count: int = 8
     rollout: Rollout = Auto()
+    tokens: int | None = None  # the most sampled tokens per answer: only the first samples within this number count; None: all samples count
 
     def __post_init__(self) -> None:
-        check_ranges(self, count="[1, inf)")
+        check_ranges(self, count="[1, inf)", tokens="[1, inf)")
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """Returns the best of `count` answers to one problem."""
@@ -34,7 +39,7 @@ class BestOf:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns `request.count` answers to each problem. Each answer is the best of `count` samples."""
-        return await keep_one(best, self.count, self.rollout, requests, world)
+        return await keep_one(best, self.count, self.rollout, requests, world, self.tokens)
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,10 @@ class Majority:
 
     count: int = 8
     rollout: Rollout = Auto()
+    tokens: int | None = None  # the most sampled tokens per answer: only the first samples within this number count; None: all samples count
 
     def __post_init__(self) -> None:
-        check_ranges(self, count="[1, inf)")
+        check_ranges(self, count="[1, inf)", tokens="[1, inf)")
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """Returns the majority's choice among `count` answers to one problem."""
@@ -57,16 +63,27 @@ class Majority:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns `request.count` answers to each problem. Each answer is the majority's choice among `count` samples."""
-        return await keep_one(elected, self.count, self.rollout, requests, world)
+        return await keep_one(elected, self.count, self.rollout, requests, world, self.tokens)
 
 
 async def keep_one(
-    choose: Callable[[Sequence[Trajectory]], Trajectory], count: int, rollout: Rollout, requests: Sequence[Request], world: World
+    choose: Callable[[Sequence[Trajectory]], Trajectory], count: int, rollout: Rollout, requests: Sequence[Request], world: World, tokens: int | None = None
 ) -> list[Group]:
-    """Returns a group of `request.count` trajectories per request. `choose` picks each trajectory among `count` samples of the rollout."""
+    """Returns a group of `request.count` trajectories per request. `choose` picks each trajectory among `count` samples of the rollout.
+
+    `tokens`: the most sampled tokens among which `choose` picks; None: no limit.
+    """
     groups = await rolled(rollout, [replace(r, count=r.count * count, sample=r.sample * count) for r in requests], world)
     sets = [[g.trajectories[i : i + count] for i in range(0, len(g.trajectories), count)] for g in groups]
-    return [g.but(trajectories=tuple(choose(some) for some in each)) for g, each in zip(groups, sets, strict=True)]
+    return [g.but(trajectories=tuple(choose(affordable(some, tokens)) for some in each)) for g, each in zip(groups, sets, strict=True)]
+
+
+def affordable(samples: Sequence[Sampled], tokens: int | None) -> Sequence[Sampled]:
+    """Returns the first samples that together have at most `tokens` actions, and at least one sample. None: all samples."""
+    if tokens is None:
+        return samples
+    spent = itertools.accumulate(s.actions for s in samples)
+    return samples[: max(1, sum(total <= tokens for total in spent))]
 
 
 def best(trajectories: Sequence[Trajectory]) -> Trajectory:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gradus.rollouts.auto import Auto, rolled
+from gradus.search.best_of import affordable
 from gradus.types import Group, Problem, Request, Trajectory
 from gradus.types.answers import answered
 from gradus.types.parts import Rollout, World
@@ -32,10 +33,12 @@ class Equal:
 def winner(trajectories: Sequence[Trajectory], weights: Sequence[float]) -> Trajectory:
     """Returns the sample with the largest weight among those whose final answer has the largest sum of weights.
 
-    If sums or weights are equal, the earlier sample wins. A sample without a final answer has no vote. Without any vote the first sample is returned.
+    If sums or weights are equal, the earlier sample wins. A sample without a final answer has no vote. Without any vote the first sample is returned. If
+    all weights are 0, every sample has the weight 1.
     """
     sums: dict[object, float] = {}
     votes = [answered(t.completion) for t in trajectories]
+    weights = weights if any(weights) else [1.0] * len(trajectories)
     for vote, weight in zip(votes, weights, strict=True):
         if vote is not None:
             sums[vote] = sums.get(vote, 0.0) + weight
@@ -47,14 +50,18 @@ def winner(trajectories: Sequence[Trajectory], weights: Sequence[float]) -> Traj
 
 @dataclass(frozen=True)
 class Vote:
-    """Samples `count` answers and keeps an answer whose final answer has the largest total weight. `weight` gives the weight of each sample."""
+    """Samples `count` answers and keeps an answer whose final answer has the largest total weight. `weight` gives the weight of each sample.
+
+    If no sample has a weight, the vote is the vote of the majority.
+    """
 
     weight: Weight = Equal()
     count: int = 8
     rollout: Rollout = Auto()
+    tokens: int | None = None  # the most sampled tokens per answer: only the first samples within this number vote; None: all samples vote
 
     def __post_init__(self) -> None:
-        check_ranges(self, count="[1, inf)")
+        check_ranges(self, count="[1, inf)", tokens="[1, inf)")
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """Returns the choice among `count` answers to one problem."""
@@ -68,4 +75,5 @@ class Vote:
         return [g.but(trajectories=self._chosen(g.trajectories, [next(weights) for _ in g.trajectories])) for g in groups]
 
     def _chosen(self, samples: Sequence[Trajectory], weights: Sequence[float]) -> tuple[Trajectory, ...]:
-        return tuple(winner(samples[i : i + self.count], weights[i : i + self.count]) for i in range(0, len(samples), self.count))
+        sets = [(affordable(samples[i : i + self.count], self.tokens), weights[i:]) for i in range(0, len(samples), self.count)]
+        return tuple(winner(some, mine[: len(some)]) for some, mine in sets)

@@ -3,6 +3,6 @@
 `gradus.environments.tools.Tools` plays episodes with them.
 """
 
-from gradus.tools.tool import FunctionTool, Opened, Result, Tool, tool
+from gradus.tools.tool import FunctionTool, Opened, Result, Sharing, Tool, tool
 
-__all__ = ["FunctionTool", "Opened", "Result", "Tool", "tool"]
+__all__ = ["FunctionTool", "Opened", "Result", "Sharing", "Tool", "tool"]

@@ -63,6 +63,20 @@ class Tool(Protocol):
         ...
 
 
+@runtime_checkable
+class Sharing(Tool, Protocol):
+    """A tool that works in the session of another tool of the episode."""
+
+    @property
+    def shares(self) -> str:
+        """The name of the other tool."""
+        ...
+
+    def on(self, session: Any) -> Opened:
+        """Returns the tool's side of the other tool's session."""
+        ...
+
+
 def signature(tool: Tool) -> dict[str, Any]:
     """Returns a tool in the form that chat templates and model providers use: {"type": "function", "function": {name, description, parameters}}."""
     return {"type": "function", "function": {"name": tool.name, "description": tool.about, "parameters": dict(tool.parameters)}}

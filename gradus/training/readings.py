@@ -115,6 +115,16 @@ def sampled(context: Context) -> np.ndarray:
     return context.logprobs
 
 
+def output_head(player: Any) -> np.ndarray:
+    """Returns the weights [V, d] of the output head, float32. Raises UserError if the logits are not the product of these weights and the hidden states."""
+    trunk: Any = getattr(player.policy, "trunk", None)
+    if not hasattr(trunk, "head_weight") or getattr(getattr(trunk, "config", None), "logit_cap", None) is not None:
+        raise UserError(
+            f"the output head of {player.name} cannot be read; take a language model of a built-in family, without a cap on its logits, such as Qwen or Llama"
+        )
+    return np.asarray(trunk.head_weight.detach().float().cpu().numpy())
+
+
 def gradients(player: Any, contexts: Sequence[Context], project: int | None, key: Key) -> np.ndarray:
     """Computes, for each context, the gradient of the summed log-probability of its actions.
 

@@ -18,7 +18,7 @@ from gradus.training.drawing import drawn
 from gradus.training.judged import first_choice, joined, judged
 from gradus.training.kept_rows import KeptRows
 from gradus.training.memory import Memory
-from gradus.training.readings import Readings, gradients
+from gradus.training.readings import Readings, gradients, output_head
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Signals, Task
 from gradus.types.reads import check_reads
@@ -330,10 +330,7 @@ class RunWorld:
 
     @during(SCORING)
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
-        """Returns the norm of each context's gradient, or the gradient's projection if `project` is given; see `training.readings`.
-
-        The tokens are counted as "gradients".
-        """
+        """Returns the norm of each context's gradient, or the gradient's projection if `project` is given; see `training.readings`."""
         self.count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
         return gradients(self.players[player], contexts, project, self.seed.fold("gradients"))
 
@@ -367,6 +364,9 @@ class RunWorld:
         unjudged = [g for g in made if any(t.reward is None for t in g.trajectories)]
         judged = {g.key: g for g in await self.judge(unjudged)} if unjudged else {}
         return [judged.get(g.key, g).but(aside=True) for g in made]
+
+    def output_head(self, player: str = "policy") -> np.ndarray:
+        return output_head(self.players[player])
 
     def opening(self, prompt: Observation, player: str = "policy") -> Context:
         check_reads(self.players[player].policy, prompt, "the environment")

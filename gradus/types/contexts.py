@@ -269,6 +269,11 @@ def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
     return Context(array, np.ones(len(array), dtype=bool))
 
 
+def after_prompt(prompt: Context) -> Context:
+    """Returns a context with one action after the prompt. The value before this action is the value of the prompt; the action itself has no effect."""
+    return Context(prompt.sequence[-1:].copy(), np.ones(1, bool), parent=(prompt, len(prompt.sequence)))
+
+
 def following(tokens: Sequence[int] | np.ndarray, after: Context) -> Context:
     """Makes a piece of tokens that no player chose.
 

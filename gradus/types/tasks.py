@@ -137,6 +137,8 @@ class Task:
     transitions: Transitions | None = None  # recorded steps for offline learning (`provides` then has "transitions")
     redraw: Callable[[Problem, str], Problem | None] | None = None  # (problem, description) -> the problem with new media and the same answer, or None
     passages: Callable[[], Sequence[str]] | None = None  # gives the texts that a search tool searches
+    reader: Callable[[Problem, Sequence[str]], str] | None = None  # answers a problem from some passages, by a program
+    pages: Callable[[], Mapping[str, str]] | None = None  # gives the pages that a browser reads: title -> text; titles in a text are links
     proposed: Callable[[Problem, str], Problem | None] | None = None  # (problem, written text) -> the problem that the text proposes, or None
 
     def __post_init__(self) -> None:
@@ -270,6 +272,10 @@ class World(Protocol):
 
         The projection is the same at every step. Each context needs one backward pass; the tokens are counted as "gradients".
         """
+        ...
+
+    def output_head(self, player: str = "policy") -> np.ndarray:
+        """Returns the weights [V, d] of the output head. The last hidden state before an action, times these weights, gives the logits of the action."""
         ...
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:

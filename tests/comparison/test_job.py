@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gradus.comparison.experiment import Arm, Experiment
-from gradus.comparison.job import Job, by_purpose, curve, forget_peak, identity, peak_memory, readings
+from gradus.comparison.job import Job, by_purpose, cost, curve, forget_peak, identity, peak_memory, readings
+from gradus.testing.methods import toy_group
 from gradus.training.budget import Budget
 
 
@@ -47,6 +48,11 @@ def test_tokens_of_each_purpose_are_summed():
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     return Job(Experiment((Arm("grpo", "grpo"),), budget=Budget("steps", 2)), Arm("grpo", "grpo"), 0, tmp_path / "run")
+
+
+def test_the_tokens_per_answer_have_every_player_once():
+    assert cost({"evaluate": 90, "evaluate/value": 30}, [toy_group(1, 0), toy_group(1)]) == {"answer_tokens": 30.0}
+    assert cost({}, []) == {"answer_tokens": 0.0}
 
 
 def test_the_identity_is_what_decides_the_result(job: Job, tmp_path: Path):

@@ -9,7 +9,10 @@ from gradus.comparison.measures import Measure, values
 from gradus.types import UserError
 
 RESULT = {
-    "final": {"samples": 4, "distinct": [0, 1, 3], "columns": {"kind": ["a", "b", "a"]}, "right": [0, 2, 4], "reward": [0.0, None, 1.0], "length": [3.0, 5.0, 7.0]},
+    "final": {
+        "samples": 4, "answer_tokens": 62.5, "distinct": [0, 1, 3], "columns": {"kind": ["a", "b", "a"]}, "right": [0, 2, 4], "reward": [0.0, None, 1.0],
+        "length": [3.0, 5.0, 7.0],
+    },
     "best": {"samples": 4, "right": [1, 2, 4], "reward": [0.0, 0.5, 1.0], "length": [3.0, 5.0, 7.0]},
     "metrics": {"entropy": {"last": 0.25, "drop": 0.1}},
     "elsewhere": {"deep": {"samples": 2, "right": [1, 0]}},
@@ -27,6 +30,7 @@ def test_the_values_of_a_run():
     assert Measure("auc").of(RESULT).tolist() == [0.4]
     assert Measure("entropy:last").of(RESULT).tolist() == [0.25]
     assert Measure("distinct").of(RESULT).tolist() == [0.0, 1.0, 3.0]
+    assert Measure("answer_tokens").of(RESULT).tolist() == [62.5]
     assert Measure("accuracy@deep").of(RESULT).tolist() == [0.5, 0.0]
     assert Measure("worst@kind").of(RESULT).tolist() == [0.5]  # a: (0 + 1) / 2, b: 0.5
     assert [Measure(name).of(RESULT).tolist() for name in ("tokens", "rollouts", "seconds", "memory")] == [[900.0], [8.0], [1.5], [1e9]]
@@ -44,8 +48,8 @@ def test_problems_without_a_reward_have_the_mean_of_the_others():
 
 
 def test_less_is_better_of_lengths_and_drops():
-    signs = {name: Measure(name).sign for name in ("accuracy", "length", "entropy:last", "held_out/accuracy:drop", "pass@8")}
-    assert signs == {"accuracy": 1, "length": -1, "entropy:last": 1, "held_out/accuracy:drop": -1, "pass@8": 1}
+    signs = {name: Measure(name).sign for name in ("accuracy", "length", "answer_tokens", "entropy:last", "held_out/accuracy:drop", "pass@8")}
+    assert signs == {"accuracy": 1, "length": -1, "answer_tokens": -1, "entropy:last": 1, "held_out/accuracy:drop": -1, "pass@8": 1}
     assert Measure("pass@16").samples == 16
 
 

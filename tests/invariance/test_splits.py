@@ -21,7 +21,7 @@ KINDS_OF_MODEL = ["decoder", "adapter"]
 types = pytest.mark.parametrize("dtype", TYPES, ids=str)
 
 
-@pytest.mark.parametrize("kind", ["term", "trust", "ratio", "average", "weight", "score", "link", "likeness", "units"])
+@pytest.mark.parametrize("kind", ["term", "trust", "ratio", "average", "weight", "score", "link", "likeness"])
 def test_no_objective_is_forgotten(kind):
     assert untried(kind) == []
 

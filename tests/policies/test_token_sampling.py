@@ -124,22 +124,6 @@ def test_a_row_does_not_depend_on_the_rows_beside_it():
         assert torch.equal(alone[1], logprobs[i : i + 1])
 
 
-@pytest.mark.parametrize("alike", [True, False])
-@pytest.mark.parametrize("vocab", [2, 55, 3000])
-def test_the_compiled_draw_is_that_of_plain_operations(monkeypatch: pytest.MonkeyPatch, vocab: int, alike: bool):
-    if token_sampling.kernels() is None:
-        pytest.skip("the kernels were not built; a C compiler was missing")
-    draw = torch.Generator().manual_seed(vocab)
-    logits, u = 4 * torch.randn(500, vocab, generator=draw), torch.rand(500, dtype=torch.float64, generator=draw)
-    settings = Settings.of([Sampling(temperature=0.7 if alike or i % 2 else 1.3) for i in range(500)])
-    tokens, logprobs = choose(logits, settings, u)
-    monkeypatch.setattr(token_sampling, "kernels", lambda: None)
-    expected, theirs = choose(logits, settings, u)
-    assert torch.equal(tokens, expected)
-    assert (logprobs - theirs).abs().max() < 1e-6
-    assert len(set(tokens.tolist())) > 1
-
-
 def test_bfloat16_logits_are_widened_first():
     logits = torch.randn(4, 9).bfloat16()
     u = torch.rand(4, dtype=torch.float64)

@@ -13,11 +13,9 @@ import gradus
 from benchmarks.kills import fingerprint
 from gradus.credit.scaled import Scaled
 from gradus.papers.credit.attention_rhythm import PlanAndAnchor
-from gradus.papers.rewards.timehc_rl import ShuffledEvents
 from gradus.recipe.core import Recipe
-from gradus.recipe.old_paths import GONE, MODULES, PARTS, class_today, path_today
+from gradus.recipe.old_paths import MODULES, PARTS, class_today, part_today, path_today
 from gradus.recipe.serialise import from_json, to_json
-from gradus.rollouts.siblings import SiblingGroups
 from gradus.types import UserError
 
 STORED = [json.loads(line) for line in Path(__file__).with_name("old_recipes.jsonl").read_text().splitlines()]
@@ -30,8 +28,8 @@ def renamed(document: Any) -> Any:
         return [renamed(item) for item in document]
     if not isinstance(document, dict):
         return document
-    gone = GONE.get(path_today(document.get("part", "")), frozenset())
-    return {key: path_today(value) if key in ("part", "function") else renamed(value) for key, value in document.items() if key not in gone}
+    now = part_today(document) if "part" in document else document
+    return {key: path_today(value) if key in ("part", "function") else renamed(value) for key, value in now.items()}
 
 
 def holds(whole: Any, part: Any) -> bool:
@@ -74,9 +72,6 @@ def test_a_moved_field_keeps_its_effect() -> None:
     assert from_json({**to_json(Scaled()), "when": "all"}) == Scaled()
     with pytest.raises(UserError, match="use the version that wrote the recipe"):
         from_json({**to_json(Scaled()), "when": "positive"})
-    assert from_json({**to_json(SiblingGroups()), "count": None}) == SiblingGroups()
-    shuffled = {**to_json(SiblingGroups()), "rewording": {"part": "gradus.rollouts.siblings:ShuffledEvents", "column": "events", "joint": ". "}, "count": 3}
-    assert from_json(shuffled) == SiblingGroups(rewording=ShuffledEvents(count=3))
 
 
 def test_a_path_of_today_stays() -> None:

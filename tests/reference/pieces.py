@@ -15,6 +15,7 @@ from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.ratios import OnPolicy, Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.terms import TruncatedImportance
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
+from gradus.papers.agents.aepo import OpenTop
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
@@ -290,6 +291,17 @@ def preserving_clip(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -
     return out
 
 
+def open_top(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    out = []
+    for x, y, a in zip(now, at, advantages, strict=True):
+        ratio, top = math.exp(x), 1 + part.high
+        if a > 0:
+            out.append(-top * math.exp(x) / math.exp(y) * a if math.exp(y) > top else -ratio * a)
+        else:
+            out.append(-min(ratio * a, min(max(ratio, 1 - part.low), top) * a))
+    return out
+
+
 def weighted_likelihood(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
     return [-a * x for x, a in zip(now, advantages, strict=True)]
 
@@ -315,6 +327,7 @@ TRUSTS: Mapping[type, Callable[..., Numbers]] = {
     MaskedReinforce: masked_reinforce,
     SoftGate: soft_gate,
     PreservingClip: preserving_clip,
+    OpenTop: open_top,
     WeightedLikelihood: weighted_likelihood,
     CountingClip: clip,
     NormalisedClip: normalised_clip,

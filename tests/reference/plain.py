@@ -19,11 +19,12 @@ from gradus.objectives.kl import KL, Distillation, SquaredLogRatio
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.preference import Preference
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, MaxMargin, Ranking
-from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
+from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, ValueLoss
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.generation.awm import VelocityGap
 from gradus.papers.multimodal.papo import Perception
+from gradus.papers.objectives.copg import PairRegression
 from gradus.papers.objectives.deepvideo_r1 import AdvantageRegression
 from gradus.papers.objectives.llds import PreserveLikelihood
 from gradus.papers.objectives.otr import OneToken
@@ -205,7 +206,8 @@ def outcome(part: Outcome, rows: list[Row], now: Any, at: Any) -> float:
     return total / len(mine)
 
 
-def log_ratio_regression(part: LogRatioRegression, rows: list[Row], now: Any, at: Any) -> float:
+def regression_errors(part: LogRatioRegression | PairRegression, rows: list[Row], now: Any, at: Any) -> dict[int, float]:
+    """The error of each trajectory."""
     logprobs = pulled(rows, now["LogProb"], at["LogProb"])
     mine: dict[int, list[int]] = {}
     for i, r in enumerate(rows):
@@ -215,22 +217,20 @@ def log_ratio_regression(part: LogRatioRegression, rows: list[Row], now: Any, at
     for t, places in mine.items():
         target = sum(rows[i].advantage for i in places) / len(places)
         errors[t] = target - part.beta * sum(logprobs[i] - (rows[i].old if part.player is None else rows[i].reference) for i in places)
-    return part.coefficient * UNITS[type(part.units)](errors, [[t for t, _ in members] for members in by_group(rows, part.source)])
+    return errors
 
 
-def by_trajectory(errors: dict[int, float], groups: list[list[int]]) -> float:
-    return sum(e * e for e in errors.values()) / len(errors)
+def log_ratio_regression(part: LogRatioRegression, rows: list[Row], now: Any, at: Any) -> float:
+    errors = regression_errors(part, rows, now, at)
+    return part.coefficient * sum(e * e for e in errors.values()) / len(errors)
 
 
-def by_pair(errors: dict[int, float], groups: list[list[int]]) -> float:
-    total = 0.0
+def pair_regression(part: PairRegression, rows: list[Row], now: Any, at: Any) -> float:
+    errors, total, groups = regression_errors(part, rows, now, at), 0.0, [[t for t, _ in group] for group in by_group(rows, part.source)]
     for members in groups:
         squares = [(errors[a] - errors[b]) ** 2 for a in members for b in members if a < b]
         total += sum(squares) / len(squares) if squares else 0.0
-    return total / len(groups)
-
-
-UNITS: Mapping[type, Callable[..., float]] = {Trajectories: by_trajectory, Pairs: by_pair}
+    return part.coefficient * total / len(groups)
 
 
 def trajectory_balance(part: TrajectoryBalance, rows: list[Row], now: Any, at: Any) -> float:
@@ -335,6 +335,7 @@ TERMS: Mapping[type, Callable[..., float]] = {
     Prospect: prospect,
     Outcome: outcome,
     LogRatioRegression: log_ratio_regression,
+    PairRegression: pair_regression,
     TrajectoryBalance: trajectory_balance,
     AdvantageRegression: advantage_regression,
     OneToken: one_token,
@@ -352,5 +353,4 @@ KINDS: Mapping[str, Mapping[type, Callable[..., Any]]] = {
     "weight": WEIGHTS,
     "score": SCORES,
     "likeness": LIKENESSES,
-    "units": UNITS,
 }

@@ -19,6 +19,7 @@ from gradus.credit.scaled import Same, Scaled
 from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Within
+from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
@@ -216,6 +217,18 @@ def anchor_states(rule: AnchorStates, given: list[list[Sample]]) -> list[list[An
     return out
 
 
+def turn_returns(rule: TurnReturns, given: list[list[Sample]]) -> list[list[Answer]]:
+    each = []  # (sample, its discounted return of every turn)
+    for members in given:
+        for s in members:
+            fell = [sum(r for r, t in zip(s.rewards, s.turns, strict=True) if t == turn) for turn in range(s.turns[-1] + 1)]
+            each.append((s, onward(fell, rule.gamma)))
+    every = [g for _, back in each for g in back]
+    shift, scale = (mean(every), deviation(every, "population") + 1e-9) if rule.normalised else (0.0, 1.0)
+    rows = iter([[(back[t] - shift) / scale for t in s.turns] for s, back in each])
+    return [[next(rows) for _ in members] for members in given]
+
+
 def virtual_best(rule: VirtualBest, given: list[list[Sample]]) -> list[list[Answer]]:
     each = []
     for members in given:
@@ -357,6 +370,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Uncut: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_uncut.py
     NStep: n_steps,
     AnchorStates: anchor_states,
+    TurnReturns: turn_returns,
     PrefixTree: prefix_tree,
     Divergence: divergence,
     Sharpened: sharpened,

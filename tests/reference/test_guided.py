@@ -14,6 +14,7 @@ from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.ratios import Probability
 from gradus.objectives.terms import PolicyGradient, evaluate
+from gradus.papers.agents.rex_rag import MixtureRatio
 from gradus.papers.guidance.eag_rl import EntropyClip
 from gradus.papers.guidance.gtr import STREAM as THOUGHT
 from gradus.papers.guidance.gtr import ThoughtWeight
@@ -21,6 +22,7 @@ from gradus.papers.guidance.rl_plus import TwoPolicies
 from gradus.papers.guidance.rlad import HINT, HintedOnly
 from gradus.papers.guidance.thinktuning import STREAM as TAUGHT
 from gradus.papers.guidance.thinktuning import ShapedFeedback, StudentRatio
+from gradus.rollouts.clones import STREAM as MIXTURE
 from gradus.testing.methods import toy_group
 from gradus.types import Frozen
 from gradus.types.batch import Batch
@@ -34,7 +36,7 @@ WEIGHTS = [ThoughtWeight(), ThoughtWeight(0.0)]
 RULES = [HintedOnly(), HintedOnly(LeaveOneOut())]
 CLIPS = [EntropyClip(), EntropyClip(0.1, 0.05, 0.3)]
 BOUNDED = [TwoPolicies(), TwoPolicies(0.0), TwoPolicies(1.5)]
-PARTS_OF_GUIDANCE = [RATIO, *TRUSTS, *WEIGHTS, *RULES, *CLIPS, *BOUNDED]
+PARTS_OF_GUIDANCE = [RATIO, MixtureRatio(), *TRUSTS, *WEIGHTS, *RULES, *CLIPS, *BOUNDED]
 
 
 def streamed(batch: Batch, name: str, marks: list[bool] | list[float]) -> Batch:
@@ -68,6 +70,15 @@ def test_tokens_of_student_and_teacher(trust: ShapedFeedback) -> None:
     assert now.grad is not None
     assert_close(now.grad, tensor(slopes), rtol=1e-10, atol=1e-12)
     assert len(set(marks)) == 2
+
+
+def test_the_ratio_to_a_mixture() -> None:
+    rows, marks = drawn()
+    pairs = [(0.9 + 0.1 * mark, 0.0 if i % 3 else 0.05) for i, mark in enumerate(marks)]
+    batch = streamed(batch_of(rows), MIXTURE, pairs)  # type: ignore[arg-type]
+    found = MixtureRatio().log_ratio(tensor(r.now for r in rows), tensor(r.old for r in rows), batch)
+    due = [r.now - math.log(a * math.exp(r.old) + b) for r, (a, b) in zip(rows, pairs, strict=True)]
+    assert_close(found, tensor(due), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("weight", WEIGHTS, ids=name_of)

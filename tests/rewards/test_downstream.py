@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gradus.papers.bases.grpo import grpo
-from gradus.rewards.downstream import AgreedAnswers, Downstream, MacroF1, Reply, ReplyLength, RightShare, written
+from gradus.rewards.downstream import AgreedAnswers, Downstream, MacroF1, Reply, ReplyLength, RightShare
 from gradus.testing.methods import TOY, scripted_world, toy_trajectory, train_toy
 from gradus.types import Frozen, Group, Problem, UserError
 from gradus.types.answers import macro_f1
@@ -61,12 +61,12 @@ def test_the_player_reads_the_text_and_one_question():
 
 
 def test_without_questions_the_text_is_the_question():
-    reward = Downstream(Frozen(length=ReplyLength(10), same=AgreedAnswers(2)), Frozen(length=0.5), player="policy", samples=3, within="p")
-    (one, two, three), prompts, _ = judged(reward, "a <p> 1+1 </p>", "<p> 1+1", "<p> </p>", problem=Problem("p", "toy", text="hidden"))
+    reward = Downstream(Frozen(length=ReplyLength(10), same=AgreedAnswers(2)), player="policy", samples=3)
+    (one, two), prompts, _ = judged(reward, " 1+1 ", " ", problem=Problem("p", "toy", text="hidden"))
     assert prompts == ["1+1"] * 3
     assert one.components == {"length": pytest.approx(0.2), "same": 1.0}  # "b" and its end token
-    assert one.reward == pytest.approx(0.5 * 0.2 + 1)
-    assert [j.reward for j in (two, three)] == [0.0, 0.0]
+    assert one.reward == pytest.approx(0.2 + 1)
+    assert two.reward == 0.0
 
 
 def test_a_text_that_is_too_long_for_the_player_earns_nothing():
@@ -90,12 +90,5 @@ def test_what_cannot_be_is_refused():
         Downstream(Frozen(), player="follower")
     with pytest.raises(UserError, match=r"lacks \{text\}"):
         Downstream(template="{question}", player="follower")
-    with pytest.raises(UserError, match='unknown measure "f2"'):
-        Downstream(Frozen(f1=MacroF1()), Frozen(f2=1.0), player="follower")
     with pytest.raises(UserError, match=r"AgreedAnswers\.least"):
         AgreedAnswers(0)
-
-
-def test_the_text_between_tags():
-    assert [written(t, "p") for t in ("<p>a</p><p>b</p>", "a", "</p><p>", "")] == ["a", "", "", ""]
-    assert written(" a ", None) == "a"

@@ -33,9 +33,8 @@ class Scripted:
         return [toy_group(*self.rewards[int(r.problem.id)], key=group_name(r)) for r in requests]
 
 
-def refilled(rewards, *, supply=100, want=2, notes=None, **options):
+def refilled(rewards, *, supply=100, want=2, **options):
     drawn = [want]
-    notes = {} if notes is None else notes
 
     async def more(count):
         count = min(count, want + supply - drawn[0])
@@ -43,7 +42,7 @@ def refilled(rewards, *, supply=100, want=2, notes=None, **options):
         return requests(drawn[0] - count, count)
 
     inner = Scripted(rewards)
-    groups = asyncio.run(DynamicSampling(inner, **options).run(requests(0, want), SimpleNamespace(more=more, key=Key(), note=notes.__setitem__)))
+    groups = asyncio.run(DynamicSampling(inner, **options).run(requests(0, want), SimpleNamespace(more=more, key=Key())))
     return inner.asked, groups
 
 
@@ -68,25 +67,6 @@ def test_it_gives_up_after_its_rounds():
     assert len(groups) == 8
 
 
-def test_it_gives_up_after_as_many_problems_as_it_may_sample():
-    notes = {}
-    # three requested, at most 2.4 x 3 = 7.2, so 7 problems: 3, 3, then one although three are missing
-    asked, groups = refilled([RIGHT] * 50, want=3, rounds=None, most=2.4, notes=notes)
-    assert [len(a) for a in asked] == [3, 3, 1]
-    assert len(groups) == 7
-    assert notes == {"examined": 7 / 3}
-
-
-def test_a_limit_that_is_not_reached_changes_nothing():
-    rewards, notes = [RIGHT, MIXED, MIXED, WRONG, MIXED], {}
-    found = refilled(rewards, want=3, rounds=None, most=4, notes=notes)
-    assert found[0] == refilled(rewards, want=3)[0]
-    assert notes == {"examined": 5 / 3}
-    assert refilled(rewards, want=3, rounds=2, most=4)[0] == refilled(rewards, want=3, rounds=2)[0]  # the rounds end it first
-    refilled(rewards, want=3, notes=notes.clear() or notes)
-    assert notes == {}
-
-
 def test_it_ends_where_the_curriculum_has_no_more():
     asked, _ = refilled([RIGHT] * 50, supply=3)
     assert [len(a) for a in asked] == [2, 2, 1]
@@ -104,8 +84,6 @@ def test_failed_trajectories_do_not_make_a_group_mixed():
 def test_a_round_at_least():
     with pytest.raises(UserError, match="rounds is 0"):
         DynamicSampling(rounds=0)
-    with pytest.raises(UserError, match=r"most is 0\.5"):
-        DynamicSampling(most=0.5)
 
 
 def test_at_test_time_it_is_what_it_wraps():

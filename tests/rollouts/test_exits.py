@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from gradus.rewards.verified import Verified
-from gradus.rollouts.exits import Budgets, ForcedExits, RandomCuts, tokens_of
+from gradus.rollouts.exits import ForcedExits, RandomCuts, tokens_of
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.testing.methods import TOY, readable, scripted_world
 from gradus.types import Ended, Key, Request, UserError
 
 WHOLE = "abcdef =X"
 PARTS = {"text": "..=", "mark": " =", "limit": 3}
+
+
+@dataclass(frozen=True)
+class At:
+    """The same cuts in every thought."""
+
+    at: tuple[int, ...]
+
+    def cuts(self, thought: int, key: Key) -> list[int]:
+        return [min(place, thought) for place in self.at]
 
 
 def run(part, speak=lambda ask: "Z" if "exit" in ask.request.tags else WHOLE, count=1, problems=1, max_tokens=1000):
@@ -33,7 +44,7 @@ def everything(t) -> str:
 
 
 def test_every_forced_answer_is_a_prefix_the_text_and_an_answer() -> None:
-    ((group,), _) = run(ForcedExits(Budgets((2, 4)), **PARTS))
+    ((group,), _) = run(ForcedExits(At((2, 4)), **PARTS))
     assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abcd..=Z|", "abcdef =X|"]
     assert [actions(t) for t in group.trajectories] == ["abZ|", "abcdZ|", "abcdef =X|"]  # nobody chose the inserted text
     assert [t.completion for t in group.trajectories] == ["ab..=Z", "abcd..=Z", WHOLE]
@@ -47,25 +58,6 @@ def test_every_forced_answer_is_a_prefix_the_text_and_an_answer() -> None:
     assert first.parent is trace.parent
 
 
-def test_a_trace_apart_trains_the_thought_once() -> None:
-    ((group,), _) = run(ForcedExits(Budgets((2, 4)), trace="apart", answers=2, **PARTS))
-    assert [everything(t) for t in group.trajectories] == ["ab..=Z|"] * 2 + ["abcd..=Z|"] * 2 + ["abcd"]
-    assert [actions(t) for t in group.trajectories] == ["Z|"] * 4 + ["abcd"]
-    assert [t.completion for t in group.trajectories][:1] == ["ab..=Z"]
-    assert [t.links["exit"] for t in group.trajectories] == [0, 0, 1, 1, 2]
-    assert len({t.id for t in group.trajectories}) == 5
-    assert group.trajectories[4].ended is Ended.LENGTH
-
-
-def test_a_thought_that_ended_by_itself_gets_no_text() -> None:
-    ((group,), _) = run(ForcedExits(Budgets((4, 8, 9)), trace="apart", **PARTS))
-    assert [everything(t) for t in group.trajectories] == ["abcd..=Z|", "abcdef =Z|", "abcdef =Z|", "abcdef ="]
-    assert actions(group.trajectories[3]) == "abcdef ="  # the mark is an action of the thought, the old answer is dropped
-    # without a mark the whole text is the thought, and the text is inserted after it
-    ((group,), _) = run(ForcedExits(Budgets((2, 9)), trace="apart", **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "abc")
-    assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abc..=Z|", "abc"]
-
-
 def test_forced_answers_have_their_own_limit_and_draws() -> None:
     asked = []
 
@@ -73,7 +65,7 @@ def test_forced_answers_have_their_own_limit_and_draws() -> None:
         asked.append((ask.request.tags, ask.sampling.limit))
         return "ZZZZZ" if "exit" in ask.request.tags else WHOLE
 
-    (groups, _) = run(ForcedExits(Budgets((2, 4)), **PARTS), speak, count=2, problems=2)
+    (groups, _) = run(ForcedExits(At((2, 4)), **PARTS), speak, count=2, problems=2)
     assert [limit for tags, limit in asked if "exit" in tags] == [3] * 8
     assert len({(tags, i) for i, (tags, _) in enumerate(asked)}) == 12
     assert [len(g.trajectories) for g in groups] == [6, 6]
@@ -93,7 +85,6 @@ def test_drawn_places_are_different_and_within_the_thought() -> None:
     assert [RandomCuts(3).cuts(n, Key(0)) for n in (0, 1, 2)] == [[], [], [1]]
     assert len(RandomCuts(9).cuts(4, Key(0))) == 3
     assert RandomCuts(0).cuts(9, Key(0)) == []
-    assert Budgets((2, 4, 9)).cuts(6, Key(0)) == [2, 4, 6]
 
 
 def test_without_exits_it_is_single_turn() -> None:
@@ -106,7 +97,7 @@ def test_without_exits_it_is_single_turn() -> None:
 def test_an_empty_answer_and_a_cut_answer() -> None:
     ((group,), _) = run(ForcedExits(RandomCuts(2), **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "")
     assert [everything(t) for t in group.trajectories] == ["|"]
-    ((group,), _) = run(ForcedExits(Budgets((2, 4)), **PARTS), max_tokens=3)
+    ((group,), _) = run(ForcedExits(At((2, 4)), **PARTS), max_tokens=3)
     assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abc..=Z|", "abc"]
 
 
@@ -119,11 +110,8 @@ def test_inserted_tokens_have_no_end_token() -> None:
 
 def test_wrong_settings_are_refused() -> None:
     for make, text in (
-        (lambda: Budgets(()), "ascending"),
-        (lambda: Budgets((3, 2)), "ascending"),
         (lambda: RandomCuts(-1), "count"),
         (lambda: ForcedExits(mark=""), "mark"),
-        (lambda: ForcedExits(answers=0), "answers"),
         (lambda: ForcedExits(limit=0), "limit"),
     ):
         with pytest.raises(UserError, match=text):

@@ -55,7 +55,7 @@ def test_of_equally_good_second_attempts_the_earliest_is_kept():
 
 
 def test_only_right_second_attempts():
-    rollout = Refine(feedback=TELL, right=True)
+    rollout = Refine(feedback=TELL, only="right")
     assert said(played(rollout, ["x", "y", "z"], ["u", "b", "v"])[0]) == ["b", "y", "z"]
     group, _, world = played(replace(rollout, place="apart"), ["x"], ["u"])
     assert (said(group), asyncio.run(world.aside())) == (["x"], [])  # no group without an answer
@@ -89,7 +89,7 @@ def test_beside_the_group():
 
 
 def test_the_best_answer_and_reserved_places():
-    rollout = Refine(feedback=TELL, of="best", count=2, keep=2, better=True, place="reserved")
+    rollout = Refine(feedback=TELL, of="best", count=2, keep=2, only="better", place="reserved")
     group, asked, world = played(rollout, ["xx", "y", "zz", "b2"], ["u", "b"])  # two of four places are reserved
     assert asked == ["a\ny is wrong: b"] * 2  # the shortest of equally good ones
     assert said(group) == ["xx", "y", "b", "zz"]  # "u" is not better, so a further first answer takes its place
@@ -97,7 +97,7 @@ def test_the_best_answer_and_reserved_places():
     assert len({t.id for t in group.trajectories}) == 4
     assert world.notes == {"second": 1.0, "second/right": 0.5, "second/kept": 1.0, "second/rescued": 1.0}
     assert said(played(rollout, ["x", "b", "y", "z"], ["b1", "b2"])[0]) == ["x", "b", "y", "z"]  # as good as the best is not better
-    assert said(played(replace(rollout, better=False), ["x", "y"], ["u", "b"])[0]) == ["x", "b"]  # only one place of two is free
+    assert said(played(replace(rollout, only=None), ["x", "y"], ["u", "b"])[0]) == ["x", "b"]  # only one place of two is free
     assert played(rollout, ["x"], [])[1] == []  # and none of one
     assert said(played(replace(rollout, keep=0), ["x", "y"], [])[0]) == ["x", "y"]
     assert said(played(replace(rollout, place="appended", keep=None), ["x", "y"], ["u", "b"])[0]) == ["x", "y", "b"]
@@ -106,7 +106,7 @@ def test_the_best_answer_and_reserved_places():
 def test_which_fields_ask_for_right_answers():
     asks = [Refine(of=of).asks_right for of in ("each", "best", "wrong", "group")]
     assert asks == [None, None, "Auto", "Auto"]
-    assert Refine(right=True).asks_right == Refine(at_most=0.5).asks_right == "Auto"
+    assert Refine(only="right").asks_right == Refine(at_most=0.5).asks_right == "Auto"
 
 
 def test_answers_without_a_reward():
@@ -135,5 +135,7 @@ def test_evaluation_has_no_second_attempt_and_what_is_refused():
     for wrong in ({"at_most": 1.5}, {"count": 0}, {"keep": -1}):
         with pytest.raises(UserError, match=rf"Refine\.{next(iter(wrong))}"):
             Refine(**wrong)
+    with pytest.raises(UserError, match=r"Refine\.only is .good.; it must be right, better or none"):
+        Refine(only="good")
     with pytest.raises(UserError, match=r"Refine\.keep is none"):
         Refine(place="reserved")

@@ -27,6 +27,8 @@ KL = "objective.kl.coefficient"
         ("linear", {0: 1.0, 10: 1.0, 12: 1.8, 15: 3.0, 20: 5.0, 99: 5.0}),
         # 1 + 4 (1 - cos(pi / 5)) / 2 = 1.381966 (cos(pi / 5) = 0.809017); half way is half
         ("cosine", {9: 1.0, 10: 1.0, 12: 1.381966, 15: 3.0, 20: 5.0, 21: 5.0}),
+        # 5^(1/5) = 1.379730 and 5^(1/2) = 2.236068
+        ("exponential", {0: 1.0, 10: 1.0, 12: 1.379730, 15: 2.236068, 20: 5.0, 99: 5.0}),
         ("step", {0: 1.0, 12: 1.0, 19: 1.0, 20: 5.0}),
     ],
 )
@@ -71,7 +73,8 @@ def test_it_moves_a_run_and_resumes() -> None:
     [
         (lambda: Ramp(KL, ()), "must be pairs"),
         (lambda: Ramp(KL, ((3, 1.0), (3, 2.0))), "rising steps"),
-        (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), shape="wave"), "Ramp.shape is wave; it must be linear, cosine or step"),  # type: ignore[arg-type]
+        (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), shape="wave"), "Ramp.shape is wave; it must be linear, cosine, exponential or step"),  # type: ignore[arg-type]
+        (lambda: Ramp(KL, ((0, 0.1), (3, 0.0)), shape="exponential"), "the shape exponential needs values above 0"),
         (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), shape=("step", "step")), "has 2 entries for 2 points"),
         (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), over="progress"), r"must lie in \[0, 1\]"),
         (lambda: check_schedule(grpo.but(schedule=Ramp("objective.kll.coefficient", ((0, 1.0),)))), 'unknown field "kll"'),

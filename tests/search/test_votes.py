@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from gradus.papers.bases.best_of_n import best_of_n
-from gradus.search.best_of import Majority, elected
+from gradus.search.best_of import BestOf, Majority, affordable, elected
 from gradus.search.votes import Vote, winner
 from gradus.testing.methods import toy_run, toy_trajectory
 from gradus.types import Problem, Request, UserError
@@ -31,6 +31,26 @@ def test_ties_and_samples_without_an_answer():
     assert winner(said("=", ""), [1.0, 2.0]).id == "0"
     assert winner(said("=1", "=2"), [0.0, 0.0]).id == "0"
     assert winner(said("=0.5", "1/2", "=3"), [0.4, 0.4, 0.7]).id == "0"
+
+
+def test_without_any_weight_the_majority_wins():
+    samples = said("=7", "=9", "=9")
+    assert winner(samples, [0.0, 0.0, 0.0]).id == "1"
+    assert winner(samples, [0.1, 0.0, 0.0]).id == "0"
+
+
+def test_the_budget_leaves_out_late_samples():
+    samples = [toy_trajectory([1] * n, name=str(n)) for n in (3, 4, 5)]
+    assert [len(affordable(samples, tokens)) for tokens in (None, 1, 3, 6, 7, 11, 12)] == [3, 1, 1, 1, 2, 2, 3]
+    world = toy_run(best_of_n).at(0)[1]
+    request = Request(Problem("p", "toy", text="a", answer="b"), count=3)
+    whole, one, cut = (asyncio.run(Vote(count=n, tokens=t).run([request], world))[0] for n, t in ((5, 10**6), (5, 1), (1, None)))
+    assert [t.completion for t in whole.trajectories] == [t.completion for t in asyncio.run(Majority(5).run([request], world))[0].trajectories]
+    assert [t.id.rpartition("/")[2] for t in one.trajectories] == ["0", "5", "10"]
+    assert [t.id.rpartition("/")[2] for t in cut.trajectories] == ["0", "1", "2"]
+    assert [t.id.rpartition("/")[2] for t in asyncio.run(BestOf(4, tokens=1).run([request], world))[0].trajectories] == ["0", "4", "8"]
+    with pytest.raises(UserError, match=r"Majority\.tokens"):
+        Majority(tokens=0)
 
 
 def test_with_equal_weights_it_is_the_majority():

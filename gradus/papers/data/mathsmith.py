@@ -39,8 +39,8 @@ from typing import Any, ClassVar
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines
-from gradus.rewards.downstream import AgreedAnswers, Downstream, ReplyLength, written
-from gradus.types import Frozen, Group
+from gradus.rewards.downstream import AgreedAnswers, Downstream, ReplyLength
+from gradus.types import Frozen, Group, unknown
 from gradus.types.answers import answered
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Player
@@ -49,9 +49,19 @@ from gradus.types.signals import Signal
 
 _STEP = re.compile(r"\bstep\s*(\d+)\b", re.IGNORECASE)
 _SOLVED = Downstream(
-    Frozen(length=ReplyLength(32768), agreement=AgreedAnswers(2)), Frozen(length=0.7, agreement=0.3), player="solver", samples=3,
-    temperature=0.3, max_tokens=32768, within="problem",
+    Frozen(length=ReplyLength(32768), agreement=AgreedAnswers(2)), player="solver", samples=3, temperature=0.3, max_tokens=32768,
 )  # fmt: skip
+
+
+def written(completion: str, tag: str) -> str:
+    """Returns the first text between `<tag>` and `</tag>`, without spaces at its ends; "" if a mark is missing.
+
+    >>> written("so <problem> 1+2 </problem>", "problem")
+    '1+2'
+    """
+    _, opened, rest = completion.partition(f"<{tag}>")
+    inside, closed, _ = rest.partition(f"</{tag}>")
+    return inside.strip() if opened and closed else ""
 
 
 def form(completion: str, steps: int = 5) -> float:
@@ -72,6 +82,7 @@ class ForgedProblem(Combines):
     """The reward of an invented problem: a score for its form plus the value of the solver's answers. The reward is 0 if rationale or problem is missing."""
 
     solved: Downstream = _SOLVED
+    weights: Frozen[float] = Frozen(length=0.7, agreement=0.3)  # of the measures of `solved`; the default weight is 1
     steps: int = 5  # the number of steps of a rationale that earns the largest reward
     name: ClassVar[str] = "forged"
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -79,16 +90,21 @@ class ForgedProblem(Combines):
 
     def __post_init__(self) -> None:
         check_ranges(self, steps="[1, inf)")
+        for name in self.weights:
+            if name not in self.solved.measures:
+                raise unknown("measure", name, self.solved.measures, "ForgedProblem.weights names it")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        found = await self.solved.score(groups, signals, world)
+        problems = [g.but(trajectories=tuple(t.but(completion=written(t.completion, "problem")) for t in g.trajectories)) for g in groups]
+        found = await self.solved.score(problems, signals, world)
         return [[self.judged(t.completion, j) for t, j in zip(g.trajectories, row, strict=True)] for g, row in zip(groups, found, strict=True)]
 
     def judged(self, completion: str, solved: Judgement) -> Judgement:
         """Returns the judgement of a completion from the judgement of the solver's answers."""
         value = form(completion, self.steps)
+        weighted = sum(self.weights.get(name, 1.0) * float(v) for name, v in solved.components.items())  # type: ignore[arg-type]
         components = Frozen(form=value, **{name: v if value else 0.0 for name, v in solved.components.items()})
-        return replace(solved, reward=value + float(solved.reward) if value else 0.0, components=components)  # type: ignore[arg-type]
+        return replace(solved, reward=value + weighted if value else 0.0, components=components)
 
 
 @dataclass(frozen=True)

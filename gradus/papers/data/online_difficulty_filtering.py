@@ -30,12 +30,20 @@ grpo. An answer without a reward does not count in p.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rollouts.dynamic_sampling import DynamicSampling
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.dynamic_sampling import refilled
 from gradus.selection.filters import MeanReward
+from gradus.types import Group, Request
+from gradus.types.parts import Rollout, Selection, World
+from gradus.types.ranges import check_ranges
 
 
 def distance(rate: float, beta: float) -> float:
@@ -50,11 +58,35 @@ def second_order(rate: float, beta: float) -> float:
 
 BAND = MeanReward(low=0.2, high=0.8)
 
+
+@dataclass(frozen=True)
+class FilledBatch:
+    """Samples problems until `until` keeps as many groups as requested, but at most `most` problems per requested problem. Metric: `examined`."""
+
+    rollout: Rollout = Auto()
+    until: Selection = BAND
+    most: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most="[1, inf)")
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns the judged groups of all rounds, as `DynamicSampling` does."""
+        groups, sampled = await refilled(requests, self.rollout, self.until, world, most=self.most)
+        if requests:
+            world.note("examined", sampled / len(requests))
+        return groups
+
+
 online_difficulty_filtering = grpo.derive(
     "online_difficulty_filtering",
     "Training uses only groups with a pass rate in a band around one half, and sampling continues until the batch is full.",
     family="data",
-    rollout=DynamicSampling(until=BAND, most=4.0),
+    rollout=FilledBatch(),
     selection=BAND,
 )
 

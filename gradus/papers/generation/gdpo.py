@@ -38,14 +38,14 @@ from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.rollouts.unmasking import Unmasking
-from gradus.types.masks import Quadrature, Unmask
+from gradus.types.masks import Quadrature
 from gradus.updates.minibatches import Minibatches
 
 gdpo = grpo.derive(
     "gdpo",
     "GRPO for masked language models with one ratio per sequence, from an ELBO that quadrature integrates over noise levels.",
     family="generation",
-    rollout=Unmasking(Unmask("confidence")),
+    rollout=Unmasking("confidence"),
     credit=GroupRelative(scale="none"),
     objective__policy=DenoisedPolicy(Quadrature(3), SequenceRatio(), Clip(0.5, 0.5)),
     objective__kl=None,

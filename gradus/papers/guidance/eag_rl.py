@@ -33,7 +33,7 @@ import asyncio
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -53,6 +53,7 @@ from gradus.rollouts.ids import group_name
 from gradus.rollouts.reprompted import reprompted
 from gradus.rollouts.single_turn import one_turn
 from gradus.schedules.stages import Stage, Stages
+from gradus.search.tree import UCT, Node, best_child
 from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory
 from gradus.types.batch import Batch
 from gradus.types.moments import Steps
@@ -157,21 +158,6 @@ def upper(entropy: Tensor, *, high: float, most: float) -> Tensor:
     return high + (most - high) * entropy / largest if largest > 0 else torch.full_like(entropy, high)
 
 
-@dataclass
-class SearchNode:
-    """The beginning of an answer, as a context and a number of tokens, with the results of the simulations through it."""
-
-    context: Context
-    at: int
-    children: list[SearchNode] = field(default_factory=list)
-    visits: int = 0
-    total: float = 0.0
-
-    def chosen(self, c: float) -> SearchNode:
-        """Returns the child with the largest mean plus c sqrt(ln N / n); the first of several such children."""
-        return max(self.children, key=lambda n: n.total / n.visits + c * math.sqrt(math.log(self.visits) / n.visits))
-
-
 @dataclass(frozen=True)
 class GuidedTree:
     """Searches one answer per problem by UCT, with a prompt that names the expert's features. Gives the best right answer under the plain prompt, as a given
@@ -209,33 +195,29 @@ class GuidedTree:
         text = self.form.replace("{features}", " ".join(request.problem.meta[SALIENT][: self.k]))
         asked = replace(request, count=1, prompt=after(prompt_of(request, world.task.system), text), tags=(*request.tags, "search"))
         prompt = world.prompt(asked)
-        root, best = SearchNode(prompt, len(prompt.sequence)), None
+        root, best = Node((prompt, len(prompt.sequence))), None
         for number in range(self.simulations):
             answer, value = await self._simulate(root, asked, number, world)
             if answer.right and (best is None or value > best[1]):
                 best = (answer, value)
         return None if best is None else best[0]
 
-    async def _simulate(self, root: SearchNode, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
+    async def _simulate(self, root: Node, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
         """Returns the answer of one simulation and its value. All nodes on its way have counted the value."""
-        path = [root]
-        while len(path[-1].children) >= self.children:
-            path.append(path[-1].chosen(self.c))
-        node = path[-1]
-        said = node.at - root.at
+        node = root
+        while len(node.children) >= self.children and (child := best_child(node, UCT(self.c).bonus)) is not None:
+            node = child
+        context, at = node.state
+        said = at - root.state[1]
         limit = sampling_of(request, world)
         sampling = replace(limit, max_tokens=max(1, limit.limit - said))
-        (drawn,) = await world.fork(node.context, node.at, 1, problem=request.problem, tags=("search", number), sampling=sampling, player=request.player)
+        (drawn,) = await world.fork(context, at, 1, problem=request.problem, tags=("search", number), sampling=sampling, player=request.player)
         whole = joined_answer(node, drawn, root)
         (group,) = await world.judge([Group(f"{group_name(request)}/{number}", (one_turn(request, number, whole, world),))])
         (answer,) = group.trajectories
         value = (float(answer.right) if answer.failed is None else 0.0) + self.weight * attention(request.problem, answer.completion, self.k)
-        child = SearchNode(whole, self._end(whole, node.at, world, request.player))
-        if child.at > node.at:
-            node.children.append(child)
-            path.append(child)
-        for one in path:
-            one.visits, one.total = one.visits + 1, one.total + value
+        end = self._end(whole, at, world, request.player)
+        (node.add((whole, end)) if end > at else node).back_up(1, value)
         return answer, value
 
     def _end(self, whole: Context, at: int, world: World, player: str) -> int:
@@ -247,11 +229,12 @@ class GuidedTree:
         return at
 
 
-def joined_answer(node: SearchNode, drawn: Context, root: SearchNode) -> Context:
+def joined_answer(node: Node, drawn: Context, root: Node) -> Context:
     """Returns the whole answer after the root's prompt: the node's own beginning, then the drawn continuation."""
     if node is root:
         return drawn
-    begin = node.context.first(node.at - root.at)
+    context, at = node.state
+    begin = context.first(at - root.state[1])
     return begin.then(replace(drawn, parent=None))
 
 

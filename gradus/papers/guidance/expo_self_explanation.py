@@ -39,7 +39,7 @@ expo_self_explanation = grpo.derive(
     "expo_self_explanation",
     "The policy explains the given answer to hard questions, and imitates its explanation under the plain question.",
     family="guidance",
-    rollout=Refine(feedback=Told(FORM), of="group", at_most=0.24, count=1, place="apart", right=True, second=Reprompted()),
+    rollout=Refine(feedback=Told(FORM), of="group", at_most=0.24, count=1, place="apart", only="right", second=Reprompted()),
     objective__explained=Imitation(average=SequenceMean(), coefficient=0.1, source="expert"),
     objective__kl__coefficient=0.001,
 )

@@ -31,15 +31,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.recipe.claim import Claim
-from gradus.rewards.combine import Combines
-from gradus.rewards.length import CosineLength, GroupLength
+from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.length import CosineLength, group_lengths, right_of
+from gradus.rewards.reshaped import reshaped
 from gradus.schedules.stages import Stage, Stages
 from gradus.types import Frozen, Group, UserError
 from gradus.types.moments import Steps
-from gradus.types.parts import Judgement, Signals, World
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 
@@ -68,13 +72,67 @@ class AnswerBefore(Combines):
         return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in values]
 
 
-COSINE = CosineLength(limit=30000, right=(1.0, 0.1), wrong=(-1.0, -0.1), exceeds=None, characters=True)
+def characters_of(group: Group) -> np.ndarray:
+    """Returns the numbers of characters [G] of the completions."""
+    return np.array([len(t.completion) for t in group.trajectories], np.float64)
+
+
+CURVES = CosineLength(right=(1.0, 0.1), wrong=(-1.0, -0.1), exceeds=None)
+
+
+@dataclass(frozen=True)
+class CharacterCosine(Combines):
+    """R_cos: the reward `curve` with numbers of characters as lengths. Answers of more than `limit` characters get the reward at the limit."""
+
+    curve: CosineLength = CURVES
+    limit: int = 30000
+    name: ClassVar[str] = CosineLength.name
+
+    def __post_init__(self) -> None:
+        check_ranges(self, limit="[1, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.curve.needs
+
+    def check(self, task: Task) -> None:
+        check_reward(self.curve, task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            found = [self.curve.values(characters_of(g), right_of(g), self.limit) for g in judged]
+            return [(values, {"length": values}) for values in found]
+
+        return await reshaped(self.curve.reward, groups, signals, world, rule)
+
+
+@dataclass(frozen=True)
+class CharacterLength(Combines):
+    """Adds R_len to `reward`: the length reward of Kimi k1.5 (`group_lengths`), with the numbers of characters as lengths."""
+
+    reward: Reward = CharacterCosine() + AnswerBefore()
+    name: ClassVar[str] = "group_length"
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.reward.needs
+
+    def check(self, task: Task) -> None:
+        check_reward(self.reward, task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            found = [group_lengths(characters_of(g), right_of(g)) for g in judged]
+            return [(g.rewards + values, {"length": values}) for g, values in zip(judged, found, strict=True)]
+
+        return await reshaped(self.reward, groups, signals, world, rule)
+
 
 fast_math_r1 = grpo.derive(
     "fast_math_r1",
     "A long stage of SFT, then a short stage of GRPO with rewards that shorten right answers.",
     family="guidance",
-    reward=GroupLength(COSINE + AnswerBefore(), characters=True),
+    reward=CharacterLength(),
     optimizer__decay="cosine",
     schedule=Stages(Frozen(imitate=Stage(sft, Steps(350)), shorten=Stage(until=Steps(40)))),
     requires=frozenset({"solution"}),

@@ -25,9 +25,21 @@ Departures: The start model is the sampler, with two answers per problem, ten pa
 answers. A later report of the same authors divides the sum over pairs by k - 1, which is k/2 times the loss here. No code of the authors was found.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.curricula.shuffled_epochs import ShuffledEpochs
-from gradus.objectives.regression import LogRatioRegression, Pairs
+from gradus.objectives.aggregation import pulling
+from gradus.objectives.preference import members
+from gradus.objectives.regression import fitted_loss
+from gradus.objectives.scores import trajectory_means, trajectory_sums
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.auto import Auto
@@ -35,8 +47,47 @@ from gradus.rollouts.recorded_answers import RecordedAnswers
 from gradus.schedules.harvests import AnswersAndRewards
 from gradus.schedules.stages import Stage, Stages
 from gradus.types import Frozen
+from gradus.types.batch import Batch
 from gradus.types.moments import Steps
 from gradus.types.players import Copy, Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProb, LogProbs, Signal, Want
+from gradus.types.tally import Tally
+
+
+@dataclass(frozen=True)
+class PairRegression:
+    """coefficient * mean over pairs of (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over groups.
+
+    Target and log-ratio of a trajectory are those of `LogRatioRegression`. Any part of a target that is equal in the whole group cancels, so the reward itself is
+    a target. A group with one trajectory has no pairs and counts as a group with loss 0.
+    """
+
+    beta: float = 0.1  # temperature of the KL, in units of the reward per nat
+    player: str = "reference"
+    coefficient: float = 5.0  # 1 / (2 beta)
+    source: str = "expert"
+    separable: ClassVar[bool] = False
+    unit: ClassVar[str] = "group"
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)", coefficient="[0, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (LogProbs(player=self.player),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        log_ratios = pulling(outputs[LogProb()], batch.weight) - batch.signals[LogProbs(player=self.player)]
+        means, sums = trajectory_means(batch.advantages, batch), trajectory_sums(log_ratios, batch)
+        groups = [list(combinations(ids, 2)) for ids in members(batch)]
+        pairs = torch.tensor([pair for group in groups for pair in group], dtype=torch.long).reshape(-1, 2)
+        alike = means.new_tensor([len(group) for group in groups for _ in group])
+        gap, lead = (x.index_select(0, pairs[:, 0]) - x.index_select(0, pairs[:, 1]) for x in (means, sums))
+        weights = 1.0 / (alike * max(batch.counts[self.source].groups, 1))
+        return fitted_loss(gap, lead, weights, beta=self.beta, coefficient=self.coefficient)
+
 
 COLLECT = Frozen({"curriculum": ShuffledEpochs(group=2), "rollout": Auto(), "objective": None, "credit": None})
 """The fields that differ in stage `collect`: two answers per problem, and nothing learns."""
@@ -47,7 +98,7 @@ copg = reinforce.derive(
     family="objectives",
     rollout=RecordedAnswers(),
     credit=RewardToGo(whitened=False),
-    objective=Frozen(policy=LogRatioRegression(beta=0.1, units=Pairs(), coefficient=5.0, source="expert")),
+    objective=Frozen(policy=PairRegression(beta=0.1, coefficient=5.0)),
     players__reference=Player(Copy("policy")),
     schedule=Stages(
         Frozen(

@@ -38,29 +38,15 @@ from gradus.rewards.beside_verdict import Terms, beside_verdict
 from gradus.rewards.combine import Combines
 from gradus.rewards.judge import Criterion, Judge, WrittenPoints
 from gradus.rewards.overlap import jaccard
+from gradus.rewards.queries import schema_overlap, tokens
 from gradus.rewards.tags import in_tags
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Player
 from gradus.types.signals import Signal
 
-_TOKEN = re.compile(r"\w+|[^\s\w]")
 _CLAUSE = re.compile(r"\b(select|from|where|group by|order by|limit)\b", re.IGNORECASE)
 LOGIC = Criterion("The query has the logic of the reference query.", 10)
-
-
-def tokens(query: str) -> list[str]:
-    return _TOKEN.findall(query.lower())
-
-
-def schema_overlap(said: str, due: str, names: Sequence[str]) -> float:
-    """Returns the Jaccard index of the names that the two queries use.
-
-    >>> schema_overlap("SELECT a FROM t", "SELECT a FROM t WHERE b = 1", ["t", "a", "b"])
-    0.6666666666666666
-    """
-    known = {name.lower() for name in names}
-    return jaccard(known & set(tokens(said)), known & set(tokens(due)))
 
 
 def bigram_overlap(said: str, due: str) -> float:
@@ -122,7 +108,7 @@ class QueryReward(Combines):
     def parts(self, trajectory: Trajectory, query: str | None, ran: bool, right: bool, judged: float) -> Mapping[str, float]:
         """Returns the six terms, each in [0, 1]."""
         meta = trajectory.problem.meta
-        due, names = str(meta["reference_query"]), [str(meta["table"]), *map(str, meta["columns"])]
+        due, names = str(meta["reference_query"]), list(map(str, meta["names"]))
         return {
             "executed": float(right),
             "judge": judged,

@@ -71,7 +71,7 @@ rgr_grpo = grpo.derive(
     "rgr_grpo",
     "Criteria give a dense reward, and the criteria that the best answer misses guide a refinement, which joins the group.",
     family="rewards",
-    rollout=Refine(feedback=MissedCriteria(), of="best", count=1, keep=1, better=True, place="reserved", second=Reprompted(), name="refined"),
+    rollout=Refine(feedback=MissedCriteria(), of="best", count=1, keep=1, only="better", place="reserved", second=Reprompted(), name="refined"),
     reward=Checklist(WrittenPoints()),
     objective__policy__average=Joint(TokenMean()),
     objective__expert=PolicyGradient(ratio=Probability(), trust=Shaped(0.1), average=Joint(TokenMean()), source="expert"),

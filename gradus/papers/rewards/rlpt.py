@@ -37,8 +37,9 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.beside_verdict import Terms, beside_verdict
 from gradus.rewards.combine import Combines
-from gradus.rewards.overlap import edit_distances, part
+from gradus.rewards.overlap import part
 from gradus.types import Frozen, Group, Trajectory
+from gradus.types.edits import edit_distances
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal

@@ -34,25 +34,13 @@ from typing import Any, ClassVar
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
-from gradus.rewards.judge import filled
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto, rolled
-from gradus.types import Frozen, Group, Key, Problem, Request, Trajectory
-from gradus.types.answers import answered, final_answer
+from gradus.search.self_verdicts import CHECKS, TEMPLATE, Item, item_of, says_yes, verification
+from gradus.types import Frozen, Group, Key, Request, Trajectory
 from gradus.types.parts import Judgement, Reward, Rollout, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-
-CHECKS = "checks"  # the column that marks a verification problem
-TEMPLATE = "check {problem} {answer}"
-Item = dict[str, Any]  # a judged answer in the buffer: id and task of its problem, the question, whether it is raw text, answer, solution, right, step
-
-
-def item_of(t: Trajectory, step: int) -> Item:
-    """Returns the buffer's item for a judged answer."""
-    p, said = t.problem, final_answer(t.completion).rpartition("=")[2].strip()
-    about = {"id": p.id, "task": p.task, "question": p.question, "raw": p.text is not None}
-    return {**about, "answer": said, "solution": t.completion, "right": t.right, "step": step}
 
 
 def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
@@ -62,22 +50,6 @@ def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
         found.setdefault((item["step"], item["id"]), ([], []))[0 if item["right"] else 1].append(item)
     pairs = [(key.fold(*name).choice(right), key.fold(*name).fold("wrong").choice(wrong)) for name, (right, wrong) in found.items() if right and wrong]
     return [item for pair in pairs[: most // 2] for item in pair]
-
-
-def verification(item: Item, template: str, number: int) -> Problem:
-    """Returns the problem that asks whether the answer of an item is right. The answer to this problem is "yes" or "no"."""
-    text = filled(template, problem=item["question"], answer=item["answer"], solution=item["solution"])
-    shown: dict[str, Any] = {"text": text} if item["raw"] else {"messages": ({"role": "user", "content": text},)}
-    return Problem(f"{item['id']}-check-{number}", item["task"], answer="yes" if item["right"] else "no", meta=Frozen({CHECKS: True}), **shown)
-
-
-def says_yes(completion: str) -> bool | None:
-    """Returns the verdict of a completion: True for "yes", False for "no", None for any other final answer.
-
-    >>> [says_yes(text) for text in ("12+30=42=yes", "=no", "=42")]
-    [True, False, None]
-    """
-    return {"yes": True, "no": False}.get(str(answered(completion)))
 
 
 @dataclass(frozen=True)
@@ -145,25 +117,6 @@ class WithVerification:
             asked = [Request(problem, max(r.count for r in requests), tags=("verification",)) for problem in problems]
             world.also(await rolled(self.rollout, asked, world))
         return groups, {"buffer": buffer}
-
-
-@dataclass(frozen=True)
-class SelfVerdicts:
-    """The weight of a sample: the share of "yes" among `samples` verdicts of `player` on its answer."""
-
-    samples: int = 4
-    player: str = "policy"
-    template: str = TEMPLATE
-    names_players: ClassVar[tuple[str, ...]] = ("player",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, samples="[1, inf)")
-
-    async def weights(self, trajectories: Sequence[Trajectory], world: World) -> list[float]:
-        problems = [verification(item_of(t, 0), self.template, 0) for t in trajectories]
-        asked = [Request(p, self.samples, self.player, tags=("verdicts", t.id), trained=False) for p, t in zip(problems, trajectories, strict=True)]
-        found = await world.sample(asked)
-        return [sum(says_yes(world.text(c.tokens[c.chosen], self.player)) is True for c in row) / self.samples for row in found]
 
 
 self_verify = grpo.derive(

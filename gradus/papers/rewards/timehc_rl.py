@@ -27,17 +27,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.beside_verdict import Terms, beside_verdict
 from gradus.rewards.combine import Combines
 from gradus.rewards.tags import in_tags
-from gradus.rollouts.siblings import SiblingGroups
-from gradus.types import Frozen, Group, Key, Problem, Trajectory
-from gradus.types.parts import Judgement, Signals, World
-from gradus.types.prompts import Prompt
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.siblings import with_siblings
+from gradus.types import Frozen, Group, Key, Problem, Request, Trajectory
+from gradus.types.parts import Judgement, Rollout, Signals, Task, World
+from gradus.types.prompts import Prompt, prompt_of
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
@@ -54,18 +55,39 @@ def form(completion: str) -> float:
 
 
 @dataclass(frozen=True)
-class ShuffledEvents:
-    """The prompt with the problem's `events` in a random order that differs from the given order. A prompt without events, or with only one, does not
-    change."""
+class ShuffledGroups:
+    """Lets the policy answer every problem also with its `events` in a random order that differs from the given order. No update uses these answers.
 
+    A prompt without events, or with only one, does not change. The second groups are judged and stored as in `SiblingGroups`.
+    """
+
+    rollout: Rollout = Auto()
     column: str = "events"  # the column with the texts, in order
     joint: str = ". "  # the text between two events in the prompt
-    count: int = 4  # answers to this prompt
+    count: int = 4  # answers to the shuffled prompt
+    gives: ClassVar[frozenset[str]] = frozenset({"siblings"})
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")
 
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether the trajectories of `rollout` need judging."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns one judged group per request. Raises UserError if `rollout` gives more or fewer groups."""
+        return await with_siblings(requests, [self._shuffled(r, world) for r in requests], self, world)
+
+    def _shuffled(self, request: Request, world: World) -> Request:
+        key = world.key.fold("rewording", request.problem.id)
+        return replace(request, prompt=self.of(prompt_of(request, world.task.system), request.problem, key), count=self.count)
+
     def of(self, prompt: Prompt, problem: Problem, key: Key) -> Prompt:
+        """Returns the prompt with the events in another order."""
         events = [str(event) for event in problem.meta.get(self.column, ())]
         if len(set(events)) < 2:
             return prompt
@@ -81,7 +103,7 @@ class OrderBonus(Combines):
     """The verdict, plus `form` times the form, plus `alpha` for a right answer if p >= mu * p~. p is the accuracy of the group, and p~ is the accuracy of its
     sibling.
 
-    The sibling is the untrained group of the same problem (`SiblingGroups`). Without a sibling there is no bonus.
+    The sibling is the untrained group of the same problem (`ShuffledGroups`). Without a sibling there is no bonus.
     """
 
     alpha: float = 0.3
@@ -137,7 +159,7 @@ timehc_rl = grpo.derive(
     "Three depths of thought to choose from, and a bonus for right answers if the order of events helps to find them.",
     family="rewards",
     reward=OrderBonus(),
-    rollout=SiblingGroups(player="policy", rewording=ShuffledEvents()),
+    rollout=ShuffledGroups(),
     objective__kl__coefficient=0.001,
     setting__group=8,
 )

@@ -28,16 +28,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.majority import MajorityReward
 from gradus.rewards.verified import Verified
 from gradus.selection.filters import learned
 from gradus.study.held_out import HeldOut
 from gradus.types import Group, Key
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
 from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,44 @@ class FirstSamples:
         return kept, [g for g in groups if not learned(g)]
 
 
+@dataclass(frozen=True)
+class WatchedMajority(Combines):
+    """The reward of `majority`. `watch` judges the same answers for two metrics, and nothing else reads its verdicts.
+
+    `label_accuracy` is the share of groups whose most frequent answer is right, and `reward_accuracy` the share of answers with the same value under
+    both rewards.
+    """
+
+    majority: MajorityReward = MajorityReward()
+    watch: Reward | None = Verified()  # None: no such metrics, if the task knows no right answers
+    name: ClassVar[str] = MajorityReward.name
+    unmarked: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return () if self.watch is None else self.watch.needs
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if `watch` does not fit the task."""
+        if self.watch is not None:
+            check_reward(self.watch, task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        found = await self.majority.score(groups, signals, world)
+        if self.watch is not None:
+            for row, truth in zip(found, await self.watch.score(groups, signals, world), strict=True):
+                pairs = [(float(a.reward), float(b.reward >= 1)) for a, b in zip(row, truth, strict=True) if isinstance(b.reward, int | float)]  # type: ignore[arg-type]
+                if pairs:  # answers without a verdict do not count
+                    world.note("reward_accuracy", sum(value == right for value, right in pairs) / len(pairs))
+                    world.note("label_accuracy", next((right for value, right in pairs if value), 0.0))
+        return found
+
+
 ttrl = grpo.derive(
     "ttrl",
     "The majority answer of many samples serves as the label of an unlabelled question; GRPO learns from a part of the samples.",
     family="rewards",
-    reward=MajorityReward(watch=Verified()),
+    reward=WatchedMajority(),
     selection=FirstSamples(32),
     objective__kl=KL(0.001),
     update__count=8,

@@ -34,10 +34,10 @@ from gradus.credit.groups import BatchBaseline
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.rewards.combine import Combines, check_reward
-from gradus.rewards.judged import JudgedPairs
+from gradus.rewards.judged import asked, check_judge, check_kind, judgement, outcome
 from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import Case, Kind, ScoreLines, Verdict, won
-from gradus.types import Frozen, Group, Key
+from gradus.rewards.verdicts import Arbiter, Case, Form, Kind, ScoreLines, Verdict, won
+from gradus.types import NOT_APPLICABLE, Frozen, Group, Key, Trajectory
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
@@ -48,11 +48,16 @@ from gradus.types.signals import Signal
 class ScoredPair:
     """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
 
-    scores: ScoreLines = ScoreLines(
+    template: str = (
         "Query:\n{problem}\n\n{answers}\n\nState the principles by which this query should be answered. Criticise each answer. End with a score from 0 to 10 for "
         "each answer, on lines such as 1: 7\n"
     )
     kind: ClassVar[Kind] = "pair"
+
+    @property
+    def scores(self) -> ScoreLines:
+        """The form of the two scores."""
+        return ScoreLines(self.template)
 
     def prompt(self, case: Case) -> str:
         return self.scores.prompt(case)
@@ -77,10 +82,55 @@ def preferred(text: str, first: bool) -> float:
 
 
 @dataclass(frozen=True)
+class DrawnPairs(Combines):
+    """1 for an answer that beats the drawn answer of its group, 0.5 for a tie and for the drawn answer, 0 for a loss.
+
+    The step's key draws the answer u, and for each pair the order in which the judge sees it. If the judge's text has no scores, the key decides the pair.
+    The reward does not apply to a group of one. Metric: `judged/unread`.
+    """
+
+    judge: Arbiter = PlayerJudge("judge", max_tokens=1024)
+    form: Form = FORM
+    name: ClassVar[str] = "judged_pairs"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    unmarked: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_kind(self, self.form, "pair")
+
+    def check(self, task: Task) -> None:
+        check_judge(self.judge, self.form, task)
+
+    def drawn(self, group: Group, world: World) -> Trajectory | None:
+        """Returns the answer with which the others are compared; None in a group of one."""
+        count = len(group.trajectories)
+        return group.trajectories[int(world.key.fold("compared with", group.key).uniform() * count)] if count > 1 else None
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        drawn = [self.drawn(g, world) for g in groups]
+        pairs = [(t, u) for g, u in zip(groups, drawn, strict=True) if u is not None for t in g.trajectories if t is not u]
+        swapped = [float(world.key.fold("order", t.id, u.id).uniform()) < 0.5 for t, u in pairs]
+        cases = [
+            Case(f"{t.id} {u.id} 0", t.problem, (u.completion, t.completion) if last else (t.completion, u.completion))
+            for (t, u), last in zip(pairs, swapped, strict=True)
+        ]
+        found = [coin(c, world) if v is None else v for c, v in zip(cases, await asked(self.judge, self.form, cases, world), strict=True)]
+        won = {t.id: outcome([v], last, world) for (t, _), v, last in zip(pairs, found, swapped, strict=True)}
+        return [
+            [judgement(self.name, 0.5 if t is u else won.get(t.id, NOT_APPLICABLE)) for t in g.trajectories] for g, u in zip(groups, drawn, strict=True)
+        ]
+
+
+def coin(case: Case, world: World) -> Verdict:
+    """Returns 0 or 1 with equal chances."""
+    return (float(world.key.fold("coin", case.id).uniform() < 0.5),)
+
+
+@dataclass(frozen=True)
 class Bootstrapped(Combines):
     """1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, -1 for any other answer."""
 
-    pairs: JudgedPairs = JudgedPairs(PlayerJudge("judge", max_tokens=1024), FORM, against="one", both_orders=False, unread="coin")
+    pairs: DrawnPairs = DrawnPairs()
     name: ClassVar[str] = "bootstrapped"
     unmarked: ClassVar[bool] = True  # a win marks no answer as right
 

@@ -38,9 +38,12 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.reshaped import reshaped
 from gradus.rewards.verified import Verified
-from gradus.rollouts.exits import Budgets, ForcedExits
-from gradus.types import Group, Trajectory, UserError
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.exits import check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
+from gradus.rollouts.single_turn import one_turn
+from gradus.types import Context, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Credited, Judgement, Reward, Signals, Task, World
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 Prior = Literal["uniform", "linear", "base"]
@@ -74,7 +77,7 @@ def budget_relative(scores: np.ndarray, prior: np.ndarray, *, baseline: Baseline
 def scores_of(group: Group) -> dict[int, np.ndarray]:
     """Returns for every thought the mean scores r [m] at its cuts; 0 at a cut without judged answers. Raises UserError without forced exits."""
     if any("cuts" not in t.links for t in group.trajectories):
-        raise UserError(f"group {group.key} has answers without forced exits; set --rollout ForcedExits --rollout.trace apart")
+        raise UserError(f"group {group.key} has answers without forced exits; set --rollout BudgetExits")
     found: dict[int, list[list[float]]] = {t.links["trace"]: [[] for _ in t.links["cuts"]] for t in group.trajectories}
     for t in group.trajectories:
         if not is_thought(t):
@@ -85,6 +88,67 @@ def scores_of(group: Group) -> dict[int, np.ndarray]:
 def is_thought(trajectory: Trajectory) -> bool:
     """Returns whether a trajectory is a thought, not a forced answer."""
     return bool(trajectory.links["exit"] == len(trajectory.links["cuts"]))
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The same numbers of tokens for every answer. If a thought is shorter than a budget, it is not cut at this budget, but counts as a whole."""
+
+    at: tuple[int, ...] = (2000, 4000, 6000, 8000)
+
+    def __post_init__(self) -> None:
+        if not self.at or min(self.at) < 1 or list(self.at) != sorted(set(self.at)):
+            raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
+
+    def cuts(self, thought: int) -> list[int]:
+        """Returns the cuts of a thought of so many tokens."""
+        return [min(budget, thought) for budget in self.at]
+
+
+@dataclass(frozen=True)
+class BudgetExits:
+    """Cuts every thought at the budgets `places`, and samples `answers` final answers at each cut. Links, groups and metrics are those of `ForcedExits`.
+
+    If a thought ended by itself at a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut, and
+    trains its tokens once; a forced answer trains only its own tokens.
+    """
+
+    places: Budgets = Budgets()
+    text: str = "</think>"  # inserted at a cut
+    mark: str = "</think>"  # the text after which an answer writes its final answer
+    answers: int = 4  # final answers per cut
+    limit: int = 128  # new tokens of a forced answer
+    gives: ClassVar[frozenset[str]] = frozenset({"exits"})
+    plays: ClassVar[str] = "answers"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, answers="[1, inf)", limit="[1, inf)")
+        check_mark(self)
+
+    @property
+    def test(self) -> Auto:
+        """The rollout of evaluation: plain answers."""
+        return Auto()
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the player writes no text, or if the task has an environment."""
+        check_one_turn(self, task)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns one judged group per request."""
+        return await cut_answers(requests, self._exits, world)
+
+    async def _exits(self, request: Request, index: int, whole: Context, world: World) -> list[Trajectory]:
+        """Returns the forced answers of one answer, and its thought."""
+        thought, marked = thought_of(whole, self.mark, request, world)
+        cuts = self.places.cuts(thought)
+        ended = [cut == thought < marked for cut in cuts]  # the player itself ended the thought
+        inserted = prompt_context(tokens_of(self.text, world, request.player))
+        starts = [whole.first(marked) if own else whole.first(cut).then(inserted) for cut, own in zip(cuts, ended, strict=True)]
+        drawn = await final_answers(request, index, starts, world, limit=self.limit, count=self.answers)
+        made = [[forced(asked, n, start, piece, piece, world) for n, piece in enumerate(row)] for start, (asked, row) in zip(starts, drawn, strict=True)]
+        trained = whole.first(min(marked if ended[-1] else cuts[-1], whole.actions))
+        return with_exits(made, one_turn(request, index, trained, world), index, cuts, thought, world)
 
 
 @dataclass(frozen=True)
@@ -152,7 +216,7 @@ anytime_reasoner = grpo.derive(
     "anytime_reasoner",
     "Thoughts are cut at several budgets and answered at once; the advantage of a segment is relative to the earlier scores of the thought.",
     family="thinking",
-    rollout=ForcedExits(Budgets((2000, 4000, 6000, 8000)), "</think>", answers=4, limit=128, trace="apart"),
+    rollout=BudgetExits(),
     reward=AnytimeReturn(),
     credit=BudgetRelative(),
     objective__policy__average=TokenMean(),

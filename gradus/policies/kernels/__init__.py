@@ -87,7 +87,6 @@ def checked(library: ctypes.CDLL, where: str) -> ctypes.CDLL:
         "add_norm": (p, p, p, p, p, p, n, n, f, i, i),
         "gated": (p, p, p, n, n, i, i, i),
         "attend": (POINTER(LayerOf), n, p, p, p, p, p, p, p, n, p, n, i, i),
-        "draw": (p, p, n, p, p, p, p, n, n, i),
         "norm": (p, p, p, p, n, n, f, i),
         "norm_back": (p, p, p, p, p, p, n, n, n, i),
         "gate": (p, p, p, n, i, i),

@@ -222,32 +222,3 @@ void gradus_attend(const layer_t *l, int64_t index, const void *joint, float *qu
     if (narrow) attend(l, index, joint, queries, out, positions, prefixes, order, starts, blocks, scratch, stride, threads, 1);
     else attend(l, index, joint, queries, out, positions, prefixes, order, starts, blocks, scratch, stride, threads, 0);
 }
-
-/* ---- the draw ----
-
-   tokens[row]: the first whose cumulative chance under softmax(logits / scale), in double precision, exceeds uniform * total, and its
-   log-probability. `each`: 1 where every row has a scale of its own, 0 where they share one. `memory` holds `vocab` numbers a thread. */
-void gradus_draw(const float *logits, const float *scales, int64_t each, const double *uniforms, int64_t *tokens, float *logprobs,
-                 double *memory, int64_t rows, int64_t vocab, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t row = 0; row < rows; row++) {
-        const float *l = logits + row * vocab;
-        float scale = scales[row * each], peak = -INFINITY;
-        double *sums = memory, sum = 0;
-#ifdef _OPENMP
-        sums += omp_get_thread_num() * vocab;
-#endif
-        for (int64_t t = 0; t < vocab; t++) peak = l[t] / scale > peak ? l[t] / scale : peak;
-        for (int64_t t = 0; t < vocab; t++) sums[t] = sum += exp((double)(l[t] / scale) - (double)peak);
-        /* uniform * total may round up to total, beyond every token; the number below it lies in the last token that has a chance. */
-        double target = fmin(uniforms[row] * sum, nextafter(sum, 0.0));
-        int64_t low = 0, high = vocab - 1; /* sums never fall, so the first above the target is found by halving */
-        while (low < high) {
-            int64_t middle = (low + high) / 2;
-            if (sums[middle] > target) high = middle;
-            else low = middle + 1;
-        }
-        tokens[row] = low;
-        logprobs[row] = (float)((double)(l[low] / scale) - (double)peak - log(sum));
-    }
-}

@@ -16,6 +16,7 @@ from gradus.types.parts import Task
 
 INSTRUCTION = "Use Python. Write python: code, or answer: number"
 LEVELS = (1, 4)
+SLIP = "SyntaxError: unmatched ')'"  # the result of a program with a typing error
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,21 @@ class Question:
     most: int = 99  # largest b
 
 
-def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap", instruction: bool = True) -> Task:
+def python_tool(
+    level: int = 2, limit: int = 4, isolation: str = "bubblewrap", instruction: bool = True, slips: float = 0.0, words: float = 0.0
+) -> Task:
     """Makes the task: compute a number that is hard to compute without a program. `level`: 1 to 4; a higher level has larger numbers.
 
     `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write
     every file that you can. `instruction`: whether the prompt says how to write programs and answers; turn it off for a recipe with its own tools.
-    Raises: UserError for an unknown isolation.
+
+    `slips`: the share of the demonstrations whose first program has a typing error; the second program is right. `words`: the share of the questions that
+    are easy without a program (the column `needs` is "words", else "code"). Raises: UserError for an unknown isolation, or for a share out of range.
     """
-    source = Generated("python_tool", partial(make, instruction=instruction), level, LEVELS)
+    for name, share in (("slips", slips), ("words", words)):
+        if not 0 <= share <= 1:
+            raise UserError(f"task python_tool: {name} is {share}; give a share from 0 to 1")
+    source = Generated("python_tool", partial(make, instruction=instruction, slips=slips, words=words), level, LEVELS)
     return Task(
         "python_tool",
         source,
@@ -60,16 +68,20 @@ def with_python(task: Task, *, sandbox: Sandbox = Sandbox(limits=LIMITS), limit:
     return replace(task, verify=None, environment=environment, about=f"{task.about}; with a Python tool")
 
 
-def make(rng: Random, level: int, instruction: bool = True) -> Draft:
+def make(rng: Random, level: int, instruction: bool = True, slips: float = 0.0, words: float = 0.0) -> Draft:
     """Draws a question. The demonstration runs the code and gives the output as the answer."""
-    kind = rng.choice(sorted(QUESTIONS))
-    question = QUESTIONS[kind]
+    easy = words > 0 and rng.random() < words
+    kinds = EASY if easy else QUESTIONS
+    kind = rng.choice(sorted(kinds))
+    question = kinds[kind]
     a, b = rng.randint(5 * 4**level, 20 * 4**level), rng.randint(2, min(9 + level, question.most))
-    words, code, value = question.words.format(a=a, b=b), question.code.format(a=a, b=b), question.value(a, b)
-    actions = (f"python: {code}", f"answer: {value}")
-    pairs = [("", actions[0]), (str(value), actions[1])]
-    meta = Frozen(question=words, category=kind, demonstration=pairs)
-    return Draft(f"{INSTRUCTION}\n{words}" if instruction else words, str(value), "\n".join(actions), words, meta)
+    asked, code, value = question.words.format(a=a, b=b), question.code.format(a=a, b=b), question.value(a, b)
+    pairs = [("", f"answer: {value}")] if easy else [("", f"python: {code}"), (str(value), f"answer: {value}")]
+    if slips > 0 and not easy and rng.random() < slips:
+        pairs = [("", f"python: {code})"), (SLIP, pairs[0][1]), pairs[1]]
+    needs = {"needs": "words" if easy else "code"} if words else {}
+    meta = Frozen(question=asked, category=kind, demonstration=pairs, **needs)
+    return Draft(f"{INSTRUCTION}\n{asked}" if instruction else asked, str(value), "\n".join(action for _, action in pairs), asked, meta)
 
 
 def _digit_sum(a: int, b: int) -> int:
@@ -135,3 +147,11 @@ QUESTIONS: Mapping[str, Question] = Frozen(
         most=9,
     ),
 )
+
+EASY: Mapping[str, Question] = Frozen(
+    first=Question("What is the first digit of {a}?", "str({a})[0]", lambda a, b: int(str(a)[0])),
+    last=Question("What is the last digit of {a}?", "{a} % 10", lambda a, b: a % 10),
+    length=Question("How many digits has {a}?", "len(str({a}))", lambda a, b: len(str(a))),
+    odd=Question("Is {a} odd? 1 for yes, 0 for no", "{a} % 2", lambda a, b: a % 2),
+)
+"""Kinds of questions that need no program."""

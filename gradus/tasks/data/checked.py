@@ -18,8 +18,9 @@ def checked(of: str = "arithmetic", level: int | None = None) -> Task:
     """Takes a generated task of this library and shows each problem with an answer, which is right in half of the problems. The policy answers yes or no.
 
     of: the name of the task; level: its level (None: the task's default). The worked solution is the problem's solution, followed by the verdict. If
-    the right answer is a whole number, a wrong answer is a number near it; otherwise a wrong answer is the answer to another problem. Raises:
-    UserError for an unknown task, and for a task whose problems are not generated.
+    the right answer is a whole number, a wrong answer is a number near it; otherwise a wrong answer is the answer to another problem. The column
+    `questions` has one pair: the problem with the shown answer, and the right answer (for an actor that refines the shown answer). Raises: UserError for an unknown
+    task, and for a task whose problems are not generated.
     """
     task = task_named(of) if level is None else task_named(of, level=level)
     if not isinstance(task.source, Generated):
@@ -33,7 +34,7 @@ def checked(of: str = "arithmetic", level: int | None = None) -> Task:
         verify=verify_exact,
         sampling=Sampling(max_tokens=task.sampling.limit + 4),
         chance=1 / 2,
-        provides=frozenset({"solution", "difficulty"}),
+        provides=frozenset({"solution", "difficulty", "questions"}),
         about='is this answer right? "check 12+30 43" -> "...=42=no"; another task (of=NAME) gives the problems; level: as in that task',
     )
 
@@ -62,7 +63,13 @@ class Checking:
         shown = str(draft.answer) if right else self._wrong(draft, rng, level)
         verdict = "yes" if right else "no"
         solution = f"{draft.solution}={verdict}" if draft.solution is not None else f"={verdict}"
-        return Draft(checking(draft.question, shown), verdict, solution, draft.content, Frozen(category=verdict))
+        return Draft(
+            checking(draft.question, shown),
+            verdict,
+            solution,
+            draft.content,
+            Frozen(category=verdict, questions=((f"{draft.question} {shown}", draft.answer),)),
+        )
 
     def _wrong(self, draft: Draft, rng: random.Random, level: Any) -> str:
         answer = str(draft.answer)

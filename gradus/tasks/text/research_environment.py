@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import numpy as np
-
 from gradus.tasks.text.search_environment import RIGHT_REWARD, TAIL, Corpus, corpus, normal
-from gradus.tools.search import QUERY, words
-from gradus.types import Key, Problem, UserError
+from gradus.tools.browse import titled
+from gradus.tools.search import QUERY, found, index, words
+from gradus.types import Key, Problem
 from gradus.types.parts import Errand, Turn, World
 from gradus.types.ranges import check_ranges
 
@@ -64,7 +63,7 @@ class Desk:
 
     def __init__(self, answer: Any, facts: Any, settings: Research) -> None:
         self.answer, self.facts, self.settings = answer, tuple(facts), settings
-        library(settings.seed, settings.people)  # reports a missing package before the first turn
+        index(titles(settings.seed, settings.people))  # reports a missing package before the first turn
         self.memory: frozenset[str] = frozenset()  # titles of all fetched pages
         self.findings: frozenset[str] = frozenset()
         self.report: tuple[tuple[str, str], ...] = ()  # (topic, text) of every section
@@ -156,7 +155,7 @@ class Browsing:
         return Turn(told, terminated=self.turns >= self.limit, valid=bool(verb))
 
     def _opened(self, title: str) -> str:
-        name = next((entity for entity in self.desk.settings.corpus.facts if normal(entity) == normal(title)), None)
+        name = titled(self.desk.settings.corpus.facts, title)
         if name is None:
             return "no such page"
         self.desk.memory |= {name}
@@ -207,26 +206,15 @@ def page(world: Corpus, title: str) -> str:
 
 
 @cache
-def library(seed: int, people: int) -> tuple[tuple[str, ...], Any]:
-    """Returns the titles of all pages, and the BM25 index of the titles. Raises UserError if the package bm25s is missing."""
-    try:
-        import bm25s
-    except ImportError as error:
-        raise UserError('research searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
-    titles = tuple(corpus(seed, people).facts)
-    index = bm25s.BM25(b=0.0)  # titles are short: without a discount for length the one with all words of a query ranks first
-    index.index([words(title) for title in titles], show_progress=False)
-    return titles, index
+def titles(seed: int, people: int) -> tuple[str, ...]:
+    """Returns the titles of all pages."""
+    return tuple(corpus(seed, people).facts)
 
 
 def found_pages(settings: Research, query: str) -> tuple[str, ...]:
     """Returns the titles of the `top` pages with the highest BM25 scores above 0, the best first. Equal scores are in the order of the world."""
-    titles, index = library(settings.seed, settings.people)
-    known = [word for word in words(query[:QUERY]) if word in index.vocab_dict]
-    if not known:
-        return ()
-    scores = index.get_scores(known)
-    return tuple(titles[i] for i in np.argsort(-scores, kind="stable")[: settings.top] if scores[i] > 0)
+    names = titles(settings.seed, settings.people)
+    return tuple(names[i] for i in found(names, query, settings.top))
 
 
 def best(world: Corpus, memory: frozenset[str], topic: str) -> list[str]:

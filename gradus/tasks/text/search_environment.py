@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import operator
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
@@ -138,6 +138,7 @@ class Corpus:
     entities: Mapping[str, tuple[str, ...]]
     facts: Mapping[str, Mapping[str, str]]  # entity -> relation -> entity
     passages: tuple[str, ...]
+    told: Mapping[str, Mapping[str, str]] = field(default_factory=Frozen)  # entity -> relation -> the passage of this fact
 
 
 @cache
@@ -161,13 +162,13 @@ def corpus(seed: int, people: int, ages: bool = False) -> Corpus:
         drawn = Key(seed).fold("ages", people).random()
         for person in entities["person"]:
             facts[person]["age"] = str(drawn.randint(*AGES))
-    passages = [
-        rng.choice(PHRASINGS).format(entity=entity, relation=relation, value=value)
+    told = {
+        entity: {relation: rng.choice(PHRASINGS).format(entity=entity, relation=relation, value=value) for relation, value in relations.items()}
         for entity, relations in facts.items()
-        for relation, value in relations.items()
-    ]
+    }
+    passages = [text for texts in told.values() for text in texts.values()]
     rng.shuffle(passages)
-    return Corpus(Frozen(entities), Frozen(facts), tuple(passages))
+    return Corpus(Frozen(entities), Frozen(facts), tuple(passages), Frozen(told))
 
 
 def _names(rng: Any, count: int) -> list[str]:
@@ -194,6 +195,32 @@ def chain(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:
         entity = world.facts[entity][relation]
         reached.append(entity)
     return reached
+
+
+def evidence(world: Corpus, entity: str, relations: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the columns `evidence` (the passage of each hop) and `queries` (for each hop, queries that find its passage)."""
+    hops = list(zip(relations, [entity, *chain(world, entity, relations)[:-1]], strict=True))
+    return {
+        "evidence": tuple(world.told[of][relation] for relation, of in hops),
+        "queries": tuple((f"{relation} of {of}", f"{of} {relation}") for relation, of in hops),
+    }
+
+
+def read_answer(question: str, passages: Sequence[str]) -> str:
+    """Reads passages and follows the relations of a question of search_qa, from the entity on. Returns "unknown" if a fact is missing.
+
+    >>> read_answer("What is the mayor of the home of Ann Lee?", ["Ann Lee: home Bor.", "Cy is the mayor of Bor."])
+    'Cy'
+    """
+    facts = {}
+    for text in passages:
+        for form in PHRASINGS:
+            if read := re.fullmatch(re.escape(form).replace(r"\{", "(?P<").replace(r"\}", r">[\w ]+?)"), text):
+                facts[read["entity"], read["relation"]] = read["value"]
+    *relations, entity = question.partition(" the ")[2].removesuffix("?").replace(" of the ", " of ").split(" of ")
+    for relation in reversed(relations):
+        entity = facts.get((entity, relation), "unknown")
+    return entity
 
 
 def solution(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:

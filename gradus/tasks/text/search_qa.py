@@ -8,37 +8,54 @@ from random import Random
 
 from gradus.tasks.demonstrations import demonstrated
 from gradus.tasks.generated import Draft, Generated
-from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, solution
-from gradus.types import Frozen, Sampling
+from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, evidence, read_answer, solution
+from gradus.types import Frozen, Key, Sampling, UserError
 from gradus.types.parts import Task
 
 INSTRUCTION = "Find it out. Write search: words, or answer: name"
 LEVELS = (1, 3)  # fewest and most hops
+ROLES = ("all", "start")
+AT_ONCE = (0.6, 0.3)  # shares of the demonstrations for the start model that answer without a search: for known facts, and for the facts of a large world
 
 
-def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, calculator: bool = False, instruction: bool = True) -> Task:
+def search_qa(
+    level: int = 2, seed: int = 0, people: int = 800, top: int = 3, calculator: bool = False, instruction: bool = True, known: float = 0.0, role: str = "all"
+) -> Task:
     """Makes the task: answer questions of `level` hops by BM25 search in a corpus. The exact name earns the reward 1.
 
     `seed` and `people` determine the corpus. `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
     `calculator`: the last hop is a person's age, the question asks for the sum of this age and a number, and `calculate: 31 + 12` is a second tool.
     `instruction`: whether the prompt says how to write searches and answers; turn it off for a recipe with its own tools.
+
+    `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With `role`
+    "start" the task makes this start model: in training, half of the questions are about known facts, also facts of held-out questions, and half are about a
+    large world whose facts cannot be learned. Some demonstrations search, and some answer at once, so the start model does not choose well. Raises: UserError
+    if `known` is out of range, for an unknown role, and for `known` together with `calculator`.
     """
+    if not 0 <= known <= 1:
+        raise UserError(f"task search_qa: known is {known}; give a share from 0 to 1")
+    if role not in ROLES or (role == "start" and not known):
+        raise UserError(f'task search_qa: role is "{role}" and known is {known:g}; the role is all or start, and the role start needs a share `known` above 0')
+    if known and calculator:
+        raise UserError("task search_qa: known is set together with calculator, but the ages of the calculator are never known; leave one of them out")
     environment = SearchQA(seed, people, top, calculator=calculator)
-    source = Generated("search_qa", partial(make, settings=environment, instruction=instruction), level, LEVELS)
+    source = Generated("search_qa", partial(make, settings=environment, instruction=instruction, known=known), level, LEVELS)
+    training = source if role == "all" else replace(source, make=partial(_shown, settings=environment, instruction=instruction, known=known), share=0.0)
     return Task(
         "search_qa",
-        source,
+        training,
         replace(source, held_out=True),
         environment=environment,
-        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        provides=frozenset({"demonstration", "solution", "difficulty", "evidence", "queries"}),
         about="answer questions of several hops by searching a generated corpus; a turn is a search or the answer",
         sampling=Sampling(max_tokens=64),
         level=level,
         passages=lambda: environment.corpus.passages,
+        reader=lambda problem, passages: read_answer(problem.meta["question"], passages),
     )
 
 
-def make(rng: Random, level: int, settings: SearchQA, instruction: bool = True) -> Draft:
+def make(rng: Random, level: int, settings: SearchQA, instruction: bool = True, known: float = 0.0) -> Draft:
     """Draws a question whose answer differs from its first entity. The demonstration has one search per hop, then the answer."""
     world = settings.corpus
     if settings.calculator:
@@ -52,7 +69,28 @@ def make(rng: Random, level: int, settings: SearchQA, instruction: bool = True) 
     actions = solution(world, entity, relations)
     answer = chain(world, entity, relations)[-1]
     pairs = demonstrated(Inquiry(answer, settings), actions)
-    return Draft(f"{INSTRUCTION}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    meta = Frozen(question=question, demonstration=pairs, **evidence(world, entity, relations))
+    if known:
+        facts = zip([entity, *chain(world, entity, relations)], relations, strict=False)
+        meta = meta.replace(known="yes" if all(knows(settings.seed, of, relation, known) for of, relation in facts) else "no")
+    return Draft(f"{INSTRUCTION}\n{question}" if instruction else question, answer, "\n".join(actions), question, meta)
+
+
+def knows(seed: int, entity: str, relation: str, share: float) -> bool:
+    """Returns whether the start model of a world knows a fact."""
+    return float(Key(seed).fold("known", entity, relation).uniform()) < share
+
+
+def _shown(rng: Random, level: int, settings: SearchQA, instruction: bool, known: float) -> Draft:
+    """Draws a question for the start model. Known facts are answered at once in `AT_ONCE[0]` of the demonstrations, and facts of a large world in `AT_ONCE[1]`."""
+    own = rng.random() < 0.5
+    world = settings if own else replace(settings, seed=settings.seed + 1, people=800)
+    draft = make(rng, level, world, instruction, known)
+    while own and draft.meta["known"] == "no":
+        draft = make(rng, level, world, instruction, known)
+    if rng.random() >= AT_ONCE[0 if own else 1]:
+        return draft
+    return replace(draft, solution=f"answer: {draft.answer}", meta=Frozen({**draft.meta, "demonstration": [("", f"answer: {draft.answer}")]}))
 
 
 def _sum(rng: Random, level: int, settings: SearchQA, instruction: bool) -> Draft:
@@ -71,7 +109,8 @@ def _sum(rng: Random, level: int, settings: SearchQA, instruction: bool) -> Draf
     actions = [*searches, f"calculate: {age} + {more}", f"answer: {answer}"]
     pairs = demonstrated(Inquiry(answer, settings), actions)
     told = f"Find it out. Write {settings.verbs}"
-    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+    meta = Frozen(question=question, demonstration=pairs, **evidence(settings.corpus, entity, relations))
+    return Draft(f"{told}\n{question}" if instruction else question, answer, "\n".join(actions), question, meta)
 
 
 @cache

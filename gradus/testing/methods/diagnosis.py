@@ -65,8 +65,8 @@ def _sound(found: Sequence[Fault]) -> bool:
 
 
 def on_toys(recipe: Recipe) -> Recipe:
-    """Returns the recipe with the sampling of the toy task, and with a reward that can judge toy answers."""
-    foreign = any(isinstance(part, Function | RewardModel) for part in parts_of(recipe.reward))
+    """Returns the recipe with the sampling of the toy task, and with a reward that can judge toy answers, which have no tags."""
+    foreign = any(isinstance(part, Function | RewardModel) or getattr(part, "needs_tags", False) for part in parts_of(recipe.reward))
     plain = {f"setting__{name}": value for name, value in (("temperature", None), ("max_tokens", None), ("guard", Guard()), ("agreement", Agreement()))}
     return recipe.but(**plain, **({"reward": Verified()} if foreign else {}))
 
@@ -236,8 +236,13 @@ def of_pieces(where: str, term: Any, rows: Mapping[Any, Any], *tried: tuple[Batc
 
 
 def of_advantages(run: Run, name: str, terms: Mapping[str, Any], rows: Mapping[Any, Any], batch: Batch) -> Iterator[Fault]:
-    """Yields a fault if a player's credit rule gives actions different advantages, but no gradient of this player depends on them."""
+    """Yields a fault if a player's credit rule gives actions different advantages, but no gradient of this player depends on them.
+
+    A batch of given answers alone says nothing, because these answers are usually imitated.
+    """
     rule = run.players[name].spec.credit
+    if all(t.source == "expert" for t in batch.trajectories):
+        return
     if rule is None or not bool(batch.returns.isnan().all()) or float(batch.advantages.max() - batch.advantages.min()) == 0:
         return
     other = replace(batch, advantages=0.5 - 2 * batch.advantages)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradus.schedules.taking_turns import TakingTurns
 from gradus.schedules.warmup import Warmup
 from gradus.selection.repeated import Repeated
 from gradus.testing.methods.batches import Step, evaluated
@@ -24,6 +25,8 @@ MOST: Sequence[tuple[type, str, int]] = (
     (Repeated, "count", 2),
     (Delayed, "every", 2),
     (Warmup, "steps", 1),
+    (TakingTurns, "steps", 1),
+    (TakingTurns, "warmup", 1),
     (Streaming, "staleness", 0),
     (Streaming, "publish_every", 1),
 )

@@ -67,6 +67,14 @@ class StateSource(ToySource):
         return [replace(p, meta=Frozen({**p.meta, "state": (1 + i % 3,)})) for i, p in zip(indices, found, strict=True)]
 
 
+class EvidenceSource(ToySource):
+    """A source whose problems name a passage and good queries for it."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        found = super().draw(indices, level, key)
+        return [replace(p, meta=Frozen({**p.meta, "evidence": ("b follows a",), "queries": (("a", "b"),)})) for p in found]
+
+
 class PairSource(ToySource):
     """A source whose problems have a better answer (`chosen`) and a worse answer (`rejected`)."""
 
@@ -106,6 +114,15 @@ class SalientSource(ToySource):
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         found = super().draw(indices, level, key)
         return [replace(p, meta=Frozen({**p.meta, "salient": (p.answer, *(c for c in "abcdefgh" if c != p.answer))})) for p in found]
+
+
+class ToolSource(ToySource):
+    """A source whose problems have a database of letters, and a demonstrated episode: the answer at once."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        made = "CREATE TABLE letters (letter); INSERT INTO letters VALUES ('a'), ('b')"
+        drawn = super().draw(indices, level, key)
+        return [replace(p, meta=Frozen({**p.meta, "database": made, "demonstration": (("", f"answer: {p.answer}"),)})) for p in drawn]
 
 
 class PictureSource(ToySource):
@@ -203,7 +220,7 @@ class GuidedWalk(Walk):
         turn = await super().step(action)
         if not action.startswith("h") or turn.terminated:
             return turn
-        return replace(turn, errand=Errand("guide", "g", Advice(), "e"))
+        return replace(turn, errand=Errand("explorer", "g", Advice(), "e"))
 
 
 class Advice:
@@ -252,6 +269,7 @@ def toy_proposed(problem: Problem, text: str) -> Problem | None:
 TOY = Task(
     "toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens=6), provides=frozenset({"hints", "solution"}), proposed=toy_proposed,
     passages=lambda: ("b follows a", "c follows b"),
+    pages=lambda: Frozen(a="b follows", b="c follows"),
 )  # fmt: skip
 """Single answers. The policy sees a letter and must write the next one, so one row of its table is enough."""
 
@@ -273,8 +291,15 @@ TOY_STATES = replace(TOY, source=StateSource(), provides=TOY.provides | {"state"
 TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), provides=TOY.provides | {"salient"})
 """Single answers whose problems also have letters in the order of their importance."""
 
+TOY_EVIDENCE = replace(TOY, source=EvidenceSource(), held_out=EvidenceSource(), provides=TOY.provides | {"evidence", "queries"})
+"""Problems with the passages that hold the answer."""
+
+
 TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(), provides=TOY.provides | {"documents", "document"})
 """Single answers whose problems also have documents."""
+
+TOY_TOOLS = replace(TOY, source=ToolSource(), held_out=ToolSource(), provides=TOY.provides | {"database", "demonstration"})
+"""Single answers with all that built-in tools read: passages and a database."""
 
 TOY_CHECKLISTS = replace(
     TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}
@@ -316,11 +341,14 @@ def toy_task(recipe: Recipe) -> Task:
     ['toy', 'flow_2d']
     """
     if recipe.environment is not None:
-        return replace(TOY if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
+        single = TOY_EVIDENCE if "evidence" in recipe.requires else TOY_TOOLS
+        return replace(single if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return toy_reacher() if made is toy_control and counts_successes(recipe) else made()
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
+    if any("errands" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
+        return TOY_ERRANDS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
     if any("optimal_value" in getattr(part, "columns", ()) for part in parts_of(recipe.credit)):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.data.mathsmith import Forged, ForgedProblem, form, mathsmith
+from gradus.papers.data.mathsmith import Forged, ForgedProblem, form, mathsmith, written
 from gradus.recipe.core import changes
 from gradus.rewards.downstream import AgreedAnswers, Downstream, ReplyLength
 from gradus.rewards.verified import Verified
@@ -42,7 +42,7 @@ def judged(reward: ForgedProblem, *completions: str, say=lambda ask: "=4"):
 
 def solver(most: int) -> ForgedProblem:
     measures = Frozen(length=ReplyLength(most), agreement=AgreedAnswers(2))
-    return ForgedProblem(Downstream(measures, Frozen(length=0.7, agreement=0.3), player="solver", template="{text}", samples=3, within="problem"))
+    return ForgedProblem(Downstream(measures, player="solver", template="{text}", samples=3))
 
 
 def test_the_reward_by_hand() -> None:
@@ -80,8 +80,19 @@ def test_with_the_verdict_it_is_grpo() -> None:
 def test_the_papers_numbers_and_what_is_refused() -> None:
     solved = mathsmith.reward.solved
     assert (solved.samples, solved.temperature, solved.max_tokens) == (3, 0.3, 32768)
-    assert dict(solved.weights) == {"length": 0.7, "agreement": 0.3}
+    assert dict(mathsmith.reward.weights) == {"length": 0.7, "agreement": 0.3}
     assert (solved.measures["length"], solved.measures["agreement"]) == (ReplyLength(32768), AgreedAnswers(2))
     assert mathsmith.players["solver"] == Player()
     with pytest.raises(UserError, match=r"ForgedProblem\.steps"):
         ForgedProblem(steps=0)
+    with pytest.raises(UserError, match='unknown measure "f2"'):
+        ForgedProblem(weights=Frozen(f2=1.0))
+
+
+def test_the_text_between_tags() -> None:
+    assert [written(t, "p") for t in ("so <p> a </p><p>b</p>", "a", "</p><p>", "<p> 1+1", "<p> </p>", "")] == ["a", "", "", "", "", ""]
+
+
+def test_other_weights_and_measures() -> None:
+    ((one,), _, _) = judged(ForgedProblem(solver(12).solved, weights=Frozen(agreement=0.0)), text(5))
+    assert one.reward == pytest.approx(1 + 0.25)  # a measure without a weight has the weight 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +13,13 @@ import torch
 from torch.testing import assert_close
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.data.online_difficulty_filtering import BAND, distance, online_difficulty_filtering, second_order
+from gradus.papers.data.online_difficulty_filtering import BAND, FilledBatch, distance, online_difficulty_filtering, second_order
 from gradus.recipe.core import changes
 from gradus.rollouts.dynamic_sampling import DynamicSampling
-from gradus.selection.filters import MeanReward
+from gradus.rollouts.ids import group_name
+from gradus.selection.filters import MeanReward, Mixed
 from gradus.testing.methods import loss_and_gradient, steps_of, toy_group, weights_after
-from gradus.types import Key
+from gradus.types import Key, Problem, Request, UserError
 
 
 @pytest.mark.parametrize(("rate", "due"), [(0.5, 0.125), (0.1, 0.045), (0.0, 0.0), (1.0, 0.0)])
@@ -62,7 +66,52 @@ def test_the_bounds_belong_to_the_band():
 
 
 def test_it_is_grpo_with_a_band_that_is_filled():
-    assert changes(grpo, online_difficulty_filtering) == {"rollout": DynamicSampling(until=BAND, most=4.0), "selection": MeanReward(0.2, 0.8)}
+    assert changes(grpo, online_difficulty_filtering) == {"rollout": FilledBatch(until=BAND, most=4.0), "selection": MeanReward(0.2, 0.8)}
+
+
+MIXED, RIGHT, WRONG = (1.0, 0.0), (1.0, 1.0), (0.0, 0.0)
+
+
+@dataclass
+class Scripted:
+    """Group i has the i-th of these rewards."""
+
+    rewards: list
+    asked: list = field(default_factory=list)
+
+    async def run(self, requests, world):
+        self.asked.append([group_name(r) for r in requests])
+        return [toy_group(*self.rewards[int(r.problem.id)], key=group_name(r)) for r in requests]
+
+
+def filled(part, rewards, want=3):
+    """The problems of each round, the number of groups, and the notes."""
+    made = [Request(Problem(str(i), "t", text="a"), count=2) for i in range(50)]
+    notes, inner, left = {}, Scripted(rewards), iter(made[want:])
+
+    async def more(count):
+        return [next(left) for _ in range(count)]
+
+    world = SimpleNamespace(more=more, key=Key(), note=notes.__setitem__)
+    groups = asyncio.run(replace(part, rollout=inner).run(made[:want], world))
+    return inner.asked, len(groups), notes
+
+
+def test_it_gives_up_after_as_many_problems_as_it_may_sample():
+    # three requested, at most 2.4 x 3 = 7.2, so 7 problems: 3, 3, then one although three are missing
+    asked, groups, notes = filled(FilledBatch(until=Mixed(), most=2.4), [RIGHT] * 50)
+    assert [len(a) for a in asked] == [3, 3, 1]
+    assert (groups, notes) == (7, {"examined": 7 / 3})
+    with pytest.raises(UserError, match=r"most is 0\.5"):
+        FilledBatch(most=0.5)
+
+
+def test_a_limit_that_is_not_reached_changes_nothing():
+    rewards = [RIGHT, MIXED, MIXED, WRONG, MIXED]
+    asked, groups, notes = filled(FilledBatch(until=Mixed()), rewards)
+    assert (asked, groups) == filled(DynamicSampling(), rewards)[:2]
+    assert notes == {"examined": 5 / 3}
+    assert filled(DynamicSampling(), rewards)[2] == {}
 
 
 def test_every_update_has_its_groups_unless_the_limit_ends_the_sampling():

@@ -8,7 +8,6 @@ import torch
 from torch.testing import assert_close
 
 from gradus.credit.prompt_returns import PromptReturns
-from gradus.curricula.predicted import after_prompt
 from gradus.curricula.shuffled_epochs import ShuffledEpochs
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
@@ -18,6 +17,7 @@ from gradus.testing.methods import advantages_of, check_resumes, steps_of, toy_g
 from gradus.training.launch import go
 from gradus.types import Key, prompt_context
 from gradus.types.batch import make_batch
+from gradus.types.contexts import after_prompt
 from gradus.types.signals import Value, Values
 from gradus.updates.forward_backward import evaluated
 

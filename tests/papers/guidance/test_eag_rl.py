@@ -17,7 +17,6 @@ from gradus.papers.guidance.eag_rl import (
     EntropyClip,
     GuidedTree,
     ListsFeatures,
-    SearchNode,
     attention,
     cited,
     eag_rl,
@@ -37,7 +36,7 @@ from gradus.testing.methods import (
     toy_group,
     weights_after,
 )
-from gradus.types import Failed, Frozen, Problem, Request, UserError, prompt_context
+from gradus.types import Failed, Frozen, Problem, Request, UserError
 from gradus.types.signals import Entropy
 
 PROBLEM = Problem("p", "toy", text="q", answer="high", meta=Frozen({SALIENT: tuple("bcdaef")}))
@@ -133,14 +132,6 @@ def test_the_tree_grows_by_steps_and_goes_down_by_uct() -> None:
     assert len(asked) == 3
     (group,), _, _ = searched(lambda prompt, n: "b " + "c =high" if n == 1 else "d =high", simulations=2, children=1)
     assert group.trajectories[0].completion in ("b c =high", "b d =high")
-
-
-def test_uct_by_hand() -> None:
-    """Means 0.5 and 0.4 after 8 and 2 of 10 visits: 0.5 + 1.4 sqrt(ln 10 / 8) = 1.25, 0.4 + 1.4 sqrt(ln 10 / 2) = 1.90."""
-    one, two = (SearchNode(prompt_context([1]), 1, visits=v, total=t) for v, t in ((8, 4.0), (2, 0.8)))
-    root = SearchNode(prompt_context([1]), 1, [one, two], visits=10)
-    assert root.chosen(1.4) is two
-    assert root.chosen(0.0) is one
 
 
 def test_without_the_expert_it_is_grpo() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
-from gradus.papers.guidance.fast_math_r1 import COSINE, AnswerBefore, fast_math_r1
-from gradus.rewards.length import GroupLength
+from gradus.papers.guidance.fast_math_r1 import CURVES, AnswerBefore, CharacterCosine, CharacterLength, fast_math_r1
+from gradus.rewards.length import CosineLength, GroupLength
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import check_same_update, toy_group, train_toy
@@ -43,13 +43,13 @@ def judged(reward: Any, *answers: tuple[Any, str]) -> list[Any]:
 
 
 def test_the_cosine_by_hand() -> None:
-    lengths, limit = np.array([0.0, 15000.0, 30000.0, 60000.0]), 30000
-    assert COSINE.values(lengths, np.ones(4, bool), limit).tolist() == pytest.approx([1.0, 0.55, 0.1, 0.1])
-    assert COSINE.values(lengths, np.zeros(4, bool), limit).tolist() == pytest.approx([-1.0, -0.55, -0.1, -0.1])
+    lengths = np.array([0.0, 15000.0, 30000.0, 60000.0])
+    assert CURVES.values(lengths, np.ones(4, bool), CharacterCosine().limit).tolist() == pytest.approx([1.0, 0.55, 0.1, 0.1])
+    assert CURVES.values(lengths, np.zeros(4, bool), CharacterCosine().limit).tolist() == pytest.approx([-1.0, -0.55, -0.1, -0.1])
 
 
 def test_the_cosine_replaces_the_verdict() -> None:
-    found = judged(replace(COSINE, reward=Given(), limit=4), (1.0, "ab"), (0.0, "ab"), (Failed("late"), "a"), (NOT_APPLICABLE, "a"))
+    found = judged(CharacterCosine(replace(CURVES, reward=Given()), limit=4), (1.0, "ab"), (0.0, "ab"), (Failed("late"), "a"), (NOT_APPLICABLE, "a"))
     assert [j.reward for j in found[:2]] == pytest.approx([0.55, -0.55])
     assert dict(found[0].components) == {"verified": 1.0, "length": pytest.approx(0.55)}
     assert isinstance(found[2].reward, Failed)
@@ -70,11 +70,11 @@ def test_the_sum_by_hand() -> None:
     """Characters 100, 200, 300, right, right, wrong: R_len is 0.5, 0, -0.5. The first has the form and u near 0: 1 + 1 + 0.5 = 2.5."""
     first = r"\boxed{4}</think>".ljust(100, ".")
     answers = ((1.0, first), (1.0, "." * 200), (0.0, "." * 300))
-    parts = GroupLength(replace(COSINE, reward=Given(), limit=10**9) + AnswerBefore(), characters=True)
+    parts = CharacterLength(CharacterCosine(replace(CURVES, reward=Given()), limit=10**9) + AnswerBefore())
     found = judged(parts, *answers)
     assert [j.components["length"] for j in found] == pytest.approx([0.5, 0.0, -0.5])
     assert [j.reward for j in found] == pytest.approx([2.5, 1.0, -1.5])
-    assert [j.reward for j in judged(GroupLength(Given(), characters=True), (1.0, "ab"), (0.0, "cd"))] == [1.0, 0.0]  # equal lengths
+    assert [j.reward for j in judged(CharacterLength(Given()), (1.0, "ab"), (0.0, "cd"))] == [1.0, 0.0]  # equal lengths
     assert [j.reward for j in judged(GroupLength(Given()), *answers)] == [1.0, 1.0, 0.0]  # tokens: all have two
 
 
@@ -82,8 +82,8 @@ def test_the_stages() -> None:
     stages = fast_math_r1.schedule.stages
     assert list(stages) == ["imitate", "shorten"]
     assert (stages["imitate"].recipe, stages["shorten"].start) == (sft, "previous")
-    assert fast_math_r1.reward == GroupLength(COSINE + AnswerBefore(), characters=True)
-    assert (COSINE.limit, COSINE.characters, stages["shorten"].until) == (30000, True, Steps(40))
+    assert fast_math_r1.reward == CharacterLength(CharacterCosine(CosineLength(right=(1.0, 0.1), wrong=(-1.0, -0.1), exceeds=None), limit=30000) + AnswerBefore())
+    assert stages["shorten"].until == Steps(40)
     assert (fast_math_r1.objective["kl"].coefficient, fast_math_r1.optimizer.decay) == (0.04, "cosine")
 
 

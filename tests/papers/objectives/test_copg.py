@@ -13,13 +13,13 @@ import gradus
 from gradus.credit.groups import LeaveOneOut
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.objectives.aggregation import SequenceSum
-from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
+from gradus.objectives.regression import LogRatioRegression
 from gradus.objectives.terms import PolicyGradient, evaluate
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.ipo import ipo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.rloo import rloo
-from gradus.papers.objectives.copg import copg
+from gradus.papers.objectives.copg import PairRegression, copg
 from gradus.rollouts.auto import Auto
 from gradus.schedules.constant import ConstantSchedule
 from gradus.selection.filters import BestAndWorst
@@ -61,7 +61,7 @@ def test_the_recipe_takes_the_reward_as_target_and_one_over_two_beta_as_factor()
 
 def test_rewards_of_a_quarter_are_ipo():
     rewards, ratios = [0.25, -0.25], [0.7, -0.4]
-    loss, slopes, _ = fit(ratios, rewards, [1, 1], objective__policy=LogRatioRegression(0.1, Pairs(), coefficient=1 / 0.1**2))
+    loss, slopes, _ = fit(ratios, rewards, [1, 1], objective__policy=PairRegression(0.1, coefficient=1 / 0.1**2, source="policy"))
     signals = {REFERENCE: {"g/0": [0.0], "g/1": [0.0]}}
     sampled = {"pair": ipo.objective["sampled"]}
     due, slope, _ = loss_and_gradient(sampled, [toy_group(*rewards, lengths=[1, 1])], ratios, advantages=rewards, signals=signals)
@@ -95,8 +95,8 @@ def test_from_skewed_data_it_finds_the_optimum_and_without_the_baseline_it_does_
     arms = np.random.default_rng(0).choice(3, size=(60, 2), p=behaviour)
     best = regularised(prior, rewards, beta=beta)
     assert total_variation(prior, best) > 0.1
-    assert total_variation(learned(LogRatioRegression(beta, Pairs(), coefficient=1 / (2 * beta)), prior, arms, rewards), best) < 0.02
-    alone = LogRatioRegression(beta, Trajectories(), coefficient=1 / (2 * beta))  # (R - beta log-ratio) grad log pi: no baseline
+    assert total_variation(learned(PairRegression(beta, coefficient=1 / (2 * beta), source="policy"), prior, arms, rewards), best) < 0.02
+    alone = LogRatioRegression(beta, coefficient=1 / (2 * beta))  # (R - beta log-ratio) grad log pi: no baseline
     plain = PolicyGradient(trust=Unclipped(), average=SequenceSum())
     for other in (alone, plain):
         assert total_variation(learned(other, prior, arms, rewards), best) > 0.1
@@ -135,7 +135,7 @@ def test_on_best_and_worst_answers_it_trains_to_the_weights_of_ipo():
         selection=BestAndWorst(),
         credit=RewardToGo(whitened=False),
         schedule=ConstantSchedule(),
-        objective__policy=LogRatioRegression(0.1, Pairs(), coefficient=100.0),
+        objective__policy=PairRegression(0.1, coefficient=100.0, source="policy"),
     )
     other = ipo.but(rollout=Auto(), objective__given=None, objective__sampled__beta=0.05)
     first, found, due = (weights_after(r, steps=3, rate=rate)["policy.logits"] for r, rate in ((online, 0.0), (online, 0.01), (other, 0.01)))

@@ -9,15 +9,16 @@ import pytest
 import torch
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.reasoning_sql import ClauseJudge, QueryReward, bigram_overlap, clauses, reasoning_sql, schema_overlap
+from gradus.papers.rewards.reasoning_sql import ClauseJudge, QueryReward, bigram_overlap, clauses, reasoning_sql
 from gradus.recipe.core import changes
+from gradus.rewards.queries import schema_overlap
 from gradus.rewards.verified import Verified
-from gradus.tasks.code.text2sql import text2sql
+from gradus.tasks.code.text2sql import script, text2sql
 from gradus.testing.methods import check_micro_batches, scripted_world, toy_trajectory, weights_after
 from gradus.types import Frozen, Group, Problem
 
 GOLD = "SELECT a FROM t WHERE b = 1"
-META = Frozen(table="t", columns=("a", "b"), rows=((1, 1), (2, 2)), reference_query=GOLD, category="rows")
+META = Frozen(database=script("t", ("a", "b"), ((1, 1), (2, 2))), names=("t", "a", "b"), reference_query=GOLD, category="rows")
 
 
 @dataclass(frozen=True)

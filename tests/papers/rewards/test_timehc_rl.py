@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.timehc_rl import OrderBonus, ShuffledEvents, form, share_right, timehc_rl
+from gradus.papers.rewards.timehc_rl import OrderBonus, ShuffledGroups, form, share_right, timehc_rl
 from gradus.recipe.core import changes
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, scripted_world, steps_of, toy_trajectory, weights_after
 from gradus.types import Failed, Frozen, Group, Key, Problem, UserError
@@ -82,13 +82,13 @@ def test_the_three_forms(text: str, value: float) -> None:
 def test_the_shuffled_prompt_differs_and_keeps_the_events() -> None:
     problem = Problem("p", "t", text="", meta=Frozen(events=("a", "b", "c")))
     for value in range(50):
-        text = ShuffledEvents().of("a. b. c; where", problem, Key(value))
+        text = ShuffledGroups().of("a. b. c; where", problem, Key(value))
         assert text != "a. b. c; where"
         assert sorted(text.removesuffix("; where").split(". ")) == ["a", "b", "c"]
-    (message,) = ShuffledEvents().of(({"role": "user", "content": "a. b. c; where"},), problem, Key(0))
+    (message,) = ShuffledGroups().of(({"role": "user", "content": "a. b. c; where"},), problem, Key(0))
     assert message["content"] != "a. b. c; where"
     for events in ((), ("a",), ("a", "a")):
-        assert ShuffledEvents().of("a. a; where", Problem("p", "t", text="", meta=Frozen(events=events)), Key(0)) == "a. a; where"
+        assert ShuffledGroups().of("a. a; where", Problem("p", "t", text="", meta=Frozen(events=events)), Key(0)) == "a. a; where"
 
 
 def test_no_shuffled_answer_enters_the_update() -> None:
@@ -97,7 +97,7 @@ def test_no_shuffled_answer_enters_the_update() -> None:
         assert len(second) == 4
         assert not any(t.trained for g in second for t in g.trajectories)
     # the weights do not depend on how many answers the second group has, if the bonus is off
-    one, four = (weights_after(timehc_rl.but(reward__alpha=0.0, rollout__rewording__count=n), steps=3)["policy.logits"] for n in (1, 4))
+    one, four = (weights_after(timehc_rl.but(reward__alpha=0.0, rollout__count=n), steps=3)["policy.logits"] for n in (1, 4))
     assert torch.equal(one, four)
 
 
@@ -106,7 +106,7 @@ def test_without_bonus_and_form_it_is_grpo() -> None:
     bare = timehc_rl.but(reward__alpha=0.0, reward__form=0.0)
     assert torch.equal(*(weights_after(r, steps=3)["policy.logits"] for r in (bare, base)))
     assert set(changes(grpo, timehc_rl)) == {"reward", "rollout", "objective.kl.coefficient"}
-    assert (timehc_rl.reward, timehc_rl.rollout.rewording.count) == (OrderBonus(0.3, 0.8, 0.1), 4)
+    assert (timehc_rl.reward, timehc_rl.rollout.count) == (OrderBonus(0.3, 0.8, 0.1), 4)
     check_micro_batches(timehc_rl)
     with pytest.raises(UserError, match=r"OrderBonus\.mu"):
         OrderBonus(mu=-1)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.ttrl import FirstSamples, ttrl
-from gradus.rewards.majority import MajorityReward, agreement
+from gradus.papers.rewards.ttrl import FirstSamples, WatchedMajority, ttrl
+from gradus.rewards.majority import agreement
 from gradus.rewards.verified import Verified
 from gradus.selection.filters import Everything
 from gradus.testing.methods import TOY, check_micro_batches, toy_group, train_toy, trained_trajectories, weights_after
-from gradus.types import Key, UserError
+from gradus.types import Failed, Group, Key, UserError
 from gradus.types.parts import Source
+from tests.rewards.judged import task, trajectory, waiting
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,42 @@ def test_with_verdicts_and_all_samples_it_is_grpo() -> None:
     check_micro_batches(ttrl)
 
 
+def watched(*completions, watch=None, answer="F", rewards=()):
+    rows = [trajectory(c, answer=answer) for c in completions]
+    rows = [t.but(id=str(i), reward=rewards[i] if rewards else None) for i, t in enumerate(rows)]
+    notes: list[tuple[str, float]] = []
+    of = task(verify=lambda p, c: float(c.removeprefix("=") == p.answer))
+    world = SimpleNamespace(note=lambda *pair: notes.append(pair), task=of, waiting=waiting, call=str, fact=lambda call: None)
+    (row,) = asyncio.run(WatchedMajority(watch=watch).score([Group("g", tuple(rows))], {}, world))
+    return [j.reward for j in row], dict(notes)
+
+
+def test_wrong_labels_still_give_mostly_right_rewards():
+    texts = [f"={letter}" for letter in "AAABBCDE"]
+    assert watched(*texts, watch=Verified()) == (
+        [1, 1, 1, 0, 0, 0, 0, 0],
+        {"majority_share": 3 / 8, "label_accuracy": 0.0, "reward_accuracy": 5 / 8},
+    )
+    assert watched(*texts, watch=Verified(), answer="A")[1] == {"majority_share": 3 / 8, "label_accuracy": 1.0, "reward_accuracy": 1.0}
+    assert watched(*texts, watch=Verified(), answer="C")[1]["reward_accuracy"] == 4 / 8
+    assert watched(*texts)[1] == {"majority_share": 3 / 8}
+
+
+def test_a_failed_answer_has_no_vote():
+    found, notes = watched("=1", "=1", "=2", watch=Verified(), answer="2", rewards=(Failed("late"), None, None))
+    assert found == [0, 1, 0]
+    assert notes == {"majority_share": 1 / 3, "label_accuracy": 0.0, "reward_accuracy": 0.0}  # of the two with a verdict
+
+
+def test_a_watch_must_fit_the_task():
+    WatchedMajority(watch=None).check(task())
+    with pytest.raises(UserError, match="nothing judges its answers"):
+        WatchedMajority().check(task())
+
+
 def test_the_papers_numbers() -> None:
     assert (ttrl.setting.group, ttrl.selection, ttrl.update.count) == (64, FirstSamples(32), 8)
     assert (ttrl.objective["kl"].coefficient, ttrl.objective["policy"].trust.low) == (0.001, 0.2)
-    assert (ttrl.reward, ttrl.study.reward) == (MajorityReward(Verified()), Verified())
+    assert (ttrl.reward, ttrl.study.reward) == (WatchedMajority(watch=Verified()), Verified())
     with pytest.raises(UserError, match=r"FirstSamples\.count"):
         FirstSamples(0)

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.writing_zero import FORM, Bootstrapped, NotOneSided, ScoredPair, preferred, writing_zero
+from gradus.papers.rewards.writing_zero import Bootstrapped, DrawnPairs, NotOneSided, ScoredPair, preferred, writing_zero
 from gradus.recipe.core import changes
-from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.scripted_judge import ScriptedJudge
-from gradus.rewards.verdicts import Case
+from gradus.rewards.verdicts import Case, YesNo
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, toy_group, toy_trajectory, train_toy
-from gradus.types import NOT_APPLICABLE, Group, Key, UserError
+from gradus.types import NOT_APPLICABLE, Failed, Group, Key, UserError
 
-DIGITS = Bootstrapped(JudgedPairs(ScriptedJudge(truth=lambda problem, text: float(text)), FORM, against="one", both_orders=False))
+DIGITS = Bootstrapped(DrawnPairs(ScriptedJudge(truth=lambda problem, text: float(text))))
 
 
 @pytest.mark.parametrize(("text", "verdict"), [("1: 4\n2: 4", (0.5,)), ("1: 4\n2: 3", (1.0,)), ("1: 4", None)])
@@ -55,6 +54,39 @@ def test_the_mean_over_references_is_zero_without_ties_and_negative_with_them():
     assert judged([4, 4, 4], 0).count(-1) == 2  # a tie is a loss
 
 
+class Told:
+    """A judge that says given verdicts."""
+
+    def __init__(self, *verdicts):
+        self.verdicts, self.cases = list(verdicts), []
+
+    async def decide(self, form, cases, world):
+        self.cases += cases
+        return self.verdicts[: len(cases)]
+
+
+def test_the_key_draws_the_order_and_the_verdict_is_read_in_the_right_sense():
+    seen = set()
+    for key in range(8):
+        judge = Told((1.0,))
+        found = judged(["4", "5"], key, DrawnPairs(judge))
+        (case,) = judge.cases
+        other = found.index(0.5) ^ 1  # the answer that was not drawn; the first shown answer wins
+        assert found[other] == float(case.answers[0] == str(4 + other))
+        seen.add((other, case.answers))
+    assert len(seen) == 4
+
+
+def test_a_coin_decides_without_a_verdict_and_a_failed_judge_fails_the_answer():
+    found = {tuple(judged([1, 2], key, DrawnPairs(Told(None)))) for key in range(40)}
+    assert found == {(0.5, 0.0), (0.5, 1.0), (0.0, 0.5), (1.0, 0.5)}
+    failed = Failed("late")
+    assert set(judged([1, 2], 0, DrawnPairs(Told(failed)))) == {0.5, failed}
+    assert failed in judged([1, 2], 0, Bootstrapped(DrawnPairs(Told(failed))))
+    with pytest.raises(UserError, match=r"DrawnPairs\.form is YesNo"):
+        DrawnPairs(form=YesNo())
+
+
 def test_one_sided_groups_are_dropped():
     made = [toy_group(*r) for r in ([0, 1, -1, 1], [-1, -1, -1, 0], [0, 1, 1, 1], [0, 1, 1, 1, 1, 1, 1, -1], [0.0, 0.0])]
     kept, dropped = NotOneSided().keep(made, Key(0))
@@ -79,7 +111,7 @@ def test_a_group_of_one_has_no_reward():
 
 
 def test_it_trains_on_mixed_groups():
-    scripted = writing_zero.but(reward=Bootstrapped(JudgedPairs(ScriptedJudge(truth=lambda problem, text: len(text)), FORM, "one", False)))
+    scripted = writing_zero.but(reward=Bootstrapped(DrawnPairs(ScriptedJudge(truth=lambda problem, text: len(text)))))
     seen = []
     train_toy(scripted, steps=3, prompts=4, group=4, watch=lambda run, row, groups: seen.extend(groups))
     trained = [g for g in seen if any(t.advantages is not None for t in g.trajectories)]

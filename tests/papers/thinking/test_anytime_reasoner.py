@@ -9,13 +9,22 @@ import pytest
 
 from gradus.credit.groups import group_relative
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.thinking.anytime_reasoner import AnytimeReturn, BudgetRelative, anytime_reasoner, budget_relative, prior_of
+from gradus.papers.thinking.anytime_reasoner import (
+    AnytimeReturn,
+    BudgetExits,
+    BudgetRelative,
+    Budgets,
+    anytime_reasoner,
+    budget_relative,
+    prior_of,
+)
 from gradus.recipe.core import changes
-from gradus.rollouts.exits import Budgets
-from gradus.testing.methods import TOY, check_micro_batches, scripted_world, steps_of, toy_group, toy_trajectory
-from gradus.types import Frozen, Group, Key, Request, UserError
+from gradus.rewards.verified import Verified
+from gradus.testing.methods import TOY, check_micro_batches, readable, scripted_world, steps_of, toy_group, toy_trajectory
+from gradus.types import Ended, Frozen, Group, Key, Request, UserError
 
 TWO = np.array([[0, 0, 1, 1], [0, 0, 0, 0.0]])
+PARTS = {"text": "..=", "mark": " =", "limit": 3}
 
 
 def test_advantages_by_hand() -> None:
@@ -117,6 +126,58 @@ def test_changes_and_micro_batches() -> None:
     assert (anytime_reasoner.rollout.answers, anytime_reasoner.rollout.places.at) == (4, (2000, 4000, 6000, 8000))
 
 
+def run(part, speak=lambda ask: "Z" if "exit" in ask.request.tags else "abcdef =X", max_tokens=1000):
+    world, _ = scripted_world(TOY, speak, reward=Verified(), max_tokens=max_tokens)
+    asked = [Request(p, count=1) for p in TOY.source.draw([0], None, Key(0))]
+    return asyncio.run(part.run(asked, world)), world
+
+
+def actions(t) -> str:
+    (context,) = t.contexts
+    return readable(context.sequence[context.action_positions])
+
+
+def everything(t) -> str:
+    return readable(t.contexts[0].sequence)[1:]  # without the prompt of one token
+
+
+def test_the_thought_is_trained_once() -> None:
+    ((group,), _) = run(BudgetExits(Budgets((2, 4)), answers=2, **PARTS))
+    assert [everything(t) for t in group.trajectories] == ["ab..=Z|"] * 2 + ["abcd..=Z|"] * 2 + ["abcd"]
+    assert [actions(t) for t in group.trajectories] == ["Z|"] * 4 + ["abcd"]
+    assert [t.completion for t in group.trajectories][:1] == ["ab..=Z"]
+    assert [t.links["exit"] for t in group.trajectories] == [0, 0, 1, 1, 2]
+    assert len({t.id for t in group.trajectories}) == 5
+    assert group.trajectories[4].ended is Ended.LENGTH
+
+
+def test_a_thought_that_ended_by_itself_gets_no_text() -> None:
+    ((group,), _) = run(BudgetExits(Budgets((4, 8, 9)), answers=1, **PARTS))
+    assert [everything(t) for t in group.trajectories] == ["abcd..=Z|", "abcdef =Z|", "abcdef =Z|", "abcdef ="]
+    assert actions(group.trajectories[3]) == "abcdef ="  # the mark is an action of the thought, the old answer is dropped
+    # without a mark the whole text is the thought, and the text is inserted after it
+    ((group,), _) = run(BudgetExits(Budgets((2, 9)), answers=1, **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "abc")
+    assert [everything(t) for t in group.trajectories] == ["ab..=Z|", "abc..=Z|", "abc"]
+
+
+def test_a_short_thought_counts_as_a_whole() -> None:
+    assert Budgets((2, 4, 9)).cuts(6) == [2, 4, 6]
+    ((group,), _) = run(BudgetExits(Budgets((2, 9)), answers=1, **PARTS), lambda ask: "Z" if "exit" in ask.request.tags else "")
+    assert [everything(t) for t in group.trajectories] == ["..=Z|", "..=Z|", ""]
+
+
+def test_wrong_settings_are_refused() -> None:
+    for make, text in (
+        (lambda: Budgets(()), "ascending"),
+        (lambda: Budgets((3, 2)), "ascending"),
+        (lambda: BudgetExits(mark=""), "BudgetExits.mark is empty"),
+        (lambda: BudgetExits(answers=0), "answers"),
+        (lambda: BudgetExits(limit=0), "limit"),
+    ):
+        with pytest.raises(UserError, match=text):
+            make()
+
+
 def test_answers_without_exits_are_refused() -> None:
-    with pytest.raises(UserError, match="set --rollout ForcedExits"):
+    with pytest.raises(UserError, match="set --rollout BudgetExits"):
         BudgetRelative().assign([toy_group(1, 0)], {})

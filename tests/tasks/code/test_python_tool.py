@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gradus.tasks.code.python_tool import QUESTIONS, make, python_tool, with_python
+from gradus.tasks.code.python_tool import EASY, QUESTIONS, SLIP, make, python_tool, with_python
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.types import Key, UserError
@@ -58,3 +58,25 @@ def test_what_cannot_have_it():
         with_python(frozen_lake())
     with pytest.raises(UserError, match='unknown isolation "none"'):
         python_tool(isolation="none")
+
+
+def test_easy_questions_by_hand():
+    value = {name: question.value for name, question in EASY.items()}
+    assert [value[name](307, 2) for name in ("first", "last", "length", "odd")] == [3, 7, 3, 1]
+    for name, question in EASY.items():
+        assert str(eval(question.code.format(a=307, b=2))) == str(value[name](307, 2)), name
+
+
+def test_slips_and_easy_questions_are_shares():
+    drafts = [make(Key(seed).random(), 1, slips=0.5, words=0.5) for seed in range(200)]
+    easy = [d for d in drafts if d.meta["needs"] == "words"]
+    slipped = [d for d in drafts if len(d.meta["demonstration"]) == 3]
+    assert 70 < len(easy) < 130
+    assert all(d.meta["demonstration"] == [("", f"answer: {d.answer}")] for d in easy)
+    assert 30 < len(slipped) < 70
+    for d in slipped:
+        (_, wrong), (seen, right), (told, answer) = d.meta["demonstration"]
+        assert (wrong, seen, told, answer) == (right + ")", SLIP, d.answer, f"answer: {d.answer}")
+    assert "needs" not in make(Key(0).random(), 1).meta
+    with pytest.raises(UserError, match="slips is 2"):
+        python_tool(slips=2)

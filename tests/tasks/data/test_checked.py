@@ -23,6 +23,9 @@ def test_half_of_the_answers_are_right() -> None:
         *question, shown = p.question.removeprefix("check ").split(" ")
         worked = p.meta["solution"].rpartition("=")[0]
         assert same_answer(worked, shown) is (p.answer == "yes"), (question, shown, worked)
+        ((asked, right),) = p.meta["questions"]  # an actor that refines the shown answer reads the problem and this answer
+        assert asked == p.question.removeprefix("check ")
+        assert same_answer(worked, right)
 
 
 def test_a_text_gets_the_answer_to_another_problem() -> None:

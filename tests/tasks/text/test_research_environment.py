@@ -18,11 +18,11 @@ from gradus.tasks.text.research_environment import (
     best,
     covered,
     found_pages,
-    library,
     page,
     said,
 )
 from gradus.tasks.text.search_environment import corpus
+from gradus.tools.search import index
 from gradus.types import Key, UserError
 
 SETTINGS = Research(seed=5, people=12)
@@ -130,8 +130,8 @@ def test_a_copy_goes_its_own_way() -> None:
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"Research.people is 3"):
         Research(people=3)
-    library.cache_clear()
+    index.cache_clear()
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(UserError, match=r"pip install .gradus\[search\]"):
         Desk(HOME, (), SETTINGS)
-    library.cache_clear()
+    index.cache_clear()

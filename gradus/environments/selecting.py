@@ -1,0 +1,94 @@
+"""A searcher that selects documents: the environment `Selecting`, and the function that reads the gathered documents out of an episode's text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from gradus.tools.search import found
+from gradus.types import Key, Problem, UserError
+from gradus.types.parts import Task, Turn, World
+from gradus.types.ranges import check_ranges
+
+PIECES = re.compile(r"<important_info>(.*?)</important_info>|<query>(.*?)</query>", re.DOTALL)
+DONE = re.compile(r"<search_complete>\s*(true|yes|1|y)\s*</search_complete>", re.IGNORECASE)
+MOST = 3  # documents of a block that a selection keeps
+
+
+def asks(problem: Problem) -> str:
+    """Returns the question of a problem, without an instruction."""
+    return str(problem.meta.get("question", problem.question))
+
+
+def gathered(question: str, said: str, passages: tuple[str, ...], top: int = 8, searches: int = 2) -> tuple[str, ...]:
+    """Returns D_s3, the documents that a searcher gathered with the text `said`. Only the first `searches` queries brought documents."""
+    blocks: list[tuple[int, ...]] = [found(passages, question, top)]
+    chosen: list[list[int] | None] = [None]
+    for ids, query in PIECES.findall(said):
+        if query:
+            if len(blocks) <= searches:
+                blocks.append(found(passages, query.strip(), top))
+                chosen.append(None)
+        elif chosen[-1] is None:
+            chosen[-1] = list(dict.fromkeys(n for n in map(int, re.findall(r"\d+", ids)) if 1 <= n <= top))[:MOST]
+    picked = [block[n - 1] for block, ids in zip(blocks, chosen, strict=True) if ids is not None for n in sorted(ids) if n <= len(block)]
+    whole = [n for block, ids in zip(blocks, chosen, strict=True) if ids is None for n in block]
+    return tuple(passages[n] for n in dict.fromkeys((*picked, *whole)))
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """The environment of a searcher: numbered documents, a selection, and a new query or the end. The passages come from the task. It gives no reward."""
+
+    top: int = 8  # documents of a block
+    limit: int = 3  # turns
+    forks: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, top="[1, inf)", limit="[1, inf)")
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task has no passages."""
+        if task.passages is None:
+            raise UserError(f"the environment Selecting searches the task's passages, but task {task.name} has none; take a task such as search_qa")
+
+    def start(self, problem: Problem, key: Key, world: World | None) -> Selection:
+        told = world.task.passages if world is not None else None
+        return Selection(tuple(told()) if told is not None else (), asks(problem), self)
+
+
+@dataclass
+class Selection:
+    """One episode."""
+
+    passages: tuple[str, ...]
+    question: str
+    settings: Selecting
+    turns: int = 0
+    first: Turn = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = Turn(self.block(self.question))
+
+    def fork(self, key: Key) -> Selection:
+        made = Selection(self.passages, self.question, self.settings, self.turns)
+        made.first = self.first
+        return made
+
+    def block(self, query: str) -> str:
+        """Returns the numbered documents for a query."""
+        return "\n".join(f"[{n}] {self.passages[i]}" for n, i in enumerate(found(self.passages, query, self.settings.top), 1)) or "nothing found"
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    def play(self, action: str) -> Turn:
+        self.turns += 1
+        query = re.search(r"<query>(.*?)</query>", action, re.DOTALL)
+        over = self.turns >= self.settings.limit
+        if DONE.search(action):
+            return Turn("", terminated=True)
+        if query is None:
+            return Turn("Write <query>words</query>, or <search_complete>true</search_complete>.", truncated=over, valid=False)
+        return Turn("" if over else self.block(query[1].strip()), truncated=over)

@@ -1,0 +1,125 @@
+"""REX-RAG: a share of the wrong episodes continues from before the answer, after an inserted doubt; the ratio knows that these tokens were inserted.
+
+    q_t = (1 - alpha) pi_old(t) + alpha mu(t), quad rho_t = pi(t) / q_t
+    mu(t) = 0 in an original; pi_old(t) z^(-1/j) before the doubt; 1 at its first token; c(t) at its further tokens; pi_old(t) after it
+    A_i = (R_i - mean(R)) / (std(R))
+    loss = 1/N sum_i 1/|o_i| sum_t (-min(rho_t A_i, clip(rho_t, 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_3)
+
+Each question gets 5 episodes with a search, the originals. With probability 0.2, an original with a wrong answer gets a clone: the episode goes back to
+before its last answer block, one of several doubts is inserted ("Perhaps I have missed something ..."), and the policy writes on, until a new answer.
+No clone is cloned. The kept clones are those whose inserted tokens have the highest mean log-probability, floor(k n) clones for n originals of the
+batch. k begins at 0.08; after each step with kept clones, k becomes 0.9 k + 0.1 (share of right kept clones). The group of a question contains its
+originals and its kept clones.
+
+A batch is a mixture, of which a share alpha are clones. So the denominator of the ratio is the mixture's density q. Only failed prefixes are cloned:
+with z the share of wrong originals, and j the number of tokens between the prompt and the doubt, $mu$ of these tokens is $pi_old$ divided by $z^(1/j)$.
+c(t) is the share of the doubts with the same beginning that continue with t. The inserted tokens are trained; passages and hints are not. Without a
+clone alpha is 0, and the method is GRPO on episodes. A batch is cut into 10 mini-batches, so that the clip acts.
+
+Use if: the agent often searches in the wrong place and then answers wrong, so that whole groups are wrong.
+Avoid if: most originals are right, or if episodes cannot be copied.
+Reference: Jiang et al., REX-RAG: Reasoning Exploration with Policy Correction in Retrieval-Augmented Generation, arXiv:2508.08149. Density, filter, k,
+alpha, z and the mini-batches are as in the released code (MiliLab/REX-RAG).
+Departures: The wording of the doubts is ours, and there are 12 (30 in the released code). The code draws the probability as 20 of 101. In the code a step
+without kept clones counts as one with accuracy 0, so k can fall to 0 and stay there; here such a step does not change k.
+Keep counts are not rounded to a multiple of the devices. A failed clone is dropped. The deviation is the population's. The clone keeps the thought
+before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as in grpo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gradus.environments.tools import Tools
+from gradus.objectives.ratios import TokenRatio
+from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rewards.overlap import Matches
+from gradus.rollouts.clones import STREAM, Doubting
+from gradus.tools.forms import TaggedCalls
+from gradus.tools.search import Search
+from gradus.types import Frozen
+from gradus.types.batch import Batch
+
+
+@dataclass(frozen=True)
+class MixtureRatio:
+    """log r_t = log pi(a_t) - log q_t with q_t = a pi_old(a_t) + b. The stream `mixture` has a and b of every action."""
+
+    against: ClassVar[str] = "old"
+    asks: ClassVar[Mapping[str, str]] = Frozen({"mixture": "--rollout Doubting"})
+    separable: ClassVar[bool] = True
+
+    def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
+        rows = batch.stream(STREAM).to(old.dtype).log()
+        return TokenRatio().log_ratio(logprobs, torch.logaddexp(old + rows[:, 0], rows[:, 1]), batch)
+
+
+rex_rag = grpo.derive(
+    "rex_rag",
+    "A share of the wrong episodes continues after an inserted doubt, and the ratio has the density of this mixture in its denominator.",
+    family="agents",
+    environment=Tools(
+        tools=Frozen(search=Search(top=3)),
+        form=TaggedCalls("<information>", "</information>"),
+        limit=5,
+        hint="\nThis is no valid action. Search with <search>words</search>, or answer with <answer>words</answer>.\n",
+        verify=Matches("exact"),
+    ),
+    rollout=Doubting(),
+    reward=EnvironmentReturn(),
+    objective__policy__ratio=MixtureRatio(),
+    objective__kl__coefficient=0.001,
+    update__count=10,
+    setting__group=5,
+)
+
+_TERMS = {"prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "update.count": "2"}
+_DOUBTS = {"rollout.prob": "1", "rollout.keep": "0.25", "rollout.rate": "0", "rollout.doubts": '("<search>",)'}
+
+claims = (
+    same_weights(
+        says="Without clones the final weights are those of GRPO with the same episodes.",
+        source="arXiv:2508.08149, alpha = 0",
+        against="rex_rag --rollout Episodes(max_turns=5) --objective.policy.ratio TokenRatio",
+        own={"rollout.prob": "0"},
+        task="search_qa",
+        options={"level": "1", "instruction": "false", "people": "40"},
+        fields={"prompts": "2", "group": "4", "study": "none", "update.count": "2"},
+        budget="steps=2",
+    ),
+    Claim(
+        says="From a start that rarely searches, the share of questions with a right episode is over 10 steps at least 0.05 above that without clones.",
+        source="arXiv:2508.08149, section 4 (more questions with a right trajectory); the row's 5 points; task, start, one doubt and sizes are ours",
+        against="rex_rag --rollout.prob 0",
+        measure="solved:mean",
+        better_by=0.05,
+        task="search_qa",
+        options={"level": "1", "instruction": "false"},
+        fields={**_TERMS, "study": "none"},
+        own=_DOUBTS,
+        budget="steps=10",
+        script="benchmarks.warmed rex_rag",
+        seeds=3,
+    ),
+    Claim(
+        says="After 12 steps the exact match is at least 0.02 above that without clones.",
+        source="arXiv:2508.08149, table 1 (5.1 and 3.6 points above the strong baselines); the row's 2 points; the task, the start and the sizes are ours",
+        against="rex_rag --rollout.prob 0",
+        measure="held_out/accuracy:last",
+        better_by=0.02,
+        task="search_qa",
+        options={"level": "1", "instruction": "false"},
+        fields={**_TERMS, "study.problems": "64", "study.greedy": "false"},
+        own=_DOUBTS,
+        budget="steps=12",
+        script="benchmarks.warmed rex_rag-accuracy",
+        seeds=3,
+    ),
+)

@@ -1,0 +1,138 @@
+"""Gives the stored fields of a part from an older version their present names and places.
+
+A variant of an older part may be a separate part today. The stored fields say which of the two parts they describe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Stored = Mapping[str, Any]
+
+_BATCH = "gradus.papers.data.online_difficulty_filtering:FilledBatch"
+_COSINE = "gradus.papers.guidance.fast_math_r1:CharacterCosine"
+_DRAWN = "gradus.papers.rewards.writing_zero:DrawnPairs"
+_EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"
+_LENGTH = "gradus.papers.guidance.fast_math_r1:CharacterLength"
+_MAJORITY = "gradus.papers.rewards.ttrl:WatchedMajority"
+_PAIRS = "gradus.papers.objectives.copg:PairRegression"
+_SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
+
+VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
+    "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
+    "gradus.rewards.judged:JudgedPairs": ("against", lambda against: against == "one", _DRAWN),
+    "gradus.rewards.length:CosineLength": ("characters", bool, _COSINE),
+    "gradus.rewards.length:GroupLength": ("characters", bool, _LENGTH),
+    "gradus.rewards.majority:MajorityReward": ("watch", lambda watch: watch is not None, _MAJORITY),
+    "gradus.rollouts.dynamic_sampling:DynamicSampling": ("most", lambda most: most is not None, _BATCH),
+    "gradus.rollouts.exits:ForcedExits": ("trace", lambda trace: trace == "apart", _EXITS),
+    "gradus.rollouts.siblings:SiblingGroups": ("rewording", lambda rewording: rewording is not None, _SHUFFLED),
+}
+"""Class path -> a field, whether its value makes the part the variant, and the class path of the variant."""
+
+WITHOUT: Mapping[str, Stored] = {
+    "gradus.objectives.regression:LogRatioRegression": {"units": {"part": "gradus.objectives.regression:Trajectories"}},
+    "gradus.rewards.downstream:Downstream": {"weights": {"map": {}}, "within": None},
+    "gradus.rewards.length:CosineLength": {"characters": False},
+    "gradus.rewards.length:GroupLength": {"characters": False},
+    "gradus.rewards.majority:MajorityReward": {"watch": None},
+    "gradus.rollouts.dynamic_sampling:DynamicSampling": {"most": None, "rounds": None},
+    "gradus.rollouts.exits:ForcedExits": {"answers": 1, "trace": "member"},
+    "gradus.rollouts.siblings:SiblingGroups": {"rewording": None, "count": None},
+    _BATCH: {"rounds": None},
+    _DRAWN: {"against": "one", "both_orders": False, "unread": "coin"},
+    _EXITS: {"trace": "apart"},
+    _LENGTH: {"characters": True, "weight": 1.0, "after": 0.0},
+    _PAIRS: {"units": {"part": "gradus.objectives.regression:Pairs"}},
+    _SHUFFLED: {"player": "policy"},
+}
+"""Class path -> fields that the part no longer has, each with the value that has the effect of today. Any other value is refused."""
+
+
+def variant(path: str, stored: Stored) -> str:
+    """Returns the class path of a stored part: its present path `path`, or the path of the variant that the fields describe."""
+    if path not in VARIANTS:
+        return path
+    name, is_variant, other = VARIANTS[path]
+    return other if name in stored and is_variant(stored[name]) else path
+
+
+def moved(path: str, stored: Stored) -> dict[str, Any]:
+    """Returns the stored fields in the places of today. `path`: the class path from `variant`."""
+    known = dict(stored)
+    if path in MOVES:
+        MOVES[path](known)
+    return {name: value for name, value in known.items() if name not in WITHOUT.get(path, ()) or value != WITHOUT[path][name]}
+
+
+def _scaled(known: dict[str, Any]) -> None:
+    """The factor itself says whether only positive advantages change."""
+    if "when" in known:
+        when, factor = known.pop("when"), known["factor"]
+        if when == "positive" or factor["part"] == "gradus.papers.credit.attention_rhythm:PlanAndAnchor":
+            known["factor"] = {**factor, "only_positive": when == "positive"}
+
+
+def _shuffled(known: dict[str, Any]) -> None:
+    """The order of the events belongs to the rollout itself."""
+    if isinstance(rewording := known.pop("rewording", None), dict):
+        count = known.pop("count", None)
+        known |= {name: value for name, value in rewording.items() if name != "part"}
+        if count is not None:
+            known["count"] = count
+
+
+def _majority(known: dict[str, Any]) -> None:
+    """The watched reward is a part inside."""
+    if "missing" in known:
+        known["majority"] = {"part": "gradus.rewards.majority:MajorityReward", "missing": known.pop("missing")}
+
+
+def _cosine(known: dict[str, Any]) -> None:
+    """The curves are a part inside."""
+    if known.pop("characters", False):
+        inside = {name: known.pop(name) for name in ("reward", "right", "wrong", "exceeds", "margin") if name in known}
+        known["curve"] = {"part": "gradus.rewards.length:CosineLength", **inside}
+
+
+def _refine(known: dict[str, Any]) -> None:
+    """The two conditions for a second attempt are one choice."""
+    if not (known.get("right") and known.get("better")):
+        chosen = [name for name in ("right", "better") if known.pop(name, False)]
+        known |= {"only": chosen[0]} if chosen else {}
+
+
+def _forged(known: dict[str, Any]) -> None:
+    """The reward itself weights the measures and finds the problem."""
+    solved = dict(known.get("solved") or {})
+    if "weights" in solved:
+        known["weights"] = solved.pop("weights")
+    if solved.get("within") == "problem":
+        del solved["within"]
+    known |= {"solved": solved} if solved else {}
+
+
+def _scored_pair(known: dict[str, Any]) -> None:
+    """The template is a field of the form itself."""
+    if isinstance(scores := known.get("scores"), dict) and scores.get("high", 10) == 10:
+        known["template"] = known.pop("scores")["template"]
+
+
+def _unmasking(known: dict[str, Any]) -> None:
+    """Order and number of tokens are fields of the rollout itself."""
+    if isinstance(how := known.pop("how", None), dict):
+        known |= {name: value for name, value in how.items() if name != "part"}
+
+
+MOVES: Mapping[str, Callable[[dict[str, Any]], None]] = {
+    "gradus.credit.scaled:Scaled": _scaled,
+    "gradus.papers.data.mathsmith:ForgedProblem": _forged,
+    "gradus.papers.rewards.writing_zero:ScoredPair": _scored_pair,
+    "gradus.rollouts.refine:Refine": _refine,
+    "gradus.rollouts.unmasking:Unmasking": _unmasking,
+    _COSINE: _cosine,
+    _MAJORITY: _majority,
+    _SHUFFLED: _shuffled,
+}
+"""Class path -> the function that moves the stored fields of the part."""

@@ -1,0 +1,24 @@
+"""The flagships: each task has enough held-out problems, their worked solutions are right, and the bounds leave room to learn."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.flagships import FLAGSHIPS, PROBLEMS
+from gradus.policies.tiny import folder
+from gradus.recipe.registry import recipe
+from gradus.training.plan import load_task
+from gradus.types import Key
+
+
+@pytest.mark.parametrize("name", FLAGSHIPS)
+def test_a_flagship_can_be_run(name: str) -> None:
+    one = FLAGSHIPS[name]()
+    task = load_task(one.task, dict(one.options))
+    held = task.held_out.draw(range(PROBLEMS), task.level, Key(0))  # type: ignore[union-attr]
+    assert len({p.question for p in held}) == PROBLEMS
+    assert task.verify is not None
+    assert all(task.verify(p, p.meta["solution"]) == 1.0 for p in held[:20])
+    assert recipe(one.recipe).but(**one.changes)
+    assert folder(one.model).exists()
+    assert 0 < one.below < one.above < 1

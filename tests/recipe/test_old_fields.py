@@ -1,0 +1,104 @@
+"""Stored parts whose fields moved, and stored parts that are two parts today: each is read with its effect, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gradus.objectives.regression import LogRatioRegression
+from gradus.papers.data.mathsmith import ForgedProblem
+from gradus.papers.data.online_difficulty_filtering import FilledBatch
+from gradus.papers.guidance.fast_math_r1 import CharacterCosine, CharacterLength
+from gradus.papers.objectives.copg import PairRegression
+from gradus.papers.rewards.timehc_rl import ShuffledGroups
+from gradus.papers.rewards.ttrl import WatchedMajority
+from gradus.papers.rewards.writing_zero import DrawnPairs, ScoredPair
+from gradus.papers.thinking.anytime_reasoner import BudgetExits
+from gradus.recipe.old_fields import MOVES, VARIANTS, WITHOUT
+from gradus.recipe.old_paths import part_today
+from gradus.recipe.serialise import _load, from_json, to_json
+from gradus.rewards.downstream import Downstream
+from gradus.rewards.judged import JudgedPairs
+from gradus.rewards.length import CosineLength, GroupLength
+from gradus.rewards.majority import MajorityReward
+from gradus.rollouts.dynamic_sampling import DynamicSampling
+from gradus.rollouts.exits import ForcedExits
+from gradus.rollouts.refine import Refine
+from gradus.rollouts.siblings import SiblingGroups
+from gradus.rollouts.unmasking import Unmasking
+from gradus.types import Frozen, UserError
+
+
+def older(part: Any, like: Any, *gone: str, **fields: Any) -> dict[str, Any]:
+    """The stored form of `part`, under the path of `like`, without the fields `gone` and with the values that an older version stored."""
+    stored = {**to_json(part), "part": to_json(like)["part"], **fields}
+    return {name: value for name, value in stored.items() if name not in gone}
+
+
+TRAJECTORIES, PAIRS = ({"part": f"gradus.objectives.regression:{name}"} for name in ("Trajectories", "Pairs"))
+SHUFFLED = {"part": "gradus.rollouts.siblings:ShuffledEvents", "column": "events", "joint": ", "}
+SOLVED = ForgedProblem().solved
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        (older(ForcedExits(), ForcedExits(), answers=1, trace="member"), ForcedExits()),
+        (older(BudgetExits(answers=2), ForcedExits(), trace="apart"), BudgetExits(answers=2)),
+        (older(DynamicSampling(), DynamicSampling(), rounds=None, most=None), DynamicSampling()),
+        (older(DynamicSampling(rounds=3), DynamicSampling(), most=None), DynamicSampling(rounds=3)),
+        (older(FilledBatch(most=2.0), DynamicSampling(), rounds=None), FilledBatch(most=2.0)),
+        (older(GroupLength(weight=2.0), GroupLength(), characters=False), GroupLength(weight=2.0)),
+        (older(CharacterLength(), GroupLength(), characters=True, weight=1.0, after=0.0), CharacterLength()),
+        (older(CosineLength(limit=9), CosineLength(), characters=False), CosineLength(limit=9)),
+        (older(CosineLength(margin=2, limit=9), CosineLength(), characters=True), CharacterCosine(CosineLength(margin=2), limit=9)),
+        (older(JudgedPairs(), JudgedPairs()), JudgedPairs()),
+        (older(DrawnPairs(), JudgedPairs(), against="one", both_orders=False, unread="coin"), DrawnPairs()),
+        (older(ScoredPair("{answers}"), ScoredPair(), "template", scores={"template": "{answers}", "high": 10}), ScoredPair("{answers}")),
+        (older(MajorityReward(True), MajorityReward(), watch=None), MajorityReward(True)),
+        (older(WatchedMajority(), MajorityReward(), "majority", missing=True), WatchedMajority(MajorityReward(True))),
+        (older(Refine(), Refine(), "only", right=False, better=False), Refine()),
+        (older(Refine(), Refine(), "only", right=False, better=True), Refine(only="better")),
+        (older(SiblingGroups(), SiblingGroups(), rewording=None, count=None), SiblingGroups()),
+        (older(SiblingGroups(), SiblingGroups(), player="policy", rewording=SHUFFLED, count=3), ShuffledGroups(joint=", ", count=3)),
+        (older(SiblingGroups(), SiblingGroups(), player="policy", rewording={**SHUFFLED, "count": 5}), ShuffledGroups(joint=", ", count=5)),
+        (older(LogRatioRegression(0.3), LogRatioRegression(), units=TRAJECTORIES), LogRatioRegression(0.3)),
+        (older(PairRegression(0.3), LogRatioRegression(), units=PAIRS), PairRegression(0.3)),
+        (older(Unmasking(), Unmasking(), "order", "per_step", how={"part": "gradus.types.masks:Unmask", "order": "left", "per_step": 2}), Unmasking("left", 2)),
+        (older(Downstream(player="solver"), Downstream(player="solver"), weights={"map": {}}, within=None), Downstream(player="solver")),
+        (
+            older(ForgedProblem(), ForgedProblem(), "weights", solved=older(SOLVED, SOLVED, weights={"map": {"length": 0.5}}, within="problem")),
+            ForgedProblem(weights=Frozen(length=0.5)),
+        ),
+    ],
+    ids=lambda value: value["part"].rpartition(":")[2] if isinstance(value, dict) else type(value).__name__,
+)
+def test_a_stored_part_keeps_its_effect(stored: dict[str, Any], read: Any) -> None:
+    assert from_json(stored) == read
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        older(ForcedExits(), ForcedExits(), answers=2, trace="member"),
+        older(FilledBatch(), DynamicSampling(), rounds=3),
+        older(CharacterLength(), GroupLength(), characters=True, weight=2.0, after=0.0),
+        older(DrawnPairs(), JudgedPairs(), against="one", both_orders=True, unread="coin"),
+        older(SiblingGroups(), SiblingGroups(), rewording=SHUFFLED, count=3),
+        older(Refine(), Refine(), right=True, better=True),
+        older(Downstream(player="solver"), Downstream(player="solver"), weights={"map": {"right": 0.5}}, within=None),
+    ],
+    ids=lambda value: value["part"].rpartition(":")[2],
+)
+def test_a_stored_part_with_another_effect_is_refused(stored: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="use the version that wrote the recipe"):
+        from_json(stored)
+
+
+def test_every_path_is_a_part_of_today_and_a_part_of_today_stays() -> None:
+    for path in {*VARIANTS, *WITHOUT, *MOVES, *(other for *_, other in VARIANTS.values())}:
+        made = _load(path)
+        assert f"{made.__module__}:{made.__qualname__}" == path
+    for part in (ForcedExits(), BudgetExits(), DynamicSampling(), FilledBatch(), CharacterLength(), ShuffledGroups(), WatchedMajority(), PairRegression()):
+        assert part_today(to_json(part)) == to_json(part)
