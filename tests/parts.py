@@ -59,6 +59,7 @@ from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.kdrl import WrongOnly
 from gradus.papers.guidance.mm_helix_ahpo import Guided
 from gradus.papers.guidance.rl_plus import AgainstOwn
+from gradus.papers.multi_agent.magrpo import JointReturns
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.bapo import BalancedClip
@@ -275,6 +276,7 @@ CREDITS = [
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(TurnReturns(0.8, normalised) for normalised in (True, False)),
+    *(JointReturns(gamma) for gamma in (1.0, 0.8)),
     *(Divergence(rule, rate) for rule in (GroupRelative(), RewardToGo(0.9)) for rate in (1.3, math.inf)),
     PoolBaseline(),
     *(AgainstOwn(scale) for scale in SCALES),

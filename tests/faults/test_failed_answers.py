@@ -150,7 +150,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
 
 WITHIN = {
     *("GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut", "Within", "VirtualBest", "PrefixTree"),
-    *("Divergence", "PoolBaseline", "Sharpened", "MasteredMask", "AgainstOwn", "Aligned"),
+    *("Divergence", "PoolBaseline", "JointReturns", "Sharpened", "MasteredMask", "AgainstOwn", "Aligned"),
     *("Guided", "FlooredRelative", "CentredFailures"),
 }
 """Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""

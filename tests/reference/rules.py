@@ -27,6 +27,7 @@ from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.mm_helix_ahpo import Guided
 from gradus.papers.guidance.rl_plus import AgainstOwn
+from gradus.papers.multi_agent.magrpo import JointReturns
 from gradus.papers.objectives.apo import Divergence
 from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.confclip import FlooredRelative
@@ -229,6 +230,17 @@ def turn_returns(rule: TurnReturns, given: list[list[Sample]]) -> list[list[Answ
     return [[next(rows) for _ in members] for members in given]
 
 
+def joint_returns(rule: JointReturns, given: list[list[Sample]]) -> list[list[Answer]]:
+    out = []
+    for members in given:
+        each = []
+        for s in members:
+            fell = [sum(r for r, t in zip(s.rewards, s.turns, strict=True) if t == turn) for turn in range(s.turns[-1] + 1)]
+            each.append(onward(fell, rule.gamma))
+        out.append([[back[t] - mean([other[t] for other in each if len(other) > t]) for t in s.turns] for s, back in zip(members, each, strict=True)])
+    return out
+
+
 def virtual_best(rule: VirtualBest, given: list[list[Sample]]) -> list[list[Answer]]:
     each = []
     for members in given:
@@ -371,6 +383,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     NStep: n_steps,
     AnchorStates: anchor_states,
     TurnReturns: turn_returns,
+    JointReturns: joint_returns,
     PrefixTree: prefix_tree,
     Divergence: divergence,
     Sharpened: sharpened,
