@@ -115,7 +115,8 @@ def _check_method(part: Any, name: str, where: str, protocol: type) -> None:
     function, asked = getattr(part, name), getattr(protocol, name)
     due = [p for p in inspect.signature(asked).parameters if p not in ("self", "state")]
     due += ["state"] if remembers(part) or name == "learn" else []
-    who = f"`{where}` is {type(part).__name__}, whose {named(part, name).partition('.')[2]}"
+    field, blank, task = where.partition(" ")  # "environment of task NAME", or a path alone
+    who = f"`{field}`{blank}{task} is {type(part).__name__}, whose {named(part, name).partition('.')[2]}"
     if not callable(function):
         raise UserError(f"{who} is {shown(function)}; it must be a method: def {name}(self, {', '.join(due)})")
     try:

@@ -38,7 +38,7 @@ ACTING: list[Row] = [
     (f"{LAKE} --task.show array", "task frozen_lake shows array, but the policy reads only text; make a controller with --players.policy.model Fresh"),
     (f"{LAKE} --task.show image --model {{home}}/model", "task frozen_lake shows image, but the policy reads only text; name a model that reads pictures"),
     (f"{LAKE} --task.show picture", "--task.show|picture|array"),
-    (f"{LAKE} --players.policy.model Fresh", "Fresh makes a controller, which reads arrays|but this task shows text|name a model with --model"),
+    (f"{LAKE} --players.policy.model Fresh", "Fresh makes a controller (for arrays|but this task shows text|name a model with --model"),
     ("train grpo --task arithmetic --players.policy.model Fresh --run run", "Fresh, whose sizes come from an environment, but task arithmetic has no environment"),
     ("train grpo --task cartpole --run run", "task cartpole shows array, but the policy reads only text; make a controller"),
     ("train grpo --task cartpole --model {home}/model --run run", "task cartpole shows array, but the policy reads only text; make a controller"),

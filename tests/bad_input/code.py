@@ -31,7 +31,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "verifier <lambda> (t.py, line 12) cannot|(problem, completion)", {"t.py": broken.task(DRAWN, verify="lambda c: 1.0")}),
     (
         "{train} --task t.py:task",
-        "environment of task mine is World, whose start (t.py, line 20) cannot be called|(self, problem, key, world)",
+        "`environment` of task mine is World, whose start (t.py, line 20) cannot be called|(self, problem, key, world)",
         {"t.py": broken.world().replace("(self, problem, key, world)", "(self, problem)")},
     ),
     ("{train} --task t.py:task", "problem p has neither text nor messages", {"t.py": broken.task("return [Problem('p', 'mine')]")}),

@@ -51,7 +51,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo, task='arithmetics')", 'unknown task "arithmetics" (did you mean arithmetic'),
     staged("a=Stage(grpo, task='frozen_lake', makes=RightAnswers())", "which reads answers of one turn, but task frozen_lake is played in an environment"),
     staged("a=Stage(grpo)", "recipe mine sets credit, but each of its stages has its own recipe|leave credit out", "credit=grpo.credit"),
-    staged("a=Stage(load_recipe('flow_grpo'))", "stage a: rollout is FlowSampling, which needs a policy that offers drawing|or another recipe"),
+    staged("a=Stage(load_recipe('flow_grpo'))", "stage a: `rollout` is FlowSampling, which needs a policy that offers drawing|or another recipe"),
     (f"{STAGED} --processes 2", "a run with stages trains in one process; leave --processes out", {
         "p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen(a=Stage(grpo))))\n"}),
     (f"{STAGED} --steps 1", "--steps is 1, but 2 stages in 1 rounds need at least one step per stage and round; give 2 or more", {

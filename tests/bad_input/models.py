@@ -37,7 +37,7 @@ MODELS: list[Row] = [
     ("{train} --model m", "m/config.json, line 1, column 2: not valid JSON|save", {"m": broken.model(config__json="{")}),
     ("{train} --model m", "m/config.json contains a list", {"m": broken.model(config__json="[]")}),
     ("{train} --model m", 'model folder "m"|`nonsense`', {"m": broken.model(config__json=broken.fields(model_type="nonsense"))}),
-    ("{train} --model m", "m/config.json: hidden_size is -1|positive", {"m": broken.model(config__json=broken.fields(hidden_size=-1))}),
+    ("{train} --model m", "m/config.json: `hidden_size` is -1|positive", {"m": broken.model(config__json=broken.fields(hidden_size=-1))}),
     (
         "{train} --model m",
         "`layer_types` has 2 entries|`num_hidden_layers` is 3",
@@ -46,9 +46,9 @@ MODELS: list[Row] = [
     ("{train} --model m", "[98, 32], but config.json requires [50, 32]", {"m": broken.model(config__json=broken.fields(vocab_size=50))}),
     ("{train} --model m", 'model folder "m" has no tokenizer.json; save the tokenizer', {"m": broken.model(tokenizer__json=None)}),
     ("{train} --model m", "m/tokenizer.json cannot be read|save", {"m": broken.model(tokenizer__json=broken.cut)}),
-    ("{train} --model m --task.prompt chat", "chat template, line 1|fix chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
+    ("{train} --model m --task.prompt chat", "chat template, line 1|fix `chat_template`", {"m": broken.model(chat_template__jinja="{% for m in")}),
     ("{train} --model gpt2", "for a model of the Hugging Face Hub, fetch it first: hf download gpt2 --local-dir gpt2|then start again"),
-    ("{train} --model m", "m/adapter_config.json: base_model_name_or_path|set it", {"m/adapter_config.json": "{}"}),
+    ("{train} --model m", "m/adapter_config.json: `base_model_name_or_path`|set it", {"m/adapter_config.json": "{}"}),
     ("{train} --players.reference.model gone", 'model folder "gone" does not exist'),
 ]
 if not torch.cuda.is_available():
