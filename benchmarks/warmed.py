@@ -101,7 +101,7 @@ STARTS = {
     "pretrain_zero": Start("masked_text", {"role": "both", "level": "1"}, 150),
     "prompt_mii": Start("induction", {"role": "both", "level": "2"}, 500, model="gradus/policies/tiny/base"),
     "prompt_mii-words": Start("induction", {"role": "both", "level": "2"}, 200, model="gradus/policies/tiny/words"),
-    **dict.fromkeys(("pdr", "pdr-training"), RETRIES),
+    **dict.fromkeys(("pdr", "pdr-majority", "pdr-training"), replace(RETRIES, options={"short": "0.6"})),
     **dict.fromkeys(("self_prm", "self_prm-precision", "self_prm-vote", "self_prm-tokens"), JUDGING),
     "self_verify": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
     "self_verify-vote": Start("arithmetic:1,checked:1", {}, 60, model="gradus/policies/tiny/base"),
