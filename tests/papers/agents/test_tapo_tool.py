@@ -97,7 +97,7 @@ def test_the_best_of_several_answers_and_the_bound_of_a_right_answer() -> None:
     assert StrictBlocks().of(column, "<answer>abcd</answer>")[0] == 0.75
 
 
-@pytest.mark.parametrize(("length", "penalty"), [(1024, 0.0), (1536, -0.5), (2048, -1.0)])
+@pytest.mark.parametrize(("length", "penalty"), [(1024, 0.0), (1536, -0.5), (2048, -1.0), (3072, -1.0)])
 def test_the_length_penalty_is_also_added_to_minus_1(length: int, penalty: float) -> None:
     group = toy_group(0.0, lengths=[length])
     world, _ = scripted_world(TASK, lambda ask: "")
