@@ -158,6 +158,6 @@ def test_the_rest_is_dapo() -> None:
     assert set(changes(dapo, tapo_tool)) == {"environment", "rollout.rollout", "reward", "setting.prompts", "setting.group", "update.count"}
     assert (tapo_tool.setting.prompts, tapo_tool.setting.group, tapo_tool.update.count, tapo_tool.selection) == (64, 4, 4, Mixed())
     assert tapo_tool.reward.overlong == Overlong(2048, 1024)
-    assert (tapo_tool.environment.tools["search"].top, tapo_tool.rollout.rounds) == (1, None)
+    assert (tapo_tool.environment.tools["search"].top, tapo_tool.rollout.rounds) == (1, 10)
     with pytest.raises(UserError, match="source"):
         StrictBlocks("maths")
