@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from gradus.rollouts.auto import Auto, rolled
-from gradus.rollouts.spans import check_text, streamed
-from gradus.types import Context, Group, Key, Problem, Request, UserError, prompt_context
-from gradus.types.parts import Rollout, Task, World
+from gradus.types import Context, Key, Problem, UserError, prompt_context
+from gradus.types.parts import World
 
 STREAM = "privileged"  # int32 [A, n]: in every row the tokens of the told answer
 
@@ -36,37 +32,6 @@ def told_first(context: Context, tokens: np.ndarray) -> Context:
     chosen[context.action_positions - first] = True
     seen = tuple(piece for s in context.shown if (piece := s.since(first)) is not None)
     return replace(context, tokens=rest.copy(), chosen=chosen, parent=(prompt, len(prompt.tokens)), seen=seen)
-
-
-@dataclass(frozen=True)
-class WithAnswers:
-    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer.
-
-    If `tell` is empty, the stream has no tokens.
-    """
-
-    rollout: Rollout = Auto()
-    tell: str = "The answer is {answer}.\n"
-
-    def __post_init__(self) -> None:
-        check_tell(self.tell)
-
-    @property
-    def test(self) -> Any:
-        return getattr(self.rollout, "test", self.rollout)
-
-    def judges(self, task: Task) -> bool:
-        """Whether the trajectories of `rollout` need judging."""
-        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
-
-    def check_task(self, task: Task) -> None:
-        """Raises UserError if the player writes no text."""
-        check_text(self, task)
-
-    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream `privileged`."""
-        groups = await rolled(self.rollout, requests, world)
-        return [streamed(g, STREAM, {t.id: [told_rows(c, t.problem, self.tell, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
 
 
 def check_tell(tell: str) -> None:

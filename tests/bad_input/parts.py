@@ -11,7 +11,7 @@ PARTS: list[Row] = [
     ("{train} --credit GAE", 'credit reads Values of player "critic"|add this player to players'),
     ("{train} --objective.kl 0.1", '--objective.kl is "0.1", but its value must be a part; set one of its fields: --objective.kl.coefficient'),
     ("{train} --optimizer 3e-4", '--optimizer is "3e-4", but its value must be a part; set one of its fields: --optimizer.lr'),
-    ("{train} --credit Within --credit.blend 2", "Within.blend is 2|it must"),
+    ("{train} --credit Blended --credit.blend 2", "Blended.blend is 2|it must"),
     (
         "train knapsack_rl --task {home}/problems.jsonl --model {home}/model --run run --curriculum.allot.low 9 --curriculum.allot.high 4",
         "Knapsack.low is 9, which is above Knapsack.high (4); set low to 4 or less",

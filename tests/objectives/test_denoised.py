@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
+from gradus.objectives.denoised import DenoisedPolicy
 from gradus.objectives.kl import KL
 from gradus.objectives.ratios import SequenceRatio, TokenRatio
 from gradus.objectives.terms import PolicyGradient
 from gradus.objectives.trust import Clip
+from gradus.papers.generation.coupled_grpo import DenoisedKL
 from gradus.testing.methods import toy_batch, toy_group
 from gradus.types import UserError
 from gradus.types.masks import Coupled, Denoised, Quadrature

@@ -26,12 +26,56 @@ deviation. A batch is cut into two mini-batches, so that the clip acts. The stra
 the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus come from search_qa.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
 from gradus.credit.groups import GroupRelative
-from gradus.credit.within import Calls, Within
+from gradus.credit.within import Calls, Stratum, Within
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
+from gradus.types import Group
+from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.ranges import check_ranges
+from gradus.types.returned import assigned
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class Blended:
+    """A = blend * (advantage of `rule` within the trajectory's stratum) + (1 - blend) * (advantage of `rule` within the whole group).
+
+    The returns and weights come from the comparison within the strata (see `Within`).
+    """
+
+    key: Stratum = Calls()
+    rule: Credit = GroupRelative()
+    blend: float = 0.8  # weight of the comparison within strata; 0: only the whole group counts
+
+    def __post_init__(self) -> None:
+        check_ranges(self, blend="[0, 1]")
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.rule.needs
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        inside = Within(self.key, self.rule).assign(groups, signals)
+        if self.blend == 1:
+            return inside
+        whole = assigned(self.rule, groups, signals)
+        return [[self._blended(s, w) for s, w in zip(*rows, strict=True)] for rows in zip(inside, whole, strict=True)]
+
+    def _blended(self, inside: Credited, whole: Credited) -> Credited:
+        apart = np.asarray(inside.advantages) - np.asarray(whole.advantages)
+        return replace(inside, advantages=whole.advantages + self.blend * apart)
+
 
 stratified_grpo = grpo.derive(
     "stratified_grpo",
@@ -39,7 +83,7 @@ stratified_grpo = grpo.derive(
     family="credit",
     rollout=Episodes(max_turns=5),
     reward=EnvironmentReturn(),
-    credit=Within(Calls(), GroupRelative(), blend=0.8),
+    credit=Blended(),
     objective__kl__coefficient=0.001,
     update__count=2,
 )

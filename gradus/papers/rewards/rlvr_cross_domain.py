@@ -27,19 +27,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from gradus.credit.groups import BatchRelative
+from gradus.credit.groups import Baseline, Scale, batch_relative, spread
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.judged import Judged
 from gradus.rewards.player_judge import PlayerJudge
 from gradus.rewards.verdicts import YesNo
 from gradus.types import Group
+from gradus.types.parts import Credited, Signals
 from gradus.types.players import Player
+from gradus.types.signals import Signal
 
 VERDICT = YesNo("Question: {problem}\nReference answer: {reference}\nAnswer: {answer}\nIs the answer right? 1 or 0:\n", yes="1", no="0")
 _JUDGED = Judged(PlayerJudge("verifier", soft=True), VERDICT, final=True)
+
+
+@dataclass(frozen=True)
+class BatchRelative:
+    """The reward minus a baseline, divided by the standard deviation of this difference over the whole batch."""
+
+    baseline: Baseline = "group"  # mean reward of the group, of the group's other samples ("others"), or of the batch
+    scale: Scale = "population"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, batch_relative([g.rewards for g in groups], baseline=self.baseline, scale=self.scale))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ rast = reinforce.derive(
 
 _OURS = (
     "models, task and the size of the effect are ours. B is the built-in model of four layers; the small model has its first two layers and was fine-tuned on "
-    "worked solutions; GRPO has 30 steps for either size"
+    "worked solutions for 40 steps; GRPO has 40 steps for either size. One seed was tried before, with other numbers of steps, to see that the small model learns"
 )
 
 claims = (

@@ -30,7 +30,7 @@ _LONGEST = 400  # characters of a query
 
 
 def text2sql(level: int = 2, database: str = "generated", hidden: bool = False, schema: Literal["asked", "all"] = "asked") -> Task:
-    """Makes the task: a query for a question about a database. `level` 1: a column; 2: with a condition; 3: a count, sum or largest value with a condition;
+    """Makes the task: a query for a question about a database. `level` 1: columns; 2: a column with a condition; 3: a count, sum or largest value with a condition;
     4: a condition, an order and a limit; 5: a condition on another table; 6: counts for each value of a column of another table.
 
     `database`: "generated", a new small database for each problem; "chinook", the database of a music shop; or the path of an SQLite file. The prompt
