@@ -19,7 +19,7 @@ Departures: The task is ours: `twenty_questions` has 66 items, each with some of
 answers in place of a language model. The table answers yes or no; a question without a known attribute gets a reminder of some attributes, where the
 judge of the paper says "Maybe". A wrong guess ends the game; in the paper the game goes on. PPO is the base recipe; the paper names no clip and no
 coefficient. The recipe is the second phase alone. The released code (apple/ml-entity-deduction-arena) plays games and computes the score, but has no
-training. Its function `reward` counts one turn more than its evaluation; T is as in the evaluation.
+training. The function `reward` of this code counts one turn more than the evaluation of games; T is as in the evaluation.
 """
 
 from __future__ import annotations
