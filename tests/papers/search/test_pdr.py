@@ -54,6 +54,12 @@ def test_the_prompt_is_bounded_whatever_the_number_of_drafts() -> None:
         assert len(asked) == sum(drafts)
 
 
+def test_the_end_token_is_no_part_of_the_workspace() -> None:
+    for kappa, text in ((12, "abcd"), (5, "abcd"), (4, "abcd"), (3, "abc")):
+        _, asked, world = played(lambda prompt, n: "abcd", DraftDistillRefine(drafts=(1, 1), form="{workspace}", kappa=kappa))
+        assert (asked[1][0], world.notes["workspace"]) == (f"q\n{text}", len(text))
+
+
 def test_the_old_workspace_is_forgotten() -> None:
     part = DraftDistillRefine(drafts=(1, 1, 1), distill=RandomDrafts(k=1), form="[{workspace}]")
     _, asked, _ = played(lambda prompt, n: f"d{n}", part)
