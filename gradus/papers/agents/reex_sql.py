@@ -22,7 +22,8 @@ Reference: Dai et al., ReEx-SQL: Reasoning with Execution-Aware Reinforcement Le
 Departures: The values of all terms, T, k and B are ours, as are the share of useful trials and the order in which branches are kept. The clip is that of the
 base; a batch has one update, so the clip never acts. Probability is the mean log-probability per token. Thinking needs no tag. An episode has at most 6
 pieces. Three points after the rows say that more rows exist. A result is new if its text as shown is new, and branches merge by these texts; a vote compares
-the multisets of the first 1,000 rows, without names of columns. The tree of one question is sampled round by round. A task without reference queries gives only its verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is ours.
+the multisets of the first 1,000 rows, without names of columns. The tree of one question is sampled round by round. A task without reference queries gives
+only its verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is ours.
 """
 
 from __future__ import annotations
