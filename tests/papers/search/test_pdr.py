@@ -87,6 +87,20 @@ def test_one_round_is_the_plain_sample() -> None:
     assert [g.rewards.tolist() for g in ours] == [g.rewards.tolist() for g in plain]
 
 
+def test_each_answer_has_its_own_drafts() -> None:
+    """The drafts of two answers are eight different draws."""
+    seen = []
+
+    def speak(ask):
+        if "draft" in ask.request.tags:
+            seen.append(ask.key)
+        return "z"
+
+    world, _ = scripted_world(TOY, speak, reward=Verified())
+    asyncio.run(DraftDistillRefine(drafts=(4, 1)).run([Request(PROBLEM, count=2)], world))
+    assert (len(seen), len(set(seen))) == (8, 8)
+
+
 def test_half_of_the_problems_get_a_workspace_and_drafts_are_not_trained() -> None:
     part = OperatorConsistent(DraftDistillRefine(drafts=(2, 1), distill=RandomDrafts(1)))
     requests = [Request(Problem(x, "toy", text=x, answer="z"), count=3) for x in "abcd"]
