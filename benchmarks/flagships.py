@@ -42,10 +42,13 @@ class Flagship:
 
 
 def text_to_sql() -> Flagship:
-    """Questions about the Chinook database: a column of a table with a condition on another column, answered by a query."""
+    """Questions about the Chinook database: one to three columns of one of its 11 tables, in any order, answered by a query.
+
+    Not measured yet: after 28 steps of fine-tuning the start solves no problem, so the steps of both stages are guesses.
+    """
     return Flagship(
-        "text2sql", {"database": "chinook", "level": "2"}, "base", 60, "grpo", 60, below=0.4, above=0.8,
-        changes={"setting__prompts": 8, "setting__group": 8, "setting__learning_rate": 5e-4, "objective__kl": None, "players__reference": None},
+        "text2sql", {"database": "chinook", "level": "1"}, "base", 60, "grpo", 60, below=0.4, above=0.8,
+        changes={"setting__prompts": 8, "setting__group": 8, "setting__learning_rate": 3e-4, "objective__kl": None, "players__reference": None},
     )  # fmt: skip
 
 

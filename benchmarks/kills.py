@@ -5,7 +5,7 @@
 Recipes of every kind take turns: answers judged as they come, answers in flight, data sets that are made and read again, a source with
 refills, a critic, many turns, a reward model that is trained too, lagged weights, learned text, averaged weights, stages, a masked language
 model, a model that reads pictures, a controller with a replay, two seats, branches of episodes, rollouts in advance, workers that stream, and, if
-isolation works, programs. All deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint
+isolation works, programs and tools. All deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint
 with weights, optimisers and the state of the parts. No rollout may be missing or stored twice. The result of workers that stream depends on the
 clock, so such a run is compared with its own replay.
 """
@@ -28,6 +28,7 @@ from pathlib import Path
 from benchmarks.forked import Forked
 from gradus.sandbox import missing
 
+TOOLS = f"{Path(__file__).with_name('tool_task.py')}:task"
 SMALL = ("--prompts", "4", "--group", "4", "--save_every", "3", "--eval_every", "5", "--study.problems", "4")
 
 
@@ -64,7 +65,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("branches", "arpo", "frozen_lake"),
         Kind("rollouts in advance", "dr_grpo", more=("--system", "Ahead", "--system.steps", "2")),
         Kind("workers that stream", "areal", more=("--system.staleness", "2"), clock=True),
-        *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
+        *((Kind("programs that are run", "rloo", "code"), Kind("tools", "reinforce", TOOLS)) if missing() is None else ()),
     )
 }
 

@@ -62,22 +62,23 @@ SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, mode
 
 GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
 KNOWING = Start(
-    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 200, model="gradus/policies/tiny/words",
+    "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 80, model="gradus/policies/tiny/words",
     like="ikea", problems=20,
 )  # fmt: skip
 """A start model that knows half of the facts of a world, and that searches in some of its answers."""
 
 PROGRAMS = Start("python_tool", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/base")
-"""A start model that was shown programs."""
+SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
+"""Start models that were shown programs: right ones, or first one with a typing error in half of the cases."""
 
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
 STARTS = {
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(
-        "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="tapo_tool"
+        "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
-    **dict.fromkeys(("artist", "artist-ran"), replace(PROGRAMS, like="artist")),
+    **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
     "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
     "magrpo": Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base"),
@@ -116,7 +117,7 @@ STARTS = {
     "sirl": Start("optimisation", {"level": "2"}, 100, model="gradus/policies/tiny/base"),
     "datamind": Start("python_tool", {"level": "1", "instruction": "false"}, 120, model="gradus/policies/tiny/base", like="datamind"),
     "think2sql": Start("text2sql", {"level": "5"}, 80, model="gradus/policies/tiny/base"),
-    "reex_sql": Start("text2sql", {"hidden": "true"}, 30, model="gradus/policies/tiny/base", like="reex_sql"),
+    "reex_sql": Start("text2sql", {"hidden": "true"}, 50, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
@@ -126,7 +127,7 @@ STARTS = {
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),
-    "rstar2_agent": replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"}, like="rstar2_agent"),
+    "rstar2_agent": replace(SLIPPING, like="rstar2_agent"),
     "retool": replace(PROGRAMS, like="retool"),
     "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
@@ -136,7 +137,7 @@ STARTS = {
     "timehc_rl": Start("beliefs", {}, 100, model="gradus/policies/tiny/base"),
     **dict.fromkeys(RETRYING, RETRIES),
     **dict.fromkeys(
-        ("wayuu_dict_grpo", "wayuu_dict_grpo-aimed"), Start("phrasebook", {"level": "1"}, 200, model="gradus/policies/tiny/base", like="wayuu_dict_grpo")
+        ("wayuu_dict_grpo", "wayuu_dict_grpo-aimed"), Start("phrasebook", {"level": "1"}, 100, model="gradus/policies/tiny/base", like="wayuu_dict_grpo")
     ),
     "webscale_rl": Start("facts", {"documents": "200", "seed": "1"}, 100, model="gradus/policies/tiny/base"),
 }

@@ -19,7 +19,7 @@ import gradus.papers
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
@@ -51,6 +51,7 @@ from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
+from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
 from gradus.papers.generation.awm import VelocityGap
@@ -78,6 +79,7 @@ from gradus.papers.objectives.sapo import SoftGate
 from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
@@ -89,7 +91,8 @@ OF_ROWS = {
 """Parts that read rows of transitions under controllers. Worked out by hand in tests/invariance/test_rows.py and tests/credit/test_bellman.py."""
 APART = {
     "gradus.objectives.temporal": {"Targets"},
-    "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},
+    "gradus.objectives.denoised": {"DenoisedPolicy"},
+    "gradus.papers.generation.coupled_grpo": {"DenoisedKL"},
     "gradus.papers.objectives.capo": {"PredictedChange"},
     "gradus.papers.rewards.light_if": {"Covariance"},
     "gradus.papers.rewards.light_if_sft": {"HardImitation"},
@@ -287,7 +290,8 @@ CREDITS = [
     Sharpened(LeaveOneOut(), weight=0.3, most=2.0),
     *(SuccessRate(weight, 0.5, 0.1) for weight in ("hard", "deviation", "none")),
     *(PrefixTree(weight, scale) for weight in (0.0, 0.7) for scale in SCALES),
-    *(Within(key, rule, blend) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9)) for blend in (0.0, 0.7, 1.0)),
+    *(Within(key, rule) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(Blended(key, rule, blend) for key in (Pieces(), Linked()) for rule in (GroupRelative(), RewardToGo(0.9)) for blend in (0.0, 0.7, 1.0)),
     *(VirtualBest(1.5, virtual, scale) for virtual in (0, 2) for scale in SCALES),
     *(FlooredRelative(floor) for floor in (0.0, 0.3)),
     *(CentredFailures(weight) for weight in (0.5, 1.0)),

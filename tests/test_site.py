@@ -68,14 +68,14 @@ def curves() -> int:
 def kinds() -> int:
     from benchmarks.kills import KINDS
 
-    return len(KINDS) + ("rloo" not in KINDS)  # a machine without a sandbox leaves it out
+    return len(KINDS) + 2 * ("rloo" not in KINDS)  # a machine without a sandbox leaves out programs and tools
 
 
 COUNTED = {
     "README.md": {"six recipes": curves},
     "docs/how/compare.md": {"six recipes": curves},
     "docs/how/grounds.md": {"six recipes": curves},
-    "docs/how/survive.md": {"twenty kinds of recipe": kinds},
+    "docs/how/survive.md": {"21 kinds of recipe": kinds},
     "docs/course/index.md": {"Six short lessons": lessons},
 }
 

@@ -137,18 +137,6 @@ class BatchBaseline:
 
 
 @dataclass(frozen=True)
-class BatchRelative:
-    """The reward minus a baseline, divided by the standard deviation of this difference over the whole batch."""
-
-    baseline: Baseline = "group"  # mean reward of the group, of the group's other samples ("others"), or of the batch
-    scale: Scale = "population"
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return spread(groups, batch_relative([g.rewards for g in groups], baseline=self.baseline, scale=self.scale))
-
-
-@dataclass(frozen=True)
 class ProbeBaseline:
     """The reward minus the mean reward of the group's probes. Probes are trajectories that no update uses, such as a greedy answer."""
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
-
-import numpy as np
 
 from gradus.credit.groups import GroupRelative
 from gradus.types import Group, Trajectory, UserError
@@ -77,18 +75,14 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Within:
-    """A = blend * (advantage of `rule` within the trajectory's stratum) + (1 - blend) * (advantage of `rule` within the whole group). `key` names the stratum.
+    """The credit of `rule` within the trajectory's stratum. `key` names the stratum.
 
-    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The
-    returns and weights come from the comparison within the strata. If a group is one stratum, the advantages are exactly the advantages by `rule`.
+    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. If a group
+    is one stratum, the advantages are exactly the advantages by `rule`.
     """
 
     key: Stratum = Linked()
     rule: Credit = GroupRelative()
-    blend: float = 1.0  # weight of the comparison within strata; 0: only the whole group counts
-
-    def __post_init__(self) -> None:
-        check_ranges(self, blend="[0, 1]")
 
     @cached_property
     def needs(self) -> tuple[Signal, ...]:
@@ -102,15 +96,7 @@ class Within:
             for number, chosen in enumerate(parts)
         ]
         inside = iter(assigned(self.rule, pieces, signals))
-        rows = [_in_order(parts, [next(inside) for _ in parts]) for parts in cut]
-        if self.blend == 1:
-            return rows
-        whole = assigned(self.rule, groups, signals)
-        return [[self._blended(s, w) for s, w in zip(row, other, strict=True)] for row, other in zip(rows, whole, strict=True)]
-
-    def _blended(self, inside: Credited, whole: Credited) -> Credited:
-        apart = np.asarray(inside.advantages) - np.asarray(whole.advantages)
-        return replace(inside, advantages=whole.advantages + self.blend * apart)
+        return [_in_order(parts, [next(inside) for _ in parts]) for parts in cut]
 
 
 def _in_order(parts: Sequence[Sequence[int]], rows: Sequence[Sequence[Credited]]) -> list[Credited]:

@@ -63,7 +63,7 @@ def chunk_context(tokens: np.ndarray, config: ControllerConfig) -> Context:
 
 
 def slots(positions: np.ndarray) -> np.ndarray:
-    """Returns the index of every action token within its run of neighbouring action tokens. `positions`: ascending positions in a sequence, int64 [A].
+    """Returns the index of every action token within its block of neighbouring action tokens. `positions`: ascending positions in a sequence, int64 [A].
 
     >>> slots(np.array([1, 2, 3, 5, 6])).tolist()
     [0, 1, 2, 0, 1]

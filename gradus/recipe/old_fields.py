@@ -21,9 +21,10 @@ _SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
 
 VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
     "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
+    "gradus.credit.within:Within": ("blend", lambda blend: blend != 1, "gradus.papers.credit.stratified_grpo:Blended"),
     "gradus.rewards.judged:JudgedPairs": ("against", lambda against: against == "one", _DRAWN),
     "gradus.rewards.length:CosineLength": ("characters", bool, _COSINE),
-    "gradus.rewards.length:GroupLength": ("characters", bool, _LENGTH),
+    "gradus.papers.objectives.kimi_k1_5:GroupLength": ("characters", bool, _LENGTH),
     "gradus.rewards.majority:MajorityReward": ("watch", lambda watch: watch is not None, _MAJORITY),
     "gradus.rollouts.dynamic_sampling:DynamicSampling": ("most", lambda most: most is not None, _BATCH),
     "gradus.rollouts.exits:ForcedExits": ("trace", lambda trace: trace == "apart", _EXITS),
@@ -32,10 +33,11 @@ VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
 """Class path -> a field, whether its value makes the part the variant, and the class path of the variant."""
 
 WITHOUT: Mapping[str, Stored] = {
+    "gradus.credit.within:Within": {"blend": 1.0},
     "gradus.objectives.regression:LogRatioRegression": {"units": {"part": "gradus.objectives.regression:Trajectories"}},
     "gradus.rewards.downstream:Downstream": {"weights": {"map": {}}, "within": None},
     "gradus.rewards.length:CosineLength": {"characters": False},
-    "gradus.rewards.length:GroupLength": {"characters": False},
+    "gradus.papers.objectives.kimi_k1_5:GroupLength": {"characters": False},
     "gradus.rewards.majority:MajorityReward": {"watch": None},
     "gradus.rollouts.dynamic_sampling:DynamicSampling": {"most": None, "rounds": None},
     "gradus.rollouts.exits:ForcedExits": {"answers": 1, "trace": "member"},

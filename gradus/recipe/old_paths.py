@@ -45,10 +45,16 @@ MODULES = {
 """Module of an older version -> module of the present version."""
 
 PARTS = {
+    "gradus.credit.groups:BatchRelative": "gradus.papers.rewards.rlvr_cross_domain:BatchRelative",
     "gradus.credit.bounded:Bounded": "gradus.credit.clipped:Clipped",
     "gradus.credit.penalty:Penalised": "gradus.credit.kl_penalty:KLPenalty",
     "gradus.credit.to_go:ToGo": "gradus.credit.reward_to_go:RewardToGo",
+    "gradus.curricula.each_kind:EachKind": "gradus.papers.data.meta_rtl:EachKind",
+    "gradus.curricula.window:Column": "gradus.papers.data.gain_rl:Column",
+    "gradus.curricula.window:WhenSolved": "gradus.papers.data.gain_rl:WhenSolved",
+    "gradus.curricula.window:Window": "gradus.papers.data.gain_rl:Window",
     "gradus.curricula.sweep:Sweep": "gradus.curricula.shuffled_epochs:ShuffledEpochs",
+    "gradus.objectives.denoised:DenoisedKL": "gradus.papers.generation.coupled_grpo:DenoisedKL",
     "gradus.objectives.flow_matching:VelocityGap": "gradus.papers.generation.awm:VelocityGap",
     "gradus.objectives.matching:VelocityGap": "gradus.papers.generation.awm:VelocityGap",
     "gradus.objectives.terms:Policy": "gradus.objectives.terms:PolicyGradient",
@@ -89,6 +95,7 @@ PARTS = {
     "gradus.papers.rewards.self_verify:SelfVerdicts": "gradus.search.self_verdicts:SelfVerdicts",
     "gradus.rewards.verdicts:ScoredPair": "gradus.papers.rewards.writing_zero:ScoredPair",
     "gradus.rollouts.exits:Budgets": "gradus.papers.thinking.anytime_reasoner:Budgets",
+    "gradus.rewards.length:GroupLength": "gradus.papers.objectives.kimi_k1_5:GroupLength",
     "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
     "gradus.rollouts.acting:Acting": "gradus.rollouts.auto:Auto",
     "gradus.rollouts.chunked:Chunked": "gradus.papers.thinking.delethink:Chunked",
@@ -99,6 +106,7 @@ PARTS = {
     "gradus.rollouts.greedy:WithGreedy": "gradus.rollouts.greedy_baseline:WithGreedyBaseline",
     "gradus.rollouts.guided:WithSolution": "gradus.rollouts.mixed_policy:MixedPolicy",
     "gradus.rollouts.mismatched:Mismatched": "gradus.rollouts.mismatched_prompts:MismatchedPrompts",
+    "gradus.rollouts.privileged:WithAnswers": "gradus.papers.credit.sweet_rl:WithAnswers",
     "gradus.rollouts.refill:Refill": "gradus.rollouts.dynamic_sampling:DynamicSampling",
     "gradus.rollouts.sampled_by:SampledBy": "gradus.rollouts.behaviour_policy:BehaviourPolicy",
     "gradus.rollouts.single:Single": "gradus.rollouts.single_turn:SingleTurn",

@@ -36,41 +36,6 @@ def group_lengths(lengths: Sequence[float] | np.ndarray, right: Sequence[bool] |
     return np.where(np.asarray(right, dtype=bool), rates, np.minimum(0.0, rates))
 
 
-@dataclass(frozen=True)
-class GroupLength(Combines):
-    """Adds weight * length reward (see `group_lengths`) to `reward`. The reward of short right answers rises, and the reward of long answers falls.
-
-    The length is the number of all actions of a trajectory. During the first part of the run, the weight is 0; `after` is the share of this part in the run. A
-    reward that failed or does not apply does not change, and its answer does not count in the group. The component "length" is the length reward without its
-    weight; the components of `reward` keep their names.
-    """
-
-    reward: Reward = Verified()
-    weight: float = 1.0
-    after: float = 0.0  # the share of the run's steps before the length reward is added
-    name: ClassVar[str] = "group_length"
-
-    def __post_init__(self) -> None:
-        check_ranges(self, weight="[0, inf)", after="[0, 1]")
-
-    @property
-    def needs(self) -> tuple[Signal, ...]:
-        return self.reward.needs
-
-    def check(self, task: Task) -> None:
-        """Raises UserError if `reward` does not fit the task."""
-        check_reward(self.reward, task)
-
-    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        weight = self.weight if world.step >= self.after * world.steps else 0.0
-
-        def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-            found = [group_lengths(lengths_of(g), right_of(g)) for g in judged]
-            return [(g.rewards + weight * values, {"length": values}) for g, values in zip(judged, found, strict=True)]
-
-        return await reshaped(self.reward, groups, signals, world, rule)
-
-
 def lengths_of(group: Group) -> np.ndarray:
     """Returns the numbers of actions [G] of the trajectories."""
     return np.array([t.actions for t in group.trajectories], np.float64)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from gradus.rollouts.auto import Auto, rolled
-from gradus.rollouts.spans import check_text, streamed
-from gradus.types import Context, Group, Key, Problem, Request, UserError, prompt_context
-from gradus.types.parts import Rollout, Task, World
+from gradus.types import Context, Key, Problem, UserError, prompt_context
+from gradus.types.parts import World
 
 STREAM = "privileged"  # int32 [A, n]: in every row the tokens of the told answer
 
@@ -38,37 +34,6 @@ def told_first(context: Context, tokens: np.ndarray) -> Context:
     return replace(context, tokens=rest.copy(), chosen=chosen, parent=(prompt, len(prompt.tokens)), seen=seen)
 
 
-@dataclass(frozen=True)
-class WithAnswers:
-    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer.
-
-    If `tell` is empty, the stream has no tokens.
-    """
-
-    rollout: Rollout = Auto()
-    tell: str = "The answer is {answer}.\n"
-
-    def __post_init__(self) -> None:
-        check_tell(self.tell)
-
-    @property
-    def test(self) -> Any:
-        return getattr(self.rollout, "test", self.rollout)
-
-    def judges(self, task: Task) -> bool:
-        """Whether the trajectories of `rollout` need judging."""
-        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
-
-    def check_task(self, task: Task) -> None:
-        """Raises UserError if the player writes no text."""
-        check_text(self, task)
-
-    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the groups of `rollout`. Every context that has actions gets the stream `privileged`."""
-        groups = await rolled(self.rollout, requests, world)
-        return [streamed(g, STREAM, {t.id: [told_rows(c, t.problem, self.tell, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
-
-
 def check_tell(tell: str) -> None:
     """Raises UserError unless the text is empty, or has the placeholder {answer} and no other placeholder."""
     try:
@@ -76,7 +41,7 @@ def check_tell(tell: str) -> None:
     except (KeyError, IndexError, ValueError):
         told = tell
     if tell and told == tell:
-        raise UserError(f"tell is {tell!r}; write {{answer}} at the place of the answer, or set tell to an empty text to tell nothing")
+        raise UserError(f"`tell` is {tell!r}; write {{answer}} at the place of the answer, or set `tell` to an empty text, so that nothing is added")
 
 
 def told_rows(context: Context, problem: Problem, tell: str, world: World) -> np.ndarray:
@@ -89,6 +54,6 @@ def told_tokens(problem: Problem, tell: str, world: World) -> np.ndarray:
     if not tell:
         return np.zeros(0, np.int32)
     if problem.reference is None:
-        raise UserError(f"problem {problem.id} has no answer to tell; add the column `answer` to the row of the problem, or set tell to an empty text")
+        raise UserError(f"problem {problem.id} has no answer for `tell`; add the column `answer` to the row of the problem, or set `tell` to an empty text")
     tokens = world.told(tell.format(answer=problem.reference)).tokens
     return tokens[:-1] if not world.text(tokens[-1:]) else tokens  # without the end token

@@ -89,17 +89,12 @@ def browsing(world: World | None, top: int = 3) -> Browsing:
     return Browsing(made() if made is not None else Frozen(), top)
 
 
-def check_pages(tool: Any, task: Task) -> None:
-    """Raises UserError if the task has no pages."""
-    if task.pages is None:
-        raise UserError(f"the tool {type(tool).__name__} reads the pages of the task, but task {task.name} has none; take a task such as walks")
-
-
 @dataclass(frozen=True)
 class FindPages:
-    """Lists the titles of the `top` pages that fit some words best. The pages come from the task."""
+    """Lists the titles of the `top` pages that fit some words best. The pages come from `pages`, or from the task."""
 
     top: int = 3
+    pages: Callable[[], Mapping[str, str]] | None = None
     name: str = "search"
     about: ClassVar[str] = "Lists the pages that fit some words best."
     parameters: ClassVar[Mapping[str, Any]] = Frozen(
@@ -112,10 +107,12 @@ class FindPages:
         check_ranges(self, top="[1, inf)")
 
     def check_task(self, task: Task) -> None:
-        check_pages(self, task)
+        """Raises UserError if neither the tool nor the task has pages."""
+        if self.pages is None and task.pages is None:
+            raise UserError(f"the tool FindPages has no pages, and task {task.name} has none; take a task such as walks, or set the tool's pages")
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
-        return browsing(world, self.top)
+        return browsing(world, self.top) if self.pages is None else Browsing(self.pages(), self.top)
 
 
 @dataclass(frozen=True)
@@ -130,9 +127,6 @@ class OpenPage:
     )
     recorded: ClassVar[bool] = False
     forks: ClassVar[bool] = True
-
-    def check_task(self, task: Task) -> None:
-        check_pages(self, task)
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
         return self.on(browsing(world))
@@ -153,9 +147,6 @@ class ClickLink:
     )
     recorded: ClassVar[bool] = False
     forks: ClassVar[bool] = True
-
-    def check_task(self, task: Task) -> None:
-        check_pages(self, task)
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Opened:
         return self.on(browsing(world))

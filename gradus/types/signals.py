@@ -182,7 +182,7 @@ def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
     def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
         if signal in path:
             names = " needs ".join(type(s).__name__ for s in (*path[path.index(signal) :], signal))
-            raise UserError(f"signals need each other in a circle: {names}; remove one of these needs")
+            raise UserError(f"signals depend on each other in a circle: {names}; remove one of these dependencies")
         if signal not in out:
             for need in signal.needs:
                 visit(need, (*path, signal))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gradus.credit.groups import (
     BatchBaseline,
-    BatchRelative,
     Constant,
     GroupRelative,
     LeaveOneOut,
@@ -23,6 +22,7 @@ from gradus.credit.groups import (
     group_relative,
     leave_one_out,
 )
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import advantages_of, toy_group

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from gradus.credit.gae import GAE
-from gradus.credit.groups import BatchRelative, LeaveOneOut
+from gradus.credit.groups import LeaveOneOut
 from gradus.credit.kl_penalty import KLPenalty, charged, kl_costs
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.objectives.kl import kl_estimate
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.testing.methods import advantages_of, toy_group, toy_trajectory
 from gradus.types import UserError
 from gradus.types.control import EndValues

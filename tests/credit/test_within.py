@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from gradus.credit.groups import BatchRelative, GroupRelative, LeaveOneOut
+from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.credit.within import Calls, Linked, Within, calls, strata
+from gradus.papers.credit.stratified_grpo import Blended
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.testing.methods import advantages_of, toy_group
 from gradus.types import Frozen, Group, UserError
 from gradus.types.parts import Credited
@@ -33,18 +35,18 @@ def test_strata_keep_the_order_of_the_group():
     assert first(Within(rule=LeaveOneOut()), linked([0, 0, 1, 0.5], "abab")) == [[-1.0, -0.5, 1.0, 0.5]]
 
 
-def test_blends_by_hand():
+def test_strata_and_blends_by_hand():
     # whole: mean .5, deviation .5: -1 -1 1 1; strata {0}, {0, 1}, {1}: 0 -1 1 0
     made = linked([0, 0, 1, 1], "abbc")
     assert first(Within(), made) == [[0.0, -1.0, 1.0, 0.0]]
-    assert first(Within(blend=0.75), made) == [[-0.25, -1.0, 1.0, 0.25]]
-    assert first(Within(blend=0.0), made) == [[-1.0, -1.0, 1.0, 1.0]]
+    assert first(Blended(Linked(), blend=0.75), made) == [[-0.25, -1.0, 1.0, 0.25]]
+    assert first(Blended(Linked(), blend=0.0), made) == [[-1.0, -1.0, 1.0, 1.0]]
 
 
 @given(st.lists(st.tuples(st.floats(-3, 3), st.integers(0, 2)), min_size=1, max_size=9), st.floats(0, 1))
 def test_one_stratum_is_the_rule_and_a_stratum_sums_to_nothing(rows, blend):
     rewards, kinds = [r for r, _ in rows], [k for _, k in rows]
-    assert first(Within(blend=blend), linked(rewards, [7] * len(rows))) == first(GroupRelative(), toy_group(*rewards))
+    assert first(Blended(Linked(), blend=blend), linked(rewards, [7] * len(rows))) == first(GroupRelative(), toy_group(*rewards))
     (found,) = first(Within(), linked(rewards, kinds))
     for kind in set(kinds):
         assert abs(sum(a for a, k in zip(found, kinds, strict=True) if k == kind)) < 1e-9
@@ -81,7 +83,7 @@ def test_returns_and_weights_are_those_of_the_strata():
         def assign(self, groups, signals):
             return [[Credited(np.ones(t.actions), np.full(t.actions, float(len(g.trajectories))), np.full(t.actions, 0.5)) for t in g.trajectories] for g in groups]
 
-    ((a, b, c),) = Within(rule=Counting(), blend=0.5).assign([linked([0, 0, 1], "abb")], {})
+    ((a, b, c),) = Blended(Linked(), Counting(), blend=0.5).assign([linked([0, 0, 1], "abb")], {})
     assert [x.returns[0] for x in (a, b, c)] == [1, 2, 2]
     assert a.weights.tolist() == [0.5, 0.5]
 
@@ -89,7 +91,7 @@ def test_returns_and_weights_are_those_of_the_strata():
 def test_what_is_not_possible_is_refused():
     for wrong in (-0.1, 1.1):
         with pytest.raises(UserError, match="blend"):
-            Within(blend=wrong)
+            Blended(blend=wrong)
     with pytest.raises(UserError, match=r"Calls.tools is \(\)"):
         Calls(())
     with pytest.raises(UserError, match="most"):

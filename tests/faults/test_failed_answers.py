@@ -21,8 +21,8 @@ import gradus.papers
 import gradus.selection
 from benchmarks.rewards import measure
 from gradus.cli.main import main
-from gradus.credit.groups import BatchRelative
 from gradus.lab.folder import RunFolder
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.selection.filters import without_failures
 from gradus.testing.methods import toy_trajectory
 from gradus.training.lessons import with_credit
@@ -149,7 +149,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
 
 
 WITHIN = {
-    *("GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut", "Within", "VirtualBest", "PrefixTree"),
+    *("GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut", "Within", "Blended", "VirtualBest", "PrefixTree"),
     *("Divergence", "PoolBaseline", "JointReturns", "Sharpened", "MasteredMask", "AgainstOwn", "Aligned"),
     *("Guided", "FlooredRelative", "CentredFailures"),
 }

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from gradus.credit.within import Within
 from gradus.objectives.regression import LogRatioRegression
+from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.data.mathsmith import ForgedProblem
 from gradus.papers.data.online_difficulty_filtering import FilledBatch
 from gradus.papers.guidance.fast_math_r1 import CharacterCosine, CharacterLength
 from gradus.papers.objectives.copg import PairRegression
+from gradus.papers.objectives.kimi_k1_5 import GroupLength
 from gradus.papers.rewards.timehc_rl import ShuffledGroups
 from gradus.papers.rewards.ttrl import WatchedMajority
 from gradus.papers.rewards.writing_zero import DrawnPairs, ScoredPair
@@ -20,7 +23,7 @@ from gradus.recipe.old_paths import part_today
 from gradus.recipe.serialise import _load, from_json, to_json
 from gradus.rewards.downstream import Downstream
 from gradus.rewards.judged import JudgedPairs
-from gradus.rewards.length import CosineLength, GroupLength
+from gradus.rewards.length import CosineLength
 from gradus.rewards.majority import MajorityReward
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.exits import ForcedExits
@@ -58,6 +61,8 @@ SOLVED = ForgedProblem().solved
         (older(ScoredPair("{answers}"), ScoredPair(), "template", scores={"template": "{answers}", "high": 10}), ScoredPair("{answers}")),
         (older(MajorityReward(True), MajorityReward(), watch=None), MajorityReward(True)),
         (older(WatchedMajority(), MajorityReward(), "majority", missing=True), WatchedMajority(MajorityReward(True))),
+        (older(Within(), Within(), blend=1.0), Within()),
+        (older(Blended(blend=0.5), Within()), Blended(blend=0.5)),
         (older(Refine(), Refine(), "only", right=False, better=False), Refine()),
         (older(Refine(), Refine(), "only", right=False, better=True), Refine(only="better")),
         (older(SiblingGroups(), SiblingGroups(), rewording=None, count=None), SiblingGroups()),

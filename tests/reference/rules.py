@@ -10,7 +10,7 @@ from typing import Any
 from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
-from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
+from gradus.credit.groups import BatchBaseline, Constant, GroupRelative, LeaveOneOut, LogReward, PoolBaseline, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.new_tokens import NewTokens
 from gradus.credit.prompt_returns import PromptReturns
@@ -23,6 +23,7 @@ from gradus.papers.agents.gem import TurnReturns
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
+from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.guidance.grao import Aligned
 from gradus.papers.guidance.mm_helix_ahpo import Guided
@@ -33,6 +34,7 @@ from gradus.papers.objectives.nft import SuccessRate
 from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.papers.rewards.stable_reinforce import WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
@@ -350,16 +352,21 @@ def prefix_tree(rule: PrefixTree, given: list[list[Sample]]) -> list[list[Answer
 
 
 def within(rule: Within, given: list[list[Sample]]) -> list[list[Answer]]:
-    """Each stratum as a group, put back; blended with the groups as they are."""
+    """Each stratum as a group, put back."""
     kinds = [[len(s.cuts) if isinstance(rule.key, Pieces) else 0 for s in members] for members in given]
     places = [[[i for i, k in enumerate(row) if k == kind] for kind in sorted(set(row))] for row in kinds]
     inside = iter(RULES[type(rule.rule)](rule.rule, [[members[i] for i in at] for members, cut in zip(given, places, strict=True) for at in cut]))
-    whole = RULES[type(rule.rule)](rule.rule, given)
-    out = []
-    for cut, other in zip(places, whole, strict=True):
-        rows = dict(pair for at in cut for pair in zip(at, next(inside), strict=True))
-        out.append([[rule.blend * a + (1 - rule.blend) * b for a, b in zip(rows[i], row, strict=True)] for i, row in enumerate(other)])
-    return out
+    rows = [dict(pair for at in cut for pair in zip(at, next(inside), strict=True)) for cut in places]
+    return [[row[i] for i in range(len(row))] for row in rows]
+
+
+def blended(rule: Blended, given: list[list[Sample]]) -> list[list[Answer]]:
+    """The strata, blended with the groups as they are."""
+    inside, whole = within(Within(rule.key, rule.rule), given), RULES[type(rule.rule)](rule.rule, given)
+    return [
+        [[rule.blend * a + (1 - rule.blend) * b for a, b in zip(x, y, strict=True)] for x, y in zip(*rows, strict=True)]
+        for rows in zip(inside, whole, strict=True)
+    ]
 
 
 RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = {
@@ -393,6 +400,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     AgainstOwn: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),  # and with given answers: test_rl_plus.py
     PromptReturns: lambda rule, given: spread(given, [[0.0] * len(m) for m in given]),  # its returns and weights: below
     Within: within,
+    Blended: blended,
     VirtualBest: virtual_best,
     FlooredRelative: floored,
     CentredFailures: centred_failures,

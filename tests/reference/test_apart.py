@@ -16,13 +16,14 @@ from torch.testing import assert_close
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import SequenceMean, TokenMean
 from gradus.objectives.chances import RewardLikelihood
-from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
+from gradus.objectives.denoised import DenoisedPolicy
 from gradus.objectives.ratios import SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.temporal import Targets
 from gradus.objectives.terms import PolicyGradient, evaluate
 from gradus.objectives.trust import Clip, Shaped
 from gradus.papers.agents.arpo import SharedPrefix
 from gradus.papers.credit.archer import FRESH, UtteranceAdvantage, UtteranceTargets
+from gradus.papers.generation.coupled_grpo import DenoisedKL
 from gradus.papers.objectives.a_star_po import OptimalAdvantage
 from gradus.papers.objectives.risk_po import BundledRisk
 from gradus.papers.objectives.rover import RandomValuation

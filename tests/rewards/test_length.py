@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradus.rewards.length import CosineLength, GroupLength, group_lengths
+from gradus.papers.objectives.kimi_k1_5 import GroupLength
+from gradus.rewards.length import CosineLength, group_lengths
 from gradus.rewards.verified import Verified
 from gradus.types import NOT_APPLICABLE, Failed, UserError
 from tests.rewards.judged import score, trajectory

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradus.papers.credit.sweet_rl import WithAnswers
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, WithAnswers, told_first
+from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, told_first
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods import TOY, scripted_world, toy_trajectory
 from gradus.types import Frozen, Group, Key, Request, UserError
@@ -26,7 +27,7 @@ def played(part, **changes):
 
 
 def test_the_actor_never_reads_the_answer_and_the_view_always_shows_it():
-    group, world, asked = played(WithAnswers(tell="say {answer}!"))
+    group, world, asked = played(WithAnswers(Auto(), tell="say {answer}!"))
     for t in group.trajectories:
         (context,) = t.contexts
         assert context.streams[STREAM].shape == (context.actions, 6)
@@ -53,7 +54,7 @@ def test_the_view_keeps_actions_streams_and_log_probabilities():
 def test_without_the_stream_or_with_nothing_to_tell_the_view_changes_nothing():
     context = toy_trajectory([5]).contexts[0]
     assert PrivilegedPrompt().of(context, Key()) is context
-    group, _, _ = played(WithAnswers(tell=""))
+    group, _, _ = played(WithAnswers(Auto(), tell=""))
     (context,) = group.trajectories[0].contexts
     assert context.streams[STREAM].shape == (context.actions, 0)
     assert PrivilegedPrompt().of(context, Key()) is context
@@ -63,12 +64,12 @@ def test_what_cannot_be_told_is_refused():
     with pytest.raises(UserError, match="writes no text"):
         WithAnswers().check_task(flow_2d())
     for tell in ("the answer", "{other}", "{"):
-        with pytest.raises(UserError, match="tell is"):
+        with pytest.raises(UserError, match="`tell` is"):
             WithAnswers(tell=tell)
     world, _ = scripted_world(TOY, lambda ask: "c", reward=Verified())
-    with pytest.raises(UserError, match="no answer to tell"):
+    with pytest.raises(UserError, match="no answer for `tell`"):
         asyncio.run(WithAnswers(Given()).run([], world))
-    assert WithAnswers().test == Auto()
+    assert WithAnswers(Auto()).test == Auto()
 
 
 class Given:

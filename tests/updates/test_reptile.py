@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.curricula.each_kind import EachKind
 from gradus.papers.bases.sft import sft
+from gradus.papers.data.meta_rtl import EachKind
 from gradus.testing.methods import check_micro_batches, train_toy, weights_after
 from gradus.types import UserError
 from gradus.updates.reptile import EqualWeights, Reptile, meta_step

@@ -99,7 +99,7 @@ _TERMS = {"prompts": "4", "group": "8", "learning_rate": "3e-4", "eval_every": "
 
 claims = (
     Claim(
-        says="From a start that writes programs, accuracy on python_tool is at least 0.15 above the same training without execution.",
+        says="From a start that mistypes half of its first programs, accuracy is at least 0.15 above the same training without execution.",
         source="arXiv:2505.01441, table 1 (above text-only reasoning); the row's 15 points; the start, the task and the sizes are ours",
         against="artist --environment.calls=0",
         measure="accuracy",
@@ -112,8 +112,11 @@ claims = (
         seeds=3,
     ),
     Claim(
-        says="After 16 steps at least 0.9 of the calls of an answer run without an error.",
-        source="arXiv:2505.01441, section 5 (success of tool calls rises); the row's 90 percent; the start, the task and the sizes are ours",
+        says="From this start, at least 0.9 of the calls of an answer run without an error after 16 steps.",
+        source=(
+            "arXiv:2505.01441, section 5 (success of tool calls rises); the row's 90 percent; the start, the task and the sizes are ours; stated again "
+            "after a look at a start whose programs all ran"
+        ),
         measure="reward/ran:last",
         better_by=0.9,
         task="python_tool",

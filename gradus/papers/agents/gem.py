@@ -16,7 +16,7 @@ Reference: Liu et al., GEM: A Gym for Agentic LLMs, arXiv:2510.01051: the turn a
 games, and 1 is the default of the released trainer (axon-rl/gem, examples/train_oat).
 Departures: An episode has one context to which turns are added; the released trainer makes one sample of each turn. The task `gem:GAME`
 plays the games of GEM; the claims use tasks of Gradus. Wrappers of observations and of tools are not rebuilt: `Tools` gives tools to a task
-of single answers, executes the first `calls` calls, and shows no notice at the last call. Episodes of a batch run side by side
+of single answers, executes the first `calls` calls, and shows no notice at the last call. Episodes of a batch run in parallel
 (`Episodes`). Only `Lanes`, for environments of arrays, begins the next episode in a slot at once. If all returns are equal, every advantage is 0.
 """
 

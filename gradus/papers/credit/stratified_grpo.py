@@ -17,8 +17,8 @@ which number of calls is better. An episode has at most 4 calls and an answer. W
 method is GRPO.
 
 Use if: an agent decides how often it calls a tool, the reward comes at the end, and groups are large enough for several episodes per number of calls.
-Avoid if: all episodes have one structure (see grpo), groups are so small that most strata contain one episode, or one number of calls is simply
-better and must be found soon.
+Avoid if: all episodes have one structure (see grpo), groups are so small that most strata contain one episode, or one number of calls is better for all
+problems and must be found soon.
 Reference: Zhu et al., Stratified GRPO: Handling Structural Heterogeneity in Reinforcement Learning of LLM Search Agents, arXiv:2510.06214: the
 advantage within strata, its decomposition, and the blend. No code of the authors was found.
 Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is the population
@@ -26,12 +26,56 @@ deviation. A batch is cut into two mini-batches, so that the clip acts. The stra
 the episode's links instead. A call is a line of the agent that begins with `search:`. Questions and corpus come from search_qa.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
 from gradus.credit.groups import GroupRelative
-from gradus.credit.within import Calls, Within
+from gradus.credit.within import Calls, Stratum, Within
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
+from gradus.types import Group
+from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.ranges import check_ranges
+from gradus.types.returned import assigned
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class Blended:
+    """A = blend * (advantage of `rule` within the trajectory's stratum) + (1 - blend) * (advantage of `rule` within the whole group).
+
+    The returns and weights come from the comparison within the strata (see `Within`).
+    """
+
+    key: Stratum = Calls()
+    rule: Credit = GroupRelative()
+    blend: float = 0.8  # weight of the comparison within strata; 0: only the whole group counts
+
+    def __post_init__(self) -> None:
+        check_ranges(self, blend="[0, 1]")
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.rule.needs
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        inside = Within(self.key, self.rule).assign(groups, signals)
+        if self.blend == 1:
+            return inside
+        whole = assigned(self.rule, groups, signals)
+        return [[self._blended(s, w) for s, w in zip(*rows, strict=True)] for rows in zip(inside, whole, strict=True)]
+
+    def _blended(self, inside: Credited, whole: Credited) -> Credited:
+        apart = np.asarray(inside.advantages) - np.asarray(whole.advantages)
+        return replace(inside, advantages=whole.advantages + self.blend * apart)
+
 
 stratified_grpo = grpo.derive(
     "stratified_grpo",
@@ -39,7 +83,7 @@ stratified_grpo = grpo.derive(
     family="credit",
     rollout=Episodes(max_turns=5),
     reward=EnvironmentReturn(),
-    credit=Within(Calls(), GroupRelative(), blend=0.8),
+    credit=Blended(),
     objective__kl__coefficient=0.001,
     update__count=2,
 )

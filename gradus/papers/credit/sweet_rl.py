@@ -40,13 +40,14 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.auto import rolled
 from gradus.rollouts.episodes import Episodes
-from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, WithAnswers, check_tell, told_rows
+from gradus.rollouts.privileged import STREAM, PrivilegedPrompt, check_tell, told_rows
+from gradus.rollouts.spans import check_text, streamed
 from gradus.schedules.stages import Stage, Stages
 from gradus.selection.filters import Everything
 from gradus.selection.pairs import Higher, RankedPairs
 from gradus.types import Context, Frozen, Group, Key, Request, Trajectory
 from gradus.types.moments import Steps
-from gradus.types.parts import Rollout, World
+from gradus.types.parts import Rollout, Task, World
 from gradus.types.players import Copy, Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, View
@@ -63,8 +64,40 @@ def drawn_pairs(scores: Sequence[float], count: int, key: Key) -> list[tuple[int
 
 
 @dataclass(frozen=True)
+class WithAnswers:
+    """Adds the stream `privileged` to the trajectories of `rollout`: the tokens of `tell` with the problem's answer.
+
+    If `tell` is empty, the stream has no tokens.
+    """
+
+    rollout: Rollout = Episodes(max_turns=10)
+    tell: str = "The answer is {answer}.\n"
+
+    def __post_init__(self) -> None:
+        check_tell(self.tell)
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether the trajectories of `rollout` need judging."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the player writes no text."""
+        check_text(self, task)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns the groups of `rollout`. Every context that has actions gets the stream `privileged`."""
+        groups = await rolled(self.rollout, requests, world)
+        return [streamed(g, STREAM, {t.id: [told_rows(c, t.problem, self.tell, world) for c in t.contexts] for t in g.trajectories}) for g in groups]
+
+
+@dataclass(frozen=True)
 class RankedTurns:
-    """Plays episodes by `rollout`, samples `count` candidates at each turn, and gives `pairs` pairs of them by the score of the critic.
+    """Plays episodes by `rollout`, samples `count` candidates at each turn, and makes `pairs` pairs of candidates. The score of the critic decides which
+    candidate of a pair is better.
 
     The score is the mean over the tokens of the log-ratio of `critic` to `player`, both with the view `sees`. `player` plays and samples. No update
     uses the episodes. The groups of a turn have two trajectories, with the rewards 1 and 0.
@@ -131,7 +164,7 @@ class RankedTurns:
 
 CRITIC = Frozen(
     {
-        "rollout": WithAnswers(Episodes(max_turns=10)),
+        "rollout": WithAnswers(),
         "credit": None,
         "objective": None,
         "players.policy.learns_from": "own",

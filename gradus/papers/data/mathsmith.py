@@ -102,7 +102,7 @@ class ForgedProblem(Combines):
     def judged(self, completion: str, solved: Judgement) -> Judgement:
         """Returns the judgement of a completion from the judgement of the solver's answers."""
         value = form(completion, self.steps)
-        weighted = sum(self.weights.get(name, 1.0) * float(v) for name, v in solved.components.items())  # type: ignore[arg-type]
+        weighted = sum((self.weights.get(name, 1.0) * float(v) for name, v in solved.components.items()), 0.0)  # type: ignore[arg-type]
         components = Frozen(form=value, **{name: v if value else 0.0 for name, v in solved.components.items()})
         return replace(solved, reward=value + weighted if value else 0.0, components=components)
 

@@ -20,8 +20,9 @@ Avoid if: the target has enough data (see sft), or the share of each task should
 Reference: Fu et al., Meta-RTL: Reinforcement-Based Meta-Transfer Learning for Low-Resource Commonsense Reasoning, arXiv:2409.19075: the weighted
 Reptile step, the LSTM policy, and rewards from the differences of losses on target data. Only the abstract and overviews could be read; no code was
 found.
-Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. With sampled weights, a larger weight of a helpful
-source would lower its reward. Our own choices are the numbers u, alpha, eta, the units, the learning rate of the policy (Adam), the running mean
+Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. If the reward were computed with sampled weights, a helpful
+source with a larger weight would get a lower reward. Our own choices are the numbers u, alpha, eta, the units, the learning rate of the policy (Adam), the
+running mean
 (share 0.1 of the newest iteration) and the lengths of the stages. With alpha = 1e-5, plain gradient steps hardly move a small model. So the claims
 set alpha to 0.03 and eta to 1. The gradient goes through one step of the LSTM. The paper trains encoders with a multiple-choice head; here a language
 model writes the answer.
@@ -38,13 +39,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gradus.curricula.each_kind import EachKind
+from gradus.curricula.bandit import arms_of
 from gradus.papers.bases.sft import sft
 from gradus.recipe.claim import Claim, same_weights
 from gradus.schedules.stages import Stage, Stages
-from gradus.types import Frozen, Key
+from gradus.types import Frozen, Key, Request, UserError
 from gradus.types.moments import Steps
+from gradus.types.parts import Source, Task, World
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_drawn
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.reptile import Reptile
 
@@ -113,6 +116,45 @@ def adam(weights: Mapping[str, Tensor], slopes: Mapping[str, Tensor | None], mom
         out[name] = weight - lr * (first / (1 - 0.9**count)) / ((second / (1 - 0.999**count)).sqrt() + 1e-8)
         after |= {f"{name}/1": first, f"{name}/2": second}
     return out, {**after, "count": count}
+
+
+@dataclass(frozen=True)
+class EachKind:
+    """Requests prompts * group / n problems (rounded down) of each of the n kinds, kind by kind, with one sample per problem.
+
+    `arms`: the kinds; empty: all arms of the source. `last`: use only this number of kinds at the end of the list; 0: all kinds.
+    """
+
+    arms: tuple[str, ...] = ()
+    last: int = 0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, last="[0, inf)")
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task's source has no arms, or if the source lacks an arm that `arms` names."""
+        arms_of(self, task.source)
+
+    def start(self) -> dict[str, int]:
+        return {}
+
+    def choose(self, source: Source, count: int, world: World, state: Mapping[str, int]) -> tuple[list[Request], dict[str, int]]:
+        """Returns the requests. The state contains, for every kind, the number of its problems that were drawn so far.
+
+        Raises UserError if the step has fewer problems than there are kinds.
+        """
+        kinds = arms_of(self, source)[-self.last :]
+        each = count * world.group // len(kinds)
+        if not each:
+            raise UserError(f"EachKind draws from {len(kinds)} kinds, but a step has only {count * world.group} problems; give a larger --prompts")
+        named: Any = source
+        out: list[Request] = []
+        for kind in kinds:
+            first = state.get(kind, 0)
+            problems = named.draw_arm(kind, range(first, first + each), None, world.seed.fold("problems", kind))
+            check_drawn(source, problems, range(first, first + each))
+            out += [Request(problem) for problem in problems]
+        return out, {**state, **{kind: state.get(kind, 0) + each for kind in kinds}}
 
 
 TUNE = Frozen({"update": Minibatches(), "curriculum": EachKind(last=1)})

@@ -32,15 +32,74 @@ answers. There is no top-p; the released code has top-p 0.95. The task's own ver
 the format. Tokens after the first end token are hidden in every pass.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
 from gradus.credit.groups import LeaveOneOut
-from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.denoised import DenoisedPolicy, check_against
+from gradus.objectives.kl import Estimator, kl_estimate
+from gradus.objectives.ratios import Ratio, TokenRatio
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
 from gradus.rollouts.unmasking import Unmasking
-from gradus.types.masks import Coupled
+from gradus.types import UserError
+from gradus.types.batch import Batch
+from gradus.types.masks import Coupled, Denoised, Masks, OneStep
 from gradus.types.players import MovingAverage, Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Read, Signal, Want
+from gradus.types.tally import Tally, tally
 from gradus.updates.minibatches import Minibatches
+
+
+@dataclass(frozen=True)
+class DenoisedKL:
+    """coefficient * average of a KL estimate between the policy and a frozen player. Both log-probabilities are estimated under the same masks.
+
+    `ratio` computes the log-ratios from which the KL is estimated: one for each token, or one for each sequence. `moves` is the number of epochs of the update;
+    each epoch has other masks.
+    """
+
+    masks: Masks = OneStep()
+    coefficient: float = 0.01
+    estimator: Estimator = "k3"
+    player: str = "reference"
+    ratio: Ratio = TokenRatio()
+    moves: int = 1
+    average: Average = SequenceMean()
+    source: str = "policy"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, moves="[1, inf)")
+        check_against(self)
+
+    @property
+    def separable(self) -> bool:
+        return self.ratio.separable
+
+    @cached_property
+    def wants(self) -> tuple[Want, ...]:
+        return (Denoised(self.masks),)
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return tuple(Read(player=self.player, reads=Denoised(self.masks, move)) for move in range(self.moves))
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        if batch.move >= self.moves:
+            raise UserError(f"the update reached epoch {batch.move + 1}, but DenoisedKL.moves is {self.moves}; set `moves` to the number of epochs of the update")
+        reference = batch.signals[self.needs[batch.move]].sum(-1)
+        ratio = self.ratio.log_ratio(outputs[Denoised(self.masks)].sum(-1), reference, batch)
+        values = kl_estimate(ratio, ratio.detach() * 0, estimator=self.estimator)
+        loss = averaged(self.average, values * batch.weight, batch, self.source)
+        return self.coefficient * loss, {"kl": tally(values)}
+
 
 coupled_grpo = grpo.derive(
     "coupled_grpo",

@@ -20,10 +20,11 @@ Use if: answers have a key and several steps, and no process labels exist.
 Avoid if: the steps of answers cannot be separated, or the memory does not suffice for two learning models (see prime, oprl).
 Reference: Zha et al., RL Tango: Reinforcing Generator and Verifier Together for Language Reasoning, arXiv:2505.15034: the two rewards, the scaled
 advantages (section 3), alpha 0.1 to 0.001 with GRPO, the weight 0.8 of the form, 40 steps of warm-up, 3 to 1 updates, 5 answers to a problem.
-Departures: No code is released. Ours: the form of the verdicts ("yes no =no"), the deductions of f, the mean decay 0.9 of $s_c$ over batches, its
-unit (1 for balanced classes), the value 0 for a step without a verdict, and that the first of the 5 texts guides the generator. The verifier also
-writes texts in the steps that train the generator. Both players start from one model. Population deviations without an epsilon and the KL term are as
-in grpo. The fine-tuning of the generator on step marks is left to the start model; `marking` finds the steps.
+Departures: No code is released. Ours: the form of the verdicts ("yes no =no"; each word other than "yes" calls a step wrong), the deductions of f,
+the mean decay 0.9 of $s_c$ over batches, its unit (1 for balanced classes), the value 0 for a step without a verdict, and that the first of the 5
+texts guides the generator. The verifier also writes texts in the steps that train the generator. Both players start from one model. Population
+deviations without an epsilon and the KL term are as in grpo. The fine-tuning of the generator on step marks is left to the start model; `marking`
+finds the steps.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     lambda_i = 1/2 - (L_i - min L)/(max L - min L)
     r_i = 1 + lambda_i if right, else min(0, lambda_i)
 
-The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem takes
-the place of $tau log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
+The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem replaces $tau
+log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
 four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. tau is 0.1,
 and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
 
@@ -16,7 +16,7 @@ step an answer grows by at most a third of its token limit; the next step contin
 fit_log_ratio, predicted_rate, reward/length.
 
 Use if: answers are long and verified, and their length should not grow without need.
-Avoid if: the batch serves one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
+Avoid if: the batch is used for one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
 Reference: Kimi Team, Kimi k1.5: Scaling Reinforcement Learning with LLMs, arXiv:2501.12599, sections 2.3.2 (loss), 2.3.3 (length), 2.3.4 (sampling),
 2.6.2 (partial rollouts). The code is not public.
 Departures: The paper publishes neither tau nor the number of answers, updates and parts; they are chosen here. The paper's order from easy to hard
@@ -29,18 +29,62 @@ answers is left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from gradus.credit.groups import GroupRelative
 from gradus.curricula.rates import Mean, Proportional, SuccessRates
 from gradus.objectives.regression import LogRatioRegression
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rewards.length import GroupLength
+from gradus.rewards.combine import Combines, check_reward
+from gradus.rewards.length import group_lengths, lengths_of, right_of
+from gradus.rewards.reshaped import reshaped
+from gradus.rewards.verified import Verified
 from gradus.rollouts.in_flight import InFlight
-from gradus.types import Frozen
+from gradus.types import Frozen, Group
 from gradus.types.moments import Event, Moment, ResetOptimizer
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class GroupLength(Combines):
+    """Adds weight * length reward (see `group_lengths`) to `reward`. The reward of short right answers rises, and the reward of long answers falls.
+
+    The length is the number of all actions of a trajectory. During the first part of the run, the weight is 0; `after` is the share of this part in the run. A
+    reward that failed or does not apply does not change, and its answer does not count in the group. The component "length" is the length reward without its
+    weight; the components of `reward` keep their names.
+    """
+
+    reward: Reward = Verified()
+    weight: float = 1.0
+    after: float = 0.0  # the share of the run's steps before the length reward is added
+    name: ClassVar[str] = "group_length"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, weight="[0, inf)", after="[0, 1]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.reward.needs
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if `reward` does not fit the task."""
+        check_reward(self.reward, task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        weight = self.weight if world.step >= self.after * world.steps else 0.0
+
+        def rule(judged: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            found = [group_lengths(lengths_of(g), right_of(g)) for g in judged]
+            return [(g.rewards + weight * values, {"length": values}) for g, values in zip(judged, found, strict=True)]
+
+        return await reshaped(self.reward, groups, signals, world, rule)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ reward.
 
 A reference answer of free form ("one half", "0.5") has many right forms, so exact comparison rejects right answers. The verifier reads the question,
 the reference answer and the final answer, and writes 1 or 0. p is the probability of this token. A sure "right" gives a reward near 1, and a sure
-"wrong" a reward near 0. Mean and deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft false` the reward is the
+"wrong" a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft false` the reward is the
 written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut` (RLOO), and the credit of reinforce_plus_plus.
 
 The verifier is distilled: RL with a large judge gives good and bad answers from all stages of training, and a small model imitates the large judge's
@@ -27,19 +27,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from gradus.credit.groups import BatchRelative
+from gradus.credit.groups import Baseline, Scale, batch_relative, spread
 from gradus.papers.bases.reinforce import reinforce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.judged import Judged
 from gradus.rewards.player_judge import PlayerJudge
 from gradus.rewards.verdicts import YesNo
 from gradus.types import Group
+from gradus.types.parts import Credited, Signals
 from gradus.types.players import Player
+from gradus.types.signals import Signal
 
 VERDICT = YesNo("Question: {problem}\nReference answer: {reference}\nAnswer: {answer}\nIs the answer right? 1 or 0:\n", yes="1", no="0")
 _JUDGED = Judged(PlayerJudge("verifier", soft=True), VERDICT, final=True)
+
+
+@dataclass(frozen=True)
+class BatchRelative:
+    """The reward minus a baseline, divided by the standard deviation of this difference over the whole batch."""
+
+    baseline: Baseline = "group"  # mean reward of the group, of the group's other samples ("others"), or of the batch
+    scale: Scale = "population"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, batch_relative([g.rewards for g in groups], baseline=self.baseline, scale=self.scale))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""S-GRPO: one chain of thought is cut at several places, and the policy answers at once after each cut. Early right answers earn more, so thoughts
+"""S-GRPO: one chain of thought is cut at several places, and the policy answers immediately after each cut. Early right answers earn more, so thoughts
 become shorter.
 
     o_k = z_(<= t_k) + "inserted text" + a_k, quad t_1 < ... < t_m, quad o_(m+1) = "the whole answer"

@@ -111,7 +111,7 @@ class Asked:
 def drawn(rng: random.Random, level: int, database: str) -> Asked:
     """Draws a question of a level whose answer has at least one row. Raises UserError if the database has no question of this level.
 
-    Level 1: one or two columns. 2: a column with a condition. 3: a count, a sum or the largest value with a condition. 4: an order and a limit in addition to
+    Level 1: one to three columns. 2: a column with a condition. 3: a count, a sum or the largest value with a condition. 4: an order and a limit in addition to
     2. 5: one or two columns with a condition on another table. 6: counts for each value of a column of another table.
     """
     schema = schema_of(database)
@@ -128,7 +128,7 @@ def _drawn(rng: random.Random, level: int, database: str, schema: Schema) -> Ask
     table, columns = rng.choice(schema.tables)
     names = [column.name for column in columns]
     if level == 1:
-        return Asked("rows", table, tuple(rng.sample(names, min(len(names), rng.randint(1, 2)))))
+        return Asked("rows", table, tuple(rng.sample(names, min(len(names), rng.randint(1, 3)))))
     other = rng.choice(columns)
     rest = [column for column in columns if column != other]
     condition = _condition(rng, database, table, other)

@@ -30,7 +30,7 @@ _LONGEST = 400  # characters of a query
 
 
 def text2sql(level: int = 2, database: str = "generated", hidden: bool = False, schema: Literal["asked", "all"] = "asked") -> Task:
-    """Makes the task: a query for a question about a database. `level` 1: a column; 2: with a condition; 3: a count, sum or largest value with a condition;
+    """Makes the task: a query for a question about a database. `level` 1: columns; 2: a column with a condition; 3: a count, sum or largest value with a condition;
     4: a condition, an order and a limit; 5: a condition on another table; 6: counts for each value of a column of another table.
 
     `database`: "generated", a new small database for each problem; "chinook", the database of a music shop; or the path of an SQLite file. The prompt
@@ -43,9 +43,9 @@ def text2sql(level: int = 2, database: str = "generated", hidden: bool = False, 
     read. The demonstration tries the query (with `hidden`: reads the spellings) with the tool `Sql` and then gives it as the answer.
     """
     if hidden and (database != "generated" or not 2 <= level <= 4):
-        raise UserError("text2sql: hidden is true; it needs the database generated and a level from 2 to 4, because the condition is on a city")
+        raise UserError("text2sql: `hidden` is true; it needs the database generated and a level from 2 to 4, because the condition is on a city")
     if schema not in ("asked", "all"):
-        raise UserError(f'text2sql: schema is "{schema}"; it must be "asked" or "all"')
+        raise UserError(f'text2sql: `schema` is "{schema}"; it must be "asked" or "all"')
     make = partial(_about, database=database, whole=schema == "all") if database != "generated" else partial(_generated, hidden=hidden)
     short = database == "generated" and level <= 4
     return generated_task(

@@ -20,10 +20,6 @@ from gradus.types.ranges import check_ranges
 LEVELS = (1, 4)  # shortest and longest walk
 TOP = 3  # pages that a search lists
 
-BROWSER: Mapping[str, Tool] = Frozen(search=FindPages(TOP), click=ClickLink(), open=OpenPage())
-"""The tools of the task."""
-
-
 @dataclass(frozen=True)
 class Walks:
     """The world of the questions, and the bounds of the out-degree of the nodes that a walk leaves."""
@@ -101,6 +97,22 @@ def ends(world: Corpus, described: Clues, relations: tuple[str, ...]) -> list[st
     return found
 
 
+@dataclass(frozen=True)
+class Library:
+    """Gives the pages of a world."""
+
+    seed: int
+    people: int
+
+    def __call__(self) -> Frozen[str]:
+        return pages(self.seed, self.people)
+
+
+def browser(found: Library | None = None) -> dict[str, Tool]:
+    """Returns the tools of the task."""
+    return {"search": FindPages(TOP, found), "click": ClickLink(), "open": OpenPage()}
+
+
 @cache
 def pages(seed: int, people: int) -> Frozen[str]:
     """Returns the pages of the world: the title is an entity, and the text names its relations. The values are links."""
@@ -121,12 +133,12 @@ def walks(level: int = 2, seed: int = 0, people: int = 800, instruction: bool = 
         "walks",
         source,
         replace(source, held_out=True),
-        environment=Tools(BROWSER, form=LineCalls(), limit=10, describes=False),
+        environment=Tools(browser(Library(seed, people)), form=LineCalls(), limit=10, describes=False),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about="find the end of a walk over a graph of facts by search, click and open on linked pages; the start of the walk is only described",
         sampling=Sampling(max_tokens=64),
         level=level,
-        pages=lambda: pages(seed, people),
+        pages=Library(seed, people),
     )
 
 

@@ -299,7 +299,7 @@ TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(),
 """Single answers whose problems also have documents."""
 
 TOY_TOOLS = replace(TOY, source=ToolSource(), held_out=ToolSource(), provides=TOY.provides | {"database", "demonstration"})
-"""Single answers with all that built-in tools read: passages and a database."""
+"""Single answers with all that built-in tools read: passages, a database, and a demonstrated episode."""
 
 TOY_CHECKLISTS = replace(
     TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}

@@ -133,7 +133,7 @@ def test_without_strata_it_is_grpo_on_episodes():
 
 def test_toy_episodes_are_compared_within_strata():
     seen = []
-    recipe = stratified_grpo.but(credit=Within(Linked("turns"), blend=1.0))
+    recipe = stratified_grpo.but(credit=Within(Linked("turns")))
     train_toy(recipe, task=TOY_EPISODES, steps=6, prompts=3, group=8, learning_rate=0.3, watch=lambda run, row, groups: seen.append((row, groups)))
     assert np.mean([row["clip_share"] for row, _ in seen]) > 0
     groups = [g for _, found in seen for g in found]

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from gradus.credit.groups import leave_one_out
-from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
+from gradus.objectives.denoised import DenoisedPolicy
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.generation.coupled_grpo import coupled_grpo
+from gradus.papers.generation.coupled_grpo import DenoisedKL, coupled_grpo
 from gradus.policies import registry
 from gradus.policies.unmasking import scores
 from gradus.recipe.core import changes

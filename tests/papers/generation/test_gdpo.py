@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from gradus.credit.groups import GroupRelative, group_relative
-from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
+from gradus.objectives.denoised import DenoisedPolicy
 from gradus.objectives.ratios import SequenceRatio
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
+from gradus.papers.generation.coupled_grpo import DenoisedKL
 from gradus.papers.generation.gdpo import gdpo
 from gradus.recipe.core import changes
 from gradus.testing.methods import masked_ask, steps_of, toy_batch, toy_group, toy_masked, train_toy

@@ -12,7 +12,8 @@ import pytest
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.papers.guidance.fast_math_r1 import CURVES, AnswerBefore, CharacterCosine, CharacterLength, fast_math_r1
-from gradus.rewards.length import CosineLength, GroupLength
+from gradus.papers.objectives.kimi_k1_5 import GroupLength
+from gradus.rewards.length import CosineLength
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.testing.methods import check_same_update, toy_group, train_toy

@@ -108,6 +108,7 @@ def test_stage_one_trains_the_verdict_and_stage_two_the_help():
     assert critique_rl.reward == Helpful()
 
 
+@pytest.mark.nightly
 def test_the_actor_stays_frozen_and_the_reference_moves_to_the_critic_of_stage_one():
     moves = LengthEffort(64)  # a reward that differs between critiques from the first step on
     made = critique_rl.but(reward=Helpful(verdict=moves), schedule__stages__judge__changes=Frozen(reward=moves), credit__coefficient=0.0)

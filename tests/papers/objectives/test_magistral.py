@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.credit.groups import BatchRelative, GroupRelative
+from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import GroupMean, SequenceMean
 from gradus.objectives.ratios import TokenRatio
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.objectives.magistral import NormalisedClip, magistral
+from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.rewards.overlong import Overlong
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
