@@ -74,8 +74,8 @@ class Steering:
 class Gated:
     """A model whose inputs before the answer mark are mixed with latent vectors. A learned gate sets the share of the latent vectors.
 
-    The module `gate` has the gate's parameters: token_weight, latent_weight, lam and biases. If `of` is an Adapter, the frozen weights are also
-    adapted.
+    The module `gate` has the gate's parameters: token_weight, latent_weight, lam and biases. If `of` is an Adapter, the model also
+    has LoRA matrices on its frozen weights.
     """
 
     of: str | Adapter | None = Adapter(rank=32, alpha=64.0)  # another player, or None: the run's model

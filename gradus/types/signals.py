@@ -167,7 +167,7 @@ class Signal:
         return ()
 
     def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
-        """Returns the contexts as the player reads them, with the same actions. `found`: for each signal in `needs`, its rows per context.
+        """Returns the contexts that the player reads in place of `contexts`. The actions stay the same. `found`: for each signal in `needs`, its rows per context.
 
         The view of the want is applied to the result.
         """

@@ -171,7 +171,7 @@ def odd(tmp_path, way, name="Odd"):
 @pytest.mark.parametrize(
     ("way", "kind", "text"),
     [
-        ("world", UserError, "Odd uses world.sample, which exists only in the process of the training; leave out --system.environments"),
+        ("world", UserError, "Odd uses world.sample, which exists only in the training process; leave out --system.environments"),
         ("joint", UserError, "several seats of Odd act at the same time, which works only in one process"),
         ("raises", RaisedElsewhere, r"^KeyError: 'lost key' \(odd.py, line 24\)$"),
         ("clock", RaisedElsewhere, "cannot be played again: turn 0 differs from the first time"),

@@ -12,7 +12,7 @@ with a result that is new in this answer; $r_explore$ is 0 for m = 0. If a tag i
 
 At test time `TREE` is a search (`recipe.but(search=TREE)`). Every live branch is continued k = 3 times up to its next trial or final query. Branches of the same
 results are merged; the most probable one stays. At most B = 8 branches go on. Finished branches vote by the result of their final query; among
-equal votes the more probable one wins. A branch's earlier text is sampled once, which is the saving against separate answers.
+equal votes the more probable one wins. Branches share their earlier text, so it is sampled only once. Separate answers would sample it several times.
 
 A group has 8 answers, and the KL weight is 0.001. Metrics: reward/execution, reward/entity, reward/explore.
 

@@ -86,7 +86,10 @@ def bonuses(base: Sequence[float], chances: Sequence[float], *, beta: float, upp
 
 @dataclass(frozen=True)
 class Consistent(Combines):
-    """Adds a bonus to `reward` for accurate answers that `player` finds likely after their reasoning, compared with the other accurate answers."""
+    """Adds a bonus to `reward` for accurate answers that fit their reasoning: `player` gives them the mean probability of the accurate answers, or more.
+
+    The probability is that of the final answer after the reasoning. It may be below the mean by `margin`.
+    """
 
     reward: Reward = Verified()
     beta: float = 0.5  # the bonus as a share of the reward

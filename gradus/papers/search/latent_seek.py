@@ -131,7 +131,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class LatentGradient:
-    """Answers greedily, and moves the hidden states of the first part of the answer while `check` finds a fault."""
+    """Answers greedily. Then moves the hidden states of the first part of the answer step by step, until `check` finds no fault."""
 
     check: Check = OwnChecks()
     rho: float = 0.2  # share of the answer whose states move
