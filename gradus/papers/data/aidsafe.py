@@ -1,5 +1,4 @@
-"""AIDSAFE: agents extend each other's safety reasoning, and a refiner cleans this reasoning. The model learns from the result, and from answers that overlook
-a rule.
+"""AIDSAFE: agents extend safety reasoning, a refiner cleans it, and the model learns from it and from answers that overlook a rule.
 
     (T_(j), y_(j)) = agent_k (x, I, P, T_(j-1), y_(j-1)) quad "until all agents of a round agree, at most R rounds"
     T* = {t in T : t "names no rule outside of" P, quad J(t, t') <= 0.8 "for all earlier" t'}

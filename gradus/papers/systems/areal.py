@@ -1,5 +1,4 @@
-"""AReaL: sampling never waits for training, weights change between two tokens. One ratio corrects for the age of a token, and another ratio bounds the size
-of an update.
+"""AReaL: sampling never waits for training. One ratio corrects for the age of a token, and another ratio bounds the size of an update.
 
     loss = -mean over tokens of w_t min(u_t A, clip(u_t, 1 - 0.2, 1 + 0.2) A)
     w_t = (pi_prox(a_t)) / (pi_behav(a_t)), quad u_t = (pi(a_t)) / (pi_prox(a_t))
