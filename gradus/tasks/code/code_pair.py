@@ -42,4 +42,4 @@ def make(rng: Random, level: int) -> Draft:
     question = f"({x}+{y})*{factor}"
     solution, answer = f"{helper}\n{main}", (x + y) * factor
     pairs = demonstrated(Pair(str(answer), CodePair()), [solution])  # of one player who writes both lines
-    return Draft(question, answer, solution, question, Frozen(lines=(helper, main), demonstration=pairs))
+    return Draft(question, answer, solution, question, Frozen(question=question, lines=(helper, main), demonstration=pairs))

@@ -13,6 +13,7 @@ from gradus.types.parts import Turn, World
 from gradus.types.ranges import check_ranges
 
 SEATS = ("helper", "main")
+SHOWN = 160  # characters of a line or an output that the players see
 ASKS: Mapping[str, str] = {"helper": "helper: set a", "main": "main: print with a"}
 """The request to each seat. The problem's question stands before this text."""
 
@@ -65,7 +66,7 @@ class Pair:
         ran = run(f"{helper}\n{main}")
         reached = levels(helper, main, ran, self.due)
         valid, won, late = reached > 0, reached == 4, self.played >= self.settings.limit
-        told = f"{helper}\n{main}\n{ran.stdout.strip() or ran.stderr}"
+        told = "\n".join(text[:SHOWN] for text in (helper, main, ran.stdout.strip() or ran.stderr))
         self.told = {seat: f"{told}\n{ask}" for seat, ask in ASKS.items()}
         self.state = told if valid else self.state
         return Turn(told, reached / 4, terminated=won, truncated=late and not won, player=SEATS[0], state=self.state, valid=valid)
