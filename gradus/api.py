@@ -162,16 +162,16 @@ def train(
 ) -> Run:
     """Trains and returns the run.
 
-    Args: recipe: a key, FILE.py:NAME or a `Recipe`; task: a name, a file of problems, FILE.py:NAME, rows in memory (a list of dictionaries or a
-    `datasets.Dataset`, which the run's folder then stores), or a `Task` (then `run` must be None); model: a model's folder or the name of a built-in
-    model (None: the task's built-in model); reward: FILE.py:NAME, a function, a pair (function, weight), or a list of these, whose rewards are added
-    (None: the recipe's reward); profile: the name of a profile, which sets all fields of the setting (None: the recipe's setting, or "small" if the recipe's
-    setting is "tiny" and the model is not built-in); steps: the number of training steps (None: the recipe's number); seed: the seed of all random draws; run:
-    the new folder of the run (None: nothing is stored on the disk); on_step: a function that is called after each step with the run, the step's metrics and its
-    groups; task_options: options of the task as text; log: trackers for the metrics, such as "tensorboard,wandb" (also trackio); until: a time limit, such as
-    "8h" or "90s", after which the run is saved and returned with `run.stop.asked == "time"`; budget: a limit that replaces `steps` and ends the run, such as
-    "tokens=2e6", "rollouts=5000" or "seconds=600"; processes: the number of processes that train together; changes: new values of fields of the recipe, such as
-    `objective__policy__trust__high=0.28`.
+    Args: `recipe`: a key, FILE.py:NAME or a `Recipe`. `task`: a name, a file of problems, FILE.py:NAME, rows in memory (a list of dictionaries or a
+    `datasets.Dataset`, which the run's folder then stores), or a `Task` (then `run` must be None). `model`: a model's folder or the name of a built-in model
+    (None: the task's built-in model). `reward`: FILE.py:NAME, a function, a pair (function, weight), or a list of these, whose rewards are added (None: the
+    recipe's reward). `profile`: the name of a profile, which sets all fields of the setting (None: the recipe's setting, or "small" if the recipe's setting
+    is "tiny" and the model is not built-in). `steps`: the number of training steps (None: the recipe's number). `seed`: the seed of all random draws. `run`:
+    the new folder of the run (None: nothing is stored on the disk). `on_step`: a function that is called after each step with the run, the step's metrics and
+    its groups. `task_options`: options of the task as text. `log`: trackers for the metrics, such as "tensorboard,wandb" (also trackio). `until`: a time
+    limit, such as "8h" or "90s", after which the run is saved and returned with `run.stop.asked == "time"`. `budget`: a limit that replaces `steps` and ends
+    the run, such as "tokens=2e6", "rollouts=5000" or "seconds=600". `processes`: the number of processes that train together. `changes`: new values of fields
+    of the recipe, such as `objective__policy__trust__high=0.28`.
     Raises: UserError before the first step if the arguments do not fit together.
     """
     stop = Stop(until)
@@ -201,8 +201,8 @@ def check(
 ) -> list[Finding]:
     """Returns the findings of `gradus check` about the run that `train` would make from these arguments. `task` cannot be a `Task` object.
 
-    Args: recipe, task, model, reward, profile, steps, seed, task_options, changes: as for `train`; device: the device of the run, such as "cuda";
-    samples: the number of problems that the model answers (0: none); step: whether to do one training step with the longest possible batch.
+    Args: `recipe`, `task`, `model`, `reward`, `profile`, `steps`, `seed`, `task_options`, `changes`: as for `train`. `device`: the device of the run, such as
+    "cuda". `samples`: the number of problems that the model answers (0: none). `step`: whether to do one training step with the longest possible batch.
     """
     from gradus.checks import before
 
@@ -229,11 +229,11 @@ def resume(
 ) -> Run:
     """Resumes a run from its last complete checkpoint. Steps after this checkpoint are repeated and give the same bytes.
 
-    Args: folder: the run's folder; on_step: as for `train`; view: a live table, which also shows messages (None: messages go to standard error);
-    more: the new total number of steps (None: as planned); log: the trackers from now on, "none" for no tracker (None: as planned); until, processes:
-    as for `train`; device: the new device (None: as planned); trust: whether to resume a run even if another user made it and it executes Python; pause: as for
-    `launch`; changes: new values of fields that may change (`gradus.training.resume.MAY_CHANGE`), such as `setting__memory="6GB"`. Raises: UserError if the
-    folder has no run, or if a field may not change.
+    Args: `folder`: the run's folder. `on_step`: as for `train`. `view`: a live table, which also shows messages (None: messages go to standard error).
+    `more`: the new total number of steps (None: as planned). `log`: the trackers from now on, "none" for no tracker (None: as planned). `until`, `processes`:
+    as for `train`. `device`: the new device (None: as planned). `trust`: whether to resume a run even if another user made it and it executes Python.
+    `pause`: as for `launch`. `changes`: new values of fields that may change (`gradus.training.resume.MAY_CHANGE`), such as `setting__memory="6GB"`. Raises:
+    UserError if the folder has no run, or if a field may not change.
     """
     from gradus.systems.fleet import working
 
@@ -278,12 +278,12 @@ def evaluate(
 ) -> Exam:
     """Measures pass@k, majority vote, greedy accuracy, reward and length (of a judge: pairs in order, calibration) on held-out problems, with intervals.
 
-    Args: model_or_run: a model's folder, or a run's folder, whose final, else best, else newest model is used (None: the built-in model); task:
-    as for `train` (None: the run's task); pass_at: the numbers k of pass@k; samples: the number of answers per problem (0: the largest of `pass_at`);
-    problems: the number of held-out problems; reward: FILE.py:NAME (None: for a run on its own task, the reward of its evaluations during training,
-    else the task's verifier); seed: the seed of all random draws; device: the device, such as "cuda" (None: the run's device; for a model, the CPU);
-    task_options: options of the task as text; overrides: (path, text) for changed fields of the recipe, as on the command line; progress: a function
-    that gets the number of finished answers and the number of all answers; trust: whether to evaluate a run even if another user made it and it executes
+    Args: `model_or_run`: a model's folder, or a run's folder, whose final, else best, else newest model is used (None: the built-in model). `task`: as for
+    `train` (None: the run's task). `pass_at`: the numbers k of pass@k. `samples`: the number of answers per problem (0: the largest of `pass_at`).
+    `problems`: the number of held-out problems. `reward`: FILE.py:NAME (None: for a run on its own task, the reward of its evaluations during training, else
+    the task's verifier). `seed`: the seed of all random draws. `device`: the device, such as "cuda" (None: the run's device; for a model, the CPU).
+    `task_options`: options of the task as text. `overrides`: (path, text) for changed fields of the recipe, as on the command line. `progress`: a function
+    that gets the number of finished answers and the number of all answers. `trust`: whether to evaluate a run even if another user made it and it executes
     Python.
     Raises: UserError if the task has no verifier and no reward is given.
     """
@@ -329,9 +329,9 @@ def screen(
 
     To train a run on this file, set the task's option `problems` to its name.
 
-    Args: task, model, task_options: as for `train`; target: the file to write (.jsonl); keep: the smallest and the largest pass rate; samples: the
-    number of answers per problem; problems: the number of problems to measure; reward: FILE.py:NAME (None: the task's verifier); seed: the seed of
-    all random draws; device: the device, such as "cuda"; progress: a function that gets the number of finished answers and the number of all answers.
+    Args: `task`, `model`, `task_options`: as for `train`. `target`: the file to write (.jsonl). `keep`: the smallest and the largest pass rate. `samples`:
+    the number of answers per problem. `problems`: the number of problems to measure. `reward`: FILE.py:NAME (None: the task's verifier). `seed`: the seed of
+    all random draws. `device`: the device, such as "cuda". `progress`: a function that gets the number of finished answers and the number of all answers.
     Raises: UserError if the file exists, or if the task has no verifier.
     """
     check_seed(seed)

@@ -37,6 +37,7 @@ class Rule:
 
     pattern: str
     instead: str
+    named: bool = False  # the group `name` of the pattern must be a field or a parameter (`Prose.names`), or contain an underscore
 
 
 RULES: Mapping[str, Rule] = {
@@ -71,6 +72,22 @@ RULES: Mapping[str, Rule] = {
     "equals": Rule(r"(?:^|(?<=[.;:] ))(?:Of|Among) (?:equals?|several|equally \w+)\b(?! (?:size|length|parts))", '"if several scores are equal, ..."'),
     "trained on": Rule(r"\btrained on(?=$|[.,;:)]| (?:and|but|if|when|in|while)\b)", '"training uses ..." or "no update uses ..."'),
     "without one": Rule(r"\bwithout one(?=$|[.,;:)])", 'the noun: "without a reference"'),
+    "field": Rule(
+        r"(?:^|(?<=[.:;,(] )|\b(?:and|but|or|so|because|if|when|that) )(?!which |right )(?P<name>[a-z]\w*)(?: and [a-z]\w*)? (?:is|has|needs|must|was)\b"
+        r"|\b(?:set|raise|lower) (?P<set>[a-z]\w*) to\b(?! union)",
+        'Class.field, --option, or the name in backticks: "`words` is 0"',
+        named=True,
+    ),
+    "idiom": Rule(
+        r"\b(?:(?:takes?|took|taking) (?:the|its|their) places? of|[Bb]atch(?:es)? serves?|in flight|side by side|at hand|in hindsight|thr(?:own|ows?) away)\b",
+        'a plain word: "replaces", "is used for", "unfinished", "in parallel", "available", "drops"',
+    ),
+    "sampled": Rule(r"\bthe policy that sampled(?=$|[.,;:)]| and\b)", '"the sampling policy"'),
+    "articles": Rule(
+        r"(?:^|(?<=[.;:] ))(?:Mean|Policy|Question|Prompt|Reward|Critic|Loss) and (?:[a-z]+ ){1,2}(?:is|are|has|have|gets?|goe?s?|learn|belong)\b",
+        '"The mean and the deviation are ..."',
+    ),
+    "ours": Rule(r"\bOurs (?:is|are)\b", '"Our own choices are ..."'),
     "bytes": Rule(r"\b(?:continu|replay)(?:e|es|ed|s)? to the same bytes\b", '"ends with the same bytes"'),
 }
 WAITING: Mapping[str, str] = {
@@ -85,6 +102,7 @@ class Prose:
     file: str  # relative to the root
     line: int  # of its beginning
     text: str
+    names: frozenset[str] = frozenset()  # in a message: the fields and parameters of the file, which must not look like words
 
 
 @dataclass(frozen=True)
@@ -129,24 +147,35 @@ def of_code(file: str, text: str) -> Iterator[Prose]:
     within = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     claims = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLAIMS]
     within |= {id(part) for claim in claims for part in ast.walk(claim)}
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+    names = frozenset(_names(tree))
     for node in ast.walk(tree):
         if id(node) in within:
             continue
         if isinstance(node, ast.JoinedStr):
             parts = [str(v.value) if isinstance(v, ast.Constant) else "`x`" for v in node.values]
-            yield from _sentence(file, node.lineno, "".join(parts))
+            yield from _sentence(file, node.lineno, "".join(parts), names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _sentence(file, node.lineno, node.value)
+            yield from _sentence(file, node.lineno, node.value, frozenset() if id(node) in alone else names)
         elif isinstance(node, ast.ClassDef):
             for field in (field for field in node.body if isinstance(field, ast.AnnAssign)):
                 _, mark, comment = lines[(field.end_lineno or field.lineno) - 1].rpartition("  # ")
                 yield from [Prose(file, field.lineno, comment)] if mark else []
 
 
-def _sentence(file: str, line: int, text: str) -> Iterator[Prose]:
+def _names(tree: ast.Module) -> Iterator[str]:
+    """The fields of the classes and the parameters of the functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def _sentence(file: str, line: int, text: str, names: frozenset[str] = frozenset()) -> Iterator[Prose]:
     text = re.sub(r"^ *>>> .*(?:\n *\S.*)*", lambda code: "\n" * code[0].count("\n"), text, flags=re.M)
     if len(text.split()) >= 3:
-        yield Prose(file, line, text)
+        yield Prose(file, line, text, names)
 
 
 def found(text: Prose) -> Iterator[Found]:
@@ -158,8 +187,14 @@ def found(text: Prose) -> Iterator[Found]:
     read = "".join(flat[index] for index in kept)
     for name, rule in RULES.items():
         for match in re.finditer(rule.pattern, read, re.M):
+            if rule.named and not _names_field(match[match.lastgroup or 0], text.names):
+                continue
             around = read[max(0, match.start() - AROUND) : match.end() + AROUND]
             yield Found(name, text.file, text.line + text.text[: kept[match.start()]].count("\n"), around.strip())
+
+
+def _names_field(word: str, names: frozenset[str]) -> bool:
+    return bool(names) and (word in names or "_" in word)
 
 
 def folder(file: str) -> str:

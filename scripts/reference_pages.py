@@ -101,7 +101,9 @@ def defaults(cls: type) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """A default in few words: a part by its class."""
+    """A default in few words: a part by its class, a function by its name."""
+    if inspect.isroutine(value):
+        return value.__name__
     return f"{type(value).__name__}()" if dataclasses.is_dataclass(value) else repr(value)
 
 

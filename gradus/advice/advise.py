@@ -184,9 +184,9 @@ def _also_words(other: Elsewhere) -> str:
 def advise(task: Any = None, *, ground: str | None = None, **how: Any) -> dict[str, Any]:
     """Advises three recipes for a task, each with a reason and a command, as a document; see `gradus advise --help`.
 
-    Args: task: as on the command line; ground: a proving ground in place of a task; how: model, reward, measure, others, task_options, fields (as text),
-    profile, device, noisy (whether verdicts can be wrong), problems and samples (the size of the probe; problems=0: no probe). Returns: {"facts", "unprobed",
-    "rule", "recipes": [{"recipe", "why", "command"}], "also", "evidence", "misfits", "next"}.
+    Args: `task`: as on the command line. `ground`: a proving ground in place of a task. `how`: model, reward, measure, others, task_options, fields (as
+    text), profile, device, noisy (whether verdicts can be wrong), problems and samples (the size of the probe; problems=0: no probe). Returns: {"facts",
+    "unprobed", "rule", "recipes": [{"recipe", "why", "command"}], "also", "evidence", "misfits", "next"}.
     Raises UserError for a task or a model that cannot be read.
     """
     return advised(asked_of(task=task, ground=ground, **how)).document()

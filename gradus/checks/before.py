@@ -37,8 +37,8 @@ def check(
 ) -> list[Finding]:
     """Makes all checks before the first step and returns their findings.
 
-    Args: planned: makes the plan (an error of this function is a finding); samples: number of problems that the model answers (0: none); quarantine: the file
-    for bad rows; step: whether to do one real step with the longest batch and to measure its memory; folder: the folder of the planned run.
+    Args: `planned`: makes the plan (an error of this function is a finding). `samples`: number of problems that the model answers (0: none). `quarantine`:
+    the file for bad rows. `step`: whether to do one real step with the longest batch and to measure its memory. `folder`: the folder of the planned run.
     Raises: UserError if `samples` is below 0, or if the quarantine file cannot be written.
     """
     if samples < 0:
@@ -81,7 +81,7 @@ def check(
 
 
 def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: Path, found: list[Finding]) -> None:
-    """Makes the checks that need the model. The template is checked even if recipe, reward and model do not fit together."""
+    """Makes the checks that need the model. The template is checked even if the recipe, the reward and the model do not fit together."""
     from gradus.players.build import load_policy
 
     run = _run(plan, task, found)
@@ -162,7 +162,7 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
 
 
 def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
-    """Builds the run that the plan would start; returns None if recipe, task and model do not fit together.
+    """Builds the run that the plan would start; returns None if the recipe, the task and the model do not fit together.
 
     The run is built piece by piece, so that one fault does not hide other faults.
     """

@@ -24,10 +24,10 @@ def of_learning(recipe: Recipe) -> Iterator[Finding]:
     if rule is None:
         return
     if recipe.setting.group == 1:
-        says = f"group is 1, so {rule} has no second answer to compare with: advantages are 0 unless the rollout samples more answers"
+        says = f"`group` is 1, so {rule} has no second answer to compare with: advantages are 0 unless the rollout samples more answers"
         yield Finding("recipe", "warning", says, "raise --group")
     elif recipe.setting.temperature == 0:
-        says = f"temperature is 0, so all answers to a problem are the same, and {rule} compares equal answers: advantages are 0"
+        says = f"`temperature` is 0, so all answers to a problem are the same, and {rule} compares equal answers: advantages are 0"
         yield Finding("recipe", "warning", says, "raise --temperature")
 
 

@@ -75,7 +75,8 @@ class Prediction:
 
 
 def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed: int = 0, device: str = "cpu") -> Prediction:
-    """Does one step of the recipe with its longest batch and measures the memory. Raises UserError if recipe, task and model do not fit."""
+    """Does one step of the recipe with its longest batch and measures the memory. Raises UserError if the recipe, the task and the model do not fit
+    together."""
     check_problems(task)
     sampling = sampling_of(recipe, task)
     whole = without_engines(recipe).but(

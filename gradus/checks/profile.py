@@ -241,7 +241,7 @@ class Machine:
         return self._products[rows]
 
     def read(self) -> float:
-        """Returns the peak rate of reads from a block of memory of the size of the weights, in bytes per second."""
+        """Returns the peak rate of reads from a block of memory as large as the weights, in bytes per second."""
         if self._read is None:
             self._read = self.reads((self.sizes.body + self.sizes.head) * self.sizes.width, self.device)
         return self._read

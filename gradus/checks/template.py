@@ -86,7 +86,7 @@ def _ends(policy: Any, task: Task) -> Iterator[Finding]:
     end = policy.tokenizer.end
     if not policy.end_tokens and not task.sampling.stops:
         says = "the model has no end token, so every answer runs to max_tokens"
-        yield Finding("template", "warning", says, 'set eos_token in tokenizer_config.json and eos_token_id in generation_config.json')
+        yield Finding("template", "warning", says, 'set `eos_token` in tokenizer_config.json and `eos_token_id` in generation_config.json')
     elif end is not None and end not in policy.end_tokens:
         says = f"the tokenizer's end token ({end}) is not among the tokens that end an answer ({', '.join(map(str, policy.end_tokens))})"
         yield Finding("template", "warning", says, "add it to eos_token_id in generation_config.json")
@@ -119,7 +119,7 @@ def _turns(policy: Any, chats: Sequence[Sequence[Message]], given: Sequence[tupl
     try:
         whole = render(tokenizer.template, (*chat, {"role": "assistant", "content": answer}), tokenizer.specials, opening=False)
     except UserError as error:
-        yield Finding("template", "warning", f"a conversation with an answer cannot be written: {error}", "fix chat_template in the model folder")
+        yield Finding("template", "warning", f"a conversation with an answer cannot be written: {error}", "fix `chat_template` in the model folder")
         return
     if not whole.startswith(opened + answer):
         says = f"a finished turn differs from its prompt: the prompt ends in {opened[-40:]!r}, the conversation in {whole[-60:]!r}"

@@ -65,8 +65,8 @@ def papers(family: str | None = None, search: str | None = None, *, as_json: boo
 def covered(family: str | None = None, search: str | None = None) -> list[Line]:
     """The systems of the catalogue and all further recipes, sorted by family; within a family, the systems that run come first.
 
-    Args: family: one family (`bases` also contains the systems that are bases), or None for all; search: a text in the key, the title, the
-    description, or the reason for waiting.
+    Args: `family`: one family (`bases` also contains the systems that are bases), or None for all. `search`: a text in the key, the title, the description,
+    or the reason for waiting.
     Raises: UserError for an unknown family.
     """
     recipes = {row["key"]: row for row in index.read()["recipes"]}

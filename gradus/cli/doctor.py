@@ -35,6 +35,7 @@ PURPOSE: Mapping[str, str] = {
     "verifiers": "tasks verifiers:NAME",
     "uvicorn": "gradus serve",
     "simpy": "gradus simulate",
+    "mcp": "tools of MCP servers",
     "math-verify": "a second opinion on mathematical answers",
     "playwright": "the test of the report in a browser",
     "tensorboard": "metrics on TensorBoard",

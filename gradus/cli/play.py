@@ -55,7 +55,7 @@ class Left(Exception):
 
 @dataclass(eq=False)
 class Person:
-    """A person as a policy of text: an action is a typed line, or several lines if all lines except the last one end with a backslash."""
+    """A person as a policy for text. An action is a typed line, or several lines; each line except the last one then ends with a backslash."""
 
     lines: Iterator[str]
     say: Say

@@ -259,8 +259,8 @@ def claims(
 ) -> list[dict[str, Any]]:
     """The claims of recipes as plain values, as `gradus claims --json` prints them.
 
-    Args: keys: keys of recipes, KEY:2 for the second claim alone; family: a family of recipes; run: measures the claims first and stores
-    the results, except claims with their own measuring program; fresh, processes, shown: as for `compare`.
+    Args: `keys`: keys of recipes, KEY:2 for the second claim alone. `family`: a family of recipes. `run`: measures the claims first and stores the results,
+    except claims with their own measuring program. `fresh`, `processes`, `shown`: as for `compare`.
 
     >>> claims("dapo")[0]["key"]
     'dapo'

@@ -15,7 +15,7 @@ from gradus.recipe import index
 from gradus.recipe.claim import Claim, reached
 from gradus.types import UserError, unknown
 
-STALE = "stale measurement: claim has changed"
+STALE = "stale measurement: the claim has changed"
 UNMEASURED = "not measured"
 VERDICTS = ("seen", "not seen", "opposite")
 

@@ -111,8 +111,8 @@ def compare(
     """Executes the unfinished runs, and writes compare.json and report.html into the folder. The same call continues an interrupted
     comparison.
 
-    Args: processes: the number of parallel runs (0: on the CPU one run per core; on another device, or with a budget of seconds, one run at a
-    time); fresh: reuses no run of another comparison.
+    Args: `processes`: the number of parallel runs (0: on the CPU one run per core; on another device, or with a budget of seconds, one run at a time).
+    `fresh`: reuses no run of another comparison.
     Raises: UserError, before anything runs, if a recipe does not fit the task or the model.
     """
     timed, cores, known = experiment.budget.unit == "seconds", usable_cores(), versions()
@@ -194,9 +194,8 @@ def compare_recipes(
 ) -> dict[str, Any]:
     """Trains recipes on equal terms in the folder `run`. Returns the document of the comparison; see `gradus compare --help`.
 
-    Args: recipes: keys, with changes as on the command line; run: the folder to make, or to continue; processes: the number of parallel
-    runs (0: as for `compare`); fresh: trains again even if results exist; shown: shows a table during the runs; terms: as for `experiment_of`:
-    ground, task, model, seeds, budget, measure, shows, others, problems, samples, profile, device, reward, task_options and fields (of
-    every recipe, as text).
+    Args: `recipes`: keys, with changes as on the command line. `run`: the folder to make, or to continue. `processes`: the number of parallel runs (0: as for
+    `compare`). `fresh`: trains again even if results exist. `shown`: shows a table during the runs. `terms`: as for `experiment_of`: ground, task, model,
+    seeds, budget, measure, shows, others, problems, samples, profile, device, reward, task_options and fields (of every recipe, as text).
     """
     return compare(experiment_of(recipes, **terms), run, processes=processes, fresh=fresh, shown=shown).document()

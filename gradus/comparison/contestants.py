@@ -91,8 +91,8 @@ def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], No
     """Finds the contestants and the misfits.
 
     The first check needs no model. A recipe that passes this check is then built once with its players.
-    Raises UserError if fewer than two recipes fit, if a recipe is unknown, if the task or the model's folder has a fault, or if no contestant has a tried
-    field.
+    Raises UserError if fewer than two recipes fit, or if a recipe is unknown. Raises UserError also if the task or the model's folder has a fault, or if no
+    contestant has a tried field.
     """
     for arm in choice.recipes:
         registry.recipe(arm.recipe)

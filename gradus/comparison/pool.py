@@ -27,7 +27,7 @@ def carry_out_all(jobs: Sequence[Job], processes: int, heard: Heard, *, threads:
     """Executes the jobs, `processes` at a time. `heard` gets every line of a worker, in the order of arrival, in this thread.
 
     The workers also receive SIGINT, SIGTERM and SIGHUP. The workers save their runs first; then this function raises KeyboardInterrupt or SystemExit.
-    If a worker ends without a result, its job counts as {"failed": reason}, and a new worker takes its place. `log`: the file for the output of the
+    If a worker ends without a result, its job counts as {"failed": reason}, and a new worker replaces it. `log`: the file for the output of the
     workers; None: standard error.
     """
     left: queue.Queue[Job] = queue.Queue()

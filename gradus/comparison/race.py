@@ -135,7 +135,8 @@ class Race:
     def extra(self) -> float:
         """The extra cost of each start or continuation of a run.
 
-        The cost contains half a step, because runs exceed their end by half a step on average (0 if the budget is in steps). For a time budget, the cost
+        The cost contains half a step, because a run exceeds its end by half a step on average. If the budget is in steps, the cost contains 0 steps more. For
+        a time budget, the cost
         also contains the time to start and to examine a run.
         """
         pilot = self.document["times"]["pilot"] if self.timed else self.document["pilot"]

@@ -51,10 +51,10 @@ def race_recipes(
 ) -> dict[str, Any]:
     """Finds the best recipe for a task and a model by a race in the folder `run`; see `gradus race --help`. Returns its document.
 
-    Args: recipes: keys, as on the command line (none: the recipes of `family`, else all); run: the folder to make, or to continue; family:
-    a family of recipes; processes: the number of parallel runs (0: as for `raced`); screen: shows the race; said: a function that gets
-    sentences about its progress; terms: as for `asked_of`: budget, rates, tries, task, model, seeds, measure, problems, samples, profile,
-    device, reward, ground, task_options, and fields (of every recipe, as text).
+    Args: `recipes`: keys, as on the command line (none: the recipes of `family`, else all). `run`: the folder to make, or to continue. `family`: a family of
+    recipes. `processes`: the number of parallel runs (0: as for `raced`). `screen`: shows the race. `said`: a function that gets sentences about its
+    progress. `terms`: as for `asked_of`: budget, rates, tries, task, model, seeds, measure, problems, samples, profile, device, reward, ground, task_options,
+    and fields (of every recipe, as text).
     """
     return raced(asked_of(recipes, family, said=said, **terms), Path(run), processes=processes, screen=screen, said=said)
 
@@ -64,8 +64,8 @@ def raced(
 ) -> dict[str, Any]:
     """Runs or continues the race. Returns the document of race.json. For a finished race, nothing runs again.
 
-    Args: processes: the number of parallel runs (0: on the CPU one per core, on another device one); said: a function that gets
-    sentences about the progress of the race.
+    Args: `processes`: the number of parallel runs (0: on the CPU one per core, on another device one). `said`: a function that gets sentences about the
+    progress of the race.
     Raises: UserError, before the first run, if no recipe fits the terms.
     """
     race = Race(asked, folder, opened(asked, folder), processes, screen, said or (lambda _: None))

@@ -1,13 +1,13 @@
 """The decisions of a race, without its runs: the rungs, their lengths, and the contestants that a rung drops. Pure functions of scores.
 
-Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every
-contestant trains a little, the better half trains twice as long, and so on until two are left. As in racing (Maron and Moore, Hoeffding
+Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every contestant trains
+a little, then the better half trains twice as long. This repeats until two contestants are left. As in racing (Maron and Moore, Hoeffding
 Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant whose
 interval is below the interval of the leader. The race ends when one contestant is left.
 
 Gradus separates two sources of error. A rung with one seed has intervals over held-out problems alone, without the randomness of training.
 So a rung with one seed keeps at least a quarter of its contestants, and at least two. Rungs with at most `LATE` contestants have several seeds, and their
-intervals contain both sources. All intervals of a rung are corrected for their number (Bonferroni).
+intervals contain both sources. All intervals of a rung are corrected for the number of intervals (Bonferroni).
 
 Not used: Hyperband (Li and others, arXiv:1603.06560) runs several such races, each with a different first rung, so it needs several budgets.
 ASHA (Li and others, arXiv:1810.05934) promotes before a rung is complete, so its result depends on the order in which runs end.
@@ -111,8 +111,8 @@ def cost(rungs: Sequence[Rung], *, arms: int | None = None, reached: float = 0.0
 
         A (s (r - r') + (S - s) r) + A S extra        r = share R
 
-    Args: arms: contestants now (None: as planned); reached, seeds: r' and s of the rung before; extra: the cost of each start or
-    continuation of a run in addition to training.
+    Args: `arms`: contestants now (None: as planned). `reached`, `seeds`: r' and s of the rung before. `extra`: the cost of each start or continuation of a
+    run in addition to training.
     """
     slope, fixed, before = 0.0, 0.0, 0.0
     for number, rung in enumerate(rungs):
@@ -170,8 +170,8 @@ def gap_of(a: np.ndarray, b: np.ndarray, level: float) -> Difference:
 def hold(names: Sequence[str], rungs: Sequence[Rung], scores: Callable[[int, Rung, Sequence[str]], Scores | None], sign: int = 1) -> Outcome:
     """Runs the race.
 
-    Args: scores: a function that trains the contestants of a rung (number from 0). The function returns the scores of these contestants, or None if the budget
-    is spent.
+    Args: `scores`: a function that trains the contestants of a rung (number from 0). The function returns the scores of these contestants, or None if the
+    budget is spent.
     """
     outcome = Outcome(tuple(names))
     for number, rung in enumerate(rungs):

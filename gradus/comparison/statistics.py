@@ -10,7 +10,7 @@ The seeds give its degrees of freedom, and its width contains both sources of ch
     interval: mean d +- t(S - 1) * se
 
 Ms and Mp both contain the variance of the rest, so Mp - Mr counts it once. Ms is at least Mr in expectation. By chance, Ms can be smaller, for example if
-a few seeds have equal means. Then Mr takes its place. se as a whole gets the degrees of freedom of the seeds, although its second term has more
+a few seeds have equal means. Then Mr replaces it. se as a whole gets the degrees of freedom of the seeds, although its second term has more
 degrees of freedom. So the interval can be too wide, but not too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by
 Holm's method (A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
 """
@@ -86,7 +86,7 @@ def _variance(d: np.ndarray) -> float:
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Corrects the p-values for their number. None stays None and does not count.
+    """Corrects the p-values for the number of comparisons. None stays None and does not count.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]

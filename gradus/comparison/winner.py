@@ -44,7 +44,7 @@ def source_of(experiment: Experiment, arm: Arm, folder: Path) -> str:
 
 
 def named(arm: Arm) -> str:
-    """A name of the arm's recipe that is valid in any folder."""
+    """The name of the arm's recipe. If the recipe is in a file, the name has the full path, so it is valid in any folder."""
     file, colon, name = arm.recipe.rpartition(":")
     return f"{Path(file).resolve()}:{name}" if colon and Path(file).is_file() else arm.recipe
 

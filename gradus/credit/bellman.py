@@ -28,7 +28,7 @@ def bootstrapped(rewards: np.ndarray, done: np.ndarray, following: np.ndarray, *
     Args: rewards, following float [A], done bool [A].  Returns: float64 [A].  Raises: ValueError if shapes differ.
     """
     if not rewards.shape == done.shape == following.shape:
-        raise ValueError(f"rewards, done and following must have the same shape, but their shapes are {rewards.shape}, {done.shape} and {following.shape}")
+        raise ValueError(f"`rewards`, `done` and `following` must have the same shape, but their shapes are {rewards.shape}, {done.shape} and {following.shape}")
     return rewards.astype(np.float64) + gamma * (1.0 - done.astype(np.float64)) * following.astype(np.float64)
 
 
@@ -179,7 +179,7 @@ def n_step(rewards: np.ndarray, values: np.ndarray, *, gamma: float, n: int, las
     the discounted `last_value`.
     """
     if rewards.shape != values.shape:
-        raise ValueError(f"rewards and values must have the same shape, but their shapes are {rewards.shape} and {values.shape}")
+        raise ValueError(f"`rewards` and `values` must have the same shape, but their shapes are {rewards.shape} and {values.shape}")
     count = len(rewards)
     following = np.append(values.astype(np.float64), last_value)
     return np.array(

@@ -41,7 +41,8 @@ def units(trajectory: Trajectory, level: Level) -> np.ndarray:
 
 
 def until_success(found: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """Returns the weights [A] of tokens: 1 up to the end of the first unit with a reward of 1 or more, 0 after this unit and for tokens without a unit (-1).
+    """Returns the weights [A] of tokens: 1 up to the end of the first unit with a reward of 1 or more, and 0 for later units and for tokens without a unit
+    (-1).
 
     Args: found [A]: the unit of every token, see `units`; rewards [A]: the reward at every token.
 

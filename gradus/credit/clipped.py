@@ -31,7 +31,7 @@ class Clipped:
     def __post_init__(self) -> None:
         for name, value in (("limit", self.limit), ("scale", self.scale)):
             if not value > 0:
-                raise UserError(f"bounded advantages: {name} is {value}; it must be above 0")
+                raise UserError(f"bounded advantages: `{name}` is {value}; it must be above 0")
 
     @cached_property
     def needs(self) -> tuple[Signal, ...]:

@@ -26,7 +26,7 @@ def gae(rewards: np.ndarray, values: np.ndarray, *, gamma: float, lam: float, la
     """
     rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
     if rewards.shape != values.shape:
-        raise ValueError(f"rewards and values must have the same shape, but their shapes are {rewards.shape} and {values.shape}")
+        raise ValueError(f"`rewards` and `values` must have the same shape, but their shapes are {rewards.shape} and {values.shape}")
     deltas = rewards + gamma * np.append(values[1:], last_value) - values
     advantages = np.zeros_like(deltas)
     running = 0.0

@@ -137,7 +137,7 @@ class ByRank:
     def __post_init__(self) -> None:
         check_ranges(self, low="[1, inf)", high="[1, inf)", step="[0, inf)")
         if self.low > self.high:
-            raise UserError(f"ByRank.low is {self.low}, which is above ByRank.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"ByRank.low is {self.low}, which is above ByRank.high ({self.high}); set `low` to {self.high} or less")
 
     def divide(self, counts: np.ndarray, group: int, known: np.ndarray, passes: int) -> np.ndarray:
         low = max(group - passes * self.step, min(self.low, group))
@@ -163,7 +163,7 @@ class Knapsack:
     def __post_init__(self) -> None:
         check_ranges(self, low="[1, inf)", high="[1, inf)", confidence="(0, 1)")
         if self.low > self.high:
-            raise UserError(f"Knapsack.low is {self.low}, which is above Knapsack.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"Knapsack.low is {self.low}, which is above Knapsack.high ({self.high}); set `low` to {self.high} or less")
 
     def divide(self, counts: np.ndarray, group: int, known: np.ndarray, passes: int) -> np.ndarray:
         answers = counts.sum(1)

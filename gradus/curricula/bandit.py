@@ -56,8 +56,8 @@ def arms_of(part: Any, source: Source) -> tuple[str, ...]:
     """
     if not isinstance(source, Arms):
         raise UserError(
-            f"curriculum is {type(part).__name__}, which chooses between kinds of problems, but the source of this task names no kinds; take a "
-            "generated task with levels, take a mixture, or give the source `arms` and `draw_arm`"
+            f"the curriculum {type(part).__name__} chooses between kinds of problems, but the source of this task names no kinds; take a mixture "
+            "or a generated task with levels, or give the source `arms` and `draw_arm`"
         )
     if lacking := [arm for arm in part.arms if arm not in source.arms]:
         raise UserError(f'curriculum.arms names "{lacking[0]}", which the task does not have; choose from {", ".join(source.arms)}')

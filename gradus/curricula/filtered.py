@@ -111,7 +111,7 @@ class Without:
             if drawn > _ROW * count:
                 raise UserError(
                     f"curriculum.left_out names {', '.join(self.left_out)}, and the last {drawn} problems all came from these tasks; add "
-                    "another task to the mixture, or replace the curriculum Without by ShuffledEpochs"
+                    "another task to the mixture, or set --curriculum ShuffledEpochs in place of Without"
                 )
             return [*found, *(p for p in new if p.task not in self.left_out)]
 

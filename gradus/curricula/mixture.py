@@ -57,7 +57,7 @@ class ByMixture:
         for row in (self.weights, *(w for w, _ in self.trials)):
             if row and len(row) != len(arms):
                 raise UserError(
-                    f"curriculum has a mixture of {len(row)} numbers for {len(arms)} arms ({', '.join(arms)}); give one number per arm"
+                    f"the curriculum has a mixture of {len(row)} numbers for {len(arms)} arms ({', '.join(arms)}); give one number per arm"
                 )
         if not self.trials:
             given = np.array(self.weights or [1.0] * len(arms), dtype=np.float64)

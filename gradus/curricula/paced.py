@@ -47,7 +47,7 @@ class Paced:
     def __post_init__(self) -> None:
         check_ranges(self, most="[1, inf)", least="[1, inf)", easy_above="[0, 1]", step="[0, inf)", keep="[0, 1]", pool="[1, inf)")
         if self.least > self.most:
-            raise UserError(f"Paced.least is {self.least}, which is above Paced.most ({self.most}); set least to {self.most} or less")
+            raise UserError(f"Paced.least is {self.least}, which is above Paced.most ({self.most}); set `least` to {self.most} or less")
 
     def start(self) -> dict[str, Any]:
         return {"drawn": 0, "problems": {}}

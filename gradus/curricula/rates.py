@@ -109,7 +109,7 @@ class InBand:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]")
         if self.low > self.high:
-            raise UserError(f"InBand.low is {self.low}, which is above InBand.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"InBand.low is {self.low}, which is above InBand.high ({self.high}); set `low` to {self.high} or less")
 
     def pick(self, rates: np.ndarray, count: int, key: Key) -> np.ndarray:
         outside = np.maximum(0.0, np.maximum(self.low - rates, rates - self.high))

@@ -53,15 +53,18 @@ class DrawnExamples:
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task has no verifier for single answers, no solutions, or too few problems."""
         if task.verify is None or isinstance(task.verify, Together):
-            raise UserError(f"environment is DrawnExamples, which judges single answers, but task {task.name} has no verifier for single answers; take another task")
+            raise UserError(
+                f"the environment is DrawnExamples, which judges single answers, but task {task.name} has no verifier for single "
+                "answers; take another task"
+            )
         if "solution" not in task.provides:
             raise UserError(
-                f"environment is DrawnExamples, whose examples need a worked solution, but task {task.name} has no column `solution`; add this "
+                f"the environment is DrawnExamples, whose examples need a worked solution, but task {task.name} has no column `solution`; add this "
                 "column, or take a task such as tables"
             )
         if task.source.size is not None and task.source.size < self.candidates:
             raise UserError(
-                f"environment is DrawnExamples with {self.candidates} candidates, but task {task.name} has {task.source.size} training problems; "
+                f"the environment is DrawnExamples with {self.candidates} candidates, but task {task.name} has {task.source.size} training problems; "
                 f"set --environment.candidates {task.source.size} or fewer"
             )
 

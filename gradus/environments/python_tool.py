@@ -43,7 +43,7 @@ class PythonTool:
     def __post_init__(self) -> None:
         for name, least in (("shown", 16), ("limit", 1)):
             if getattr(self, name) < least:
-                raise UserError(f"python_tool: {name} is {getattr(self, name)}; it must be {least} or more")
+                raise UserError(f"python_tool: `{name}` is {getattr(self, name)}; it must be {least} or more")
 
     def start(self, problem: Problem, key: Key, world: World | None) -> Workbench:
         """Starts an episode. Raises UserError if this machine cannot isolate programs."""

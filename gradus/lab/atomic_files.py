@@ -33,7 +33,7 @@ REMEDIES: Mapping[int, tuple[str, str]] = {
     errno.EIO: ("the disk failed", "check the disk (dmesg names it), or copy the run to another disk"),
     errno.ESTALE: ("the network folder is no longer mounted", "mount it again"),
     errno.ENODEV: ("the disk is no longer there", "mount it again"),
-    errno.ENOENT: ("a file or folder is no longer there", "restore it, or resume the run in its new folder"),
+    errno.ENOENT: ("a file or a folder is no longer there", "restore it, or resume the run in its new folder"),
     errno.EISDIR: ("a folder has the place of a file", "move it away"),
     errno.ENOTDIR: ("a file has the place of a folder", "move it away"),
     errno.EMFILE: ("too many open files", "raise the limit (ulimit -n)"),

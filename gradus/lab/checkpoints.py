@@ -71,13 +71,13 @@ def save(
 
     Keeps the newest `keep` planned checkpoints and the checkpoints of the `protected` steps.
 
-    Args: tensors, documents, copies: mappings from a path inside the checkpoint to tensors, to a JSON value, or to a file or folder to copy;
-    `beside`: mapping from the name of a run's file to its current SHA-256, for the manifest; origin: see `gradus.lab.folder.origin_of`.
-    If the write fails, nothing changes.
+    Args: `tensors`, `documents`, `copies`: mappings from a path inside the checkpoint to tensors, to a JSON value, or to a file or folder to copy. `beside`:
+    mapping from the name of a run's file to its current SHA-256, for the manifest. `origin`: see `gradus.lab.folder.origin_of`. If the write fails, nothing
+    changes.
     Raises: UserError for a disk error.
     """
     if keep < 1:
-        raise ValueError(f"keep is {keep}; it must be at least 1, because the new checkpoint is always kept")
+        raise ValueError(f"`keep` is {keep}; it must be at least 1, because the new checkpoint is always kept")
     home = folder / FOLDER
     target = home / f"step-{step:06d}"
     partial = home / (PARTIAL + target.name)

@@ -181,8 +181,8 @@ def panel(curves: Curves, heading: str, done: int, total: int, notes: Sequence[s
 def drawn(rows: Sequence[Mapping[str, Any]], heading: str, total: int, *, upto: int | None = None, width: int = 80, form: str = "text") -> str:
     """Returns the panel of a run after any of its steps, from its recorded metrics.
 
-    Args: rows: the metrics, as `RunFolder.metrics` gives them; heading: such as "grpo on arithmetic"; total: number of steps of the run; upto: the panel shows
-    this number of finished steps (None: all steps); width: number of characters; form: "text", "ansi" (with colours) or "svg".
+    Args: `rows`: the metrics, as `RunFolder.metrics` gives them. `heading`: such as "grpo on arithmetic". `total`: number of steps of the run. `upto`: the
+    panel shows this number of finished steps (None: all steps). `width`: number of characters. `form`: "text", "ansi" (with colours) or "svg".
     """
     until = total if upto is None else upto
     seen = [row for row in rows if int(row["step"]) < until or (int(row["step"]) == until and "reward" not in row)]

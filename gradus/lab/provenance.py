@@ -28,8 +28,8 @@ def describe(
 ) -> dict[str, Any]:
     """Returns the provenance of a run at its start.
 
-    Args: data, code: the files that the run read; model: a file, or a model's folder (all its files except hidden ones are hashed);
-    command: the words that the user typed.
+    Args: `data`, `code`: the files that the run read. `model`: a file, or a model's folder (all its files except hidden ones are hashed). `command`: the
+    words that the user typed.
     """
     files = sorted(p for p in model.rglob("*") if p.is_file() and not p.name.startswith(".")) if model and model.is_dir() else [model]
     return {

@@ -47,7 +47,7 @@ class ChanceLoss:
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         if bool(batch.returns.isnan().any()):
             raise UserError(
-                "a head learns chances, but its credit rule gives no returns; set a credit rule that gives chances as returns, such as StepChances"
+                "a head learns probabilities, but its credit rule gives no returns; set a credit rule that gives probabilities as returns, such as StepChances"
             )
         logits = outputs[Value(self.head)]
         losses = chance_losses(logits, batch.returns) * batch.weight

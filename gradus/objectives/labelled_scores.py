@@ -47,9 +47,9 @@ class LabelledScores:
 
     def __post_init__(self) -> None:
         if self.fit not in _FITS:
-            raise UserError(f"LabelledScores: fit is {self.fit!r}; it must be one of {', '.join(_FITS)}")
+            raise UserError(f"LabelledScores.fit is {self.fit!r}; it must be one of {', '.join(_FITS)}")
         if not self.heads:
-            raise UserError("LabelledScores: heads is empty; give at least one name of a head")
+            raise UserError("LabelledScores.heads is empty; give at least one name of a head")
 
     @property
     def wants(self) -> tuple[Want, ...]:
@@ -76,7 +76,7 @@ class LabelledScores:
         label = float(found) if isinstance(found, int | float) else float("nan")
         if self.fit != "squared" and not torch.isnan(torch.tensor(label)) and not 0 <= label <= 1:
             raise UserError(
-                f"LabelledScores with fit {self.fit} learns probabilities, but {name} of answer {trajectory.id} is {label:g}; "
-                "scale the reward to numbers from 0 to 1, or set fit to squared"
+                f"LabelledScores with the `fit` {self.fit} learns probabilities, but {name} of answer {trajectory.id} is {label:g}; "
+                "scale the reward to numbers from 0 to 1, or set `fit` to squared"
             )
         return label

@@ -58,6 +58,6 @@ def refuse_coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> None:
     for name in coupled(terms, rows, batch):
         who = " or ".join(named(part) for part in own_parts(terms[name])) or named(terms[name])
         raise UserError(
-            f"{who} declares separable = True, but the gradient of the term {name} depends on which answers share a micro-batch, "
-            "so the term is not a plain sum over actions; set separable = False"
+            f"{who} declares separable = True, but the gradient of the term {name} depends on which answers share a micro-batch; "
+            "set separable = False"
         )

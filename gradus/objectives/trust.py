@@ -120,7 +120,7 @@ class CappedWeight:
     def __post_init__(self) -> None:
         check_ranges(self, cap="(0, inf]", floor="[0, inf)")
         if self.floor > self.cap:
-            raise UserError(f"CappedWeight.floor is {self.floor}, which is above CappedWeight.cap ({self.cap}); set floor to {self.cap} or less")
+            raise UserError(f"CappedWeight.floor is {self.floor}, which is above CappedWeight.cap ({self.cap}); set `floor` to {self.cap} or less")
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         ratio = log_ratio.detach().exp()

@@ -156,7 +156,7 @@ def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, 
     if type(loaded) is not type(fresh) or loaded.config != fresh.config:
         raise UserError(
             f"players.policy.model is {fresh.config.fresh}, but the model in {model} is another kind of model or has other fields; "
-            "to start with fresh weights, leave out --model; or name a model with the same fields"
+            "leave out --model to start with fresh weights, or name a model with the same fields"
         )
     return loaded
 

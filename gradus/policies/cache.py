@@ -15,9 +15,9 @@ The result is bitwise the same for every T only if T does not change the order o
 
 Layers with a window read the same places, but the places before the window are masked.
 
-`stable_step` finds the smallest step size of STEPS with bitwise equal results on this machine. A step size that is too small changes the results, because
-the library's kernels process an incomplete last vector in another way. If every step size of STEPS changes the results, whole slots are read, so shapes
-never change."""
+`stable_step` finds the smallest step size of STEPS with bitwise equal results on this machine. If the step size is too small,
+the last vector of the T places can be incomplete. The library's kernels process an incomplete vector in another way, so the results change. If every step
+size of STEPS changes the results, whole slots are read, so shapes never change."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def render(template: str, messages: Sequence[Message], specials: Mapping[str, st
         roles = ", ".join(str(m.get("role")) for m in plain)
         raise UserError(
             f"the model's chat template does not accept messages with the roles {roles}: {error}; "
-            "use other roles, or change chat_template in the model folder"
+            "use other roles, or change `chat_template` in the model folder"
         ) from None
 
 
@@ -57,7 +57,7 @@ def render_follow(template: str, observation: Sequence[Message], specials: Mappi
     if not found:
         raise UserError(
             "the model's chat template leaves out the assistant's earlier turns, so it cannot write a conversation of several turns; "
-            "fix chat_template in the model folder, or take a task of one turn"
+            "fix `chat_template` in the model folder, or take a task of one turn"
         )
     return after
 
@@ -98,5 +98,5 @@ def _compiled(template: str) -> Template:
         return environment.from_string(template)
     except jinja2.TemplateSyntaxError as error:
         raise UserError(
-            f"the model's chat template, line {error.lineno}: {error.message}; fix chat_template in the model folder"
+            f"the model's chat template, line {error.lineno}: {error.message}; fix `chat_template` in the model folder"
         ) from None

@@ -88,7 +88,7 @@ class CompiledCache:
         return [_shared(prompt) for prompt in self.fused.read(prefixes, given)]
 
     def fill(self, slot: int, prompt: Shared) -> None:
-        """Starts a sequence in the slot after the prefix `prompt`."""
+        """Starts a sequence in the slot. The sequence continues the prefix `prompt`."""
         self.prompts[slot] = prompt
         self.prefixes[slot] = prompt.kv.data_ptr(), prompt.length, prompt.places
         self.arranged = None

@@ -213,7 +213,7 @@ def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[in
     named = family.windows == "named"
     if isinstance(types, list) and len(types) != layers:
         raise UserError(
-            f"config.json: layer_types has {len(types)} entries, but num_hidden_layers is {layers}; the two numbers must be equal, so correct one of them"
+            f"config.json: `layer_types` has {len(types)} entries, but `num_hidden_layers` is {layers}; the two numbers must be equal, so correct one of them"
         )
     if types is not None and (not isinstance(types, list) or set(types) - {"full_attention", "sliding_attention"}):
         raise Unsupported("layer_types", types)
@@ -236,7 +236,7 @@ def _types(fields: Mapping[str, Any], family: Family, layers: int) -> list[str]:
     elif "max_window_layers" in family.reads:
         first = fields.get("max_window_layers", family.missing["max_window_layers"])
         if isinstance(first, bool) or not isinstance(first, int):
-            raise UserError(f"config.json: max_window_layers is {first!r}; it must be a whole number")
+            raise UserError(f"config.json: `max_window_layers` is {first!r}; it must be a whole number")
         here = [i >= first for i in range(layers)]
     else:
         every = size(fields, "sliding_window_pattern", family.missing.get("sliding_window_pattern", 1))
@@ -254,13 +254,13 @@ def _experts(fields: Mapping[str, Any], family: Family, sizes: Mapping[str, int]
     count = size(fields, name, family.missing.get("num_experts", family.missing.get("num_local_experts")))
     chosen = size(fields, "num_experts_per_tok", family.missing["num_experts_per_tok"])
     if chosen > count:
-        raise UserError(f"config.json: num_experts_per_tok is {chosen}, but there are {count} experts; set num_experts_per_tok to {count} or less")
+        raise UserError(f"config.json: `num_experts_per_tok` is {chosen}, but there are {count} experts; set `num_experts_per_tok` to {count} or less")
     layers = sizes["num_hidden_layers"]
     if "moe_intermediate_size" not in family.reads:
         return Experts(count, chosen, sizes["intermediate_size"], True, (True,) * layers)
     dense, every = fields.get("mlp_only_layers") or [], size(fields, "decoder_sparse_step", 1)
     if not isinstance(dense, list) or any(isinstance(i, bool) or not isinstance(i, int) for i in dense):
-        raise UserError(f"config.json: mlp_only_layers is {dense!r}; it must be a list of whole numbers")
+        raise UserError(f"config.json: `mlp_only_layers` is {dense!r}; it must be a list of whole numbers")
     width = size(fields, "moe_intermediate_size", family.missing["moe_intermediate_size"])
     here = tuple(i not in dense and (i + 1) % every == 0 for i in range(layers))
     return Experts(count, chosen, width, flag(fields, "norm_topk_prob"), here)
@@ -269,11 +269,11 @@ def _experts(fields: Mapping[str, Any], family: Family, sizes: Mapping[str, int]
 def _check_factors(config: DecoderConfig) -> None:
     pairs = -(-int(config.head_dim * config.rope_share) // 2)
     if 2 * pairs > config.head_dim:
-        raise UserError(f"config.json: head_dim is {config.head_dim}; rotary positions rotate the dimensions of a head in pairs, so head_dim must be even")
+        raise UserError(f"config.json: `head_dim` is {config.head_dim}; rotary positions rotate the dimensions of a head in pairs, so `head_dim` must be even")
     scaling = config.rope_scaling
     if isinstance(scaling, LongScaling) and {len(scaling.short_factor), len(scaling.long_factor)} != {pairs}:
         raise UserError(
-            f"config.json: short_factor and long_factor have {len(scaling.short_factor)} and {len(scaling.long_factor)} numbers; "
+            f"config.json: `short_factor` and `long_factor` have {len(scaling.short_factor)} and {len(scaling.long_factor)} numbers; "
             f"each must have {pairs} numbers, one for every rotated pair of dimensions"
         )
 
@@ -283,5 +283,5 @@ def end_tokens(fields: Mapping[str, Any], default: int | None = None) -> tuple[i
     value = fields.get("eos_token_id", default)
     ids = [] if value is None else value if isinstance(value, list) else [value]
     if any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
-        raise UserError(f"eos_token_id is {value!r}; it must be a token id or a list of token ids")
+        raise UserError(f"`eos_token_id` is {value!r}; it must be a token id or a list of token ids")
     return tuple(ids)

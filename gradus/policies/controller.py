@@ -296,8 +296,8 @@ def config_for(fresh: Fresh, observation: Any, acts: Space) -> ControllerConfig:
         shows = "arrays" if isinstance(observation, Mapping) else "text"
         space = "text" if not isinstance(acts, (Choice, Box)) else type(acts).__name__
         raise UserError(
-            f"Fresh makes a controller, which reads arrays and acts in a Choice or a Box, but this task shows {shows} and accepts {space}; name "
-            "a model with --model, or take a task for controllers, such as cartpole"
+            f"Fresh makes a controller (for arrays, and a Choice or a Box), but this task shows {shows} and accepts {space}; name a model with "
+            "--model, or take a task for controllers, such as cartpole"
         )
     shown = tuple(Shown(n, tuple(np.shape(a)), np.asarray(a).dtype == np.uint8) for n, a in sorted(observation.items()))
     return ControllerConfig(fresh, shown, acts)

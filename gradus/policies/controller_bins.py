@@ -63,7 +63,7 @@ def chunk_context(tokens: np.ndarray, config: ControllerConfig) -> Context:
 
 
 def slots(positions: np.ndarray) -> np.ndarray:
-    """Returns the index of every action token within its run of neighbouring action tokens. `positions`: ascending positions in a sequence, int64 [A].
+    """Returns the index of every action token within its block of neighbouring action tokens. `positions`: ascending positions in a sequence, int64 [A].
 
     >>> slots(np.array([1, 2, 3, 5, 6])).tolist()
     [0, 1, 2, 0, 1]
@@ -77,6 +77,6 @@ def check_slots(found: np.ndarray, config: ControllerConfig) -> None:
     """Raises UserError if an action has more tokens than an action of the controller."""
     if len(found) and int(found.max()) >= config.actions:
         raise UserError(
-            f"an action has {int(found.max()) + 1} tokens, but an action of this environment has {config.actions} numbers; give the policy bins, and train "
-            "the controller in the environment for which it was made"
+            f"an action has {int(found.max()) + 1} tokens, but an action of this environment has {config.actions} numbers; set `bins` in the policy's Fresh "
+            "to 2 or more, and train the controller in the environment for which it was made"
         )

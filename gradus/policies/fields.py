@@ -25,7 +25,7 @@ def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> in
     value = fields.get(name)
     value = default if value is None else value
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UserError(f"config.json: {name} is {value!r}; it must be a positive whole number")
+        raise UserError(f"config.json: `{name}` is {value!r}; it must be a positive whole number")
     return value
 
 
@@ -33,7 +33,7 @@ def number(fields: Mapping[str, Any], name: str, default: float) -> float:
     """Reads a finite number. The result is the default if the field is missing. Raises UserError for any other value."""
     value = fields.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise UserError(f"config.json: {name} is {value!r}; it must be a finite number")
+        raise UserError(f"config.json: `{name}` is {value!r}; it must be a finite number")
     return float(value)
 
 
@@ -41,7 +41,7 @@ def positive(fields: Mapping[str, Any], name: str, default: float) -> float:
     """Reads a number above 0."""
     value = number(fields, name, default)
     if value <= 0:
-        raise UserError(f"config.json: {name} is {value:g}; it must be above 0")
+        raise UserError(f"config.json: `{name}` is {value:g}; it must be above 0")
     return value
 
 
@@ -49,7 +49,7 @@ def not_negative(fields: Mapping[str, Any], name: str, default: float) -> float:
     """Reads a number of 0 or more."""
     value = number(fields, name, default)
     if value < 0:
-        raise UserError(f"config.json: {name} is {value:g}; it must be 0 or more")
+        raise UserError(f"config.json: `{name}` is {value:g}; it must be 0 or more")
     return value
 
 
@@ -67,5 +67,5 @@ def flag(fields: Mapping[str, Any], name: str, default: bool = False) -> bool:
     """Reads true or false; null means false. The result is the default if the field is missing. Raises UserError for any other value."""
     value = fields.get(name, default)
     if value is not None and not isinstance(value, bool):
-        raise UserError(f"config.json: {name} is {value!r}; it must be true or false")
+        raise UserError(f"config.json: `{name}` is {value!r}; it must be true or false")
     return bool(value)

@@ -28,7 +28,7 @@ class FlowConfig:
         for name, least in (("dimension", 1), ("condition", 0), ("width", 1), ("depth", 1), ("frequencies", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UserError(f"flow model: {name} is {value!r}; it must be a whole number, {least} or more")
+                raise UserError(f"flow model: `{name}` is {value!r}; it must be a whole number, {least} or more")
 
     @property
     def inputs(self) -> int:

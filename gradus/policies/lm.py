@@ -369,7 +369,7 @@ def base_of(folder: str | Path) -> str | None:
         way = hub.model(str(base))
         hint = f"; for a model of the Hugging Face Hub, {way}" if base and way else ""
         raise UserError(
-            f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is not a model folder on this machine; set it to the folder of the base model{hint}"
+            f"{path / CONFIG}: `base_model_name_or_path` is {base!r}, which is not a model folder on this machine; set it to the folder of the base model{hint}"
         )
     return str(base)
 

@@ -38,10 +38,10 @@ class LoRA:
 
     def __post_init__(self) -> None:
         if self.rank < 1:
-            raise UserError(f"adapter: rank is {self.rank}; it must be 1 or more")
+            raise UserError(f"adapter: `rank` is {self.rank}; it must be 1 or more")
         unknown = sorted(set(self.targets) - set(ALL_LINEAR))
         if unknown or not self.targets:
-            fault = f"no linear layer has the name {unknown[0]}" if unknown else "targets is empty, so it names no linear layer"
+            fault = f"no linear layer has the name {unknown[0]}" if unknown else "`targets` is empty, so it names no linear layer"
             raise UserError(f"adapter: {fault}; choose from {', '.join(ALL_LINEAR)}")
 
     @property
@@ -99,7 +99,8 @@ def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> D
 
     The other weights of the result are the frozen weights of `decoder`, in the same memory.
 
-    With `bits`, the weights of the adapted layers are quantised copies. Embedding, head and norms are not quantised. Experts and routers of a mixture are
+    With `bits`, the weights of the adapted layers are quantised copies. The embedding, the head and the norms are not quantised. Experts and routers of a
+    mixture are
     not adapted.
 
     Raises: UserError if `decoder` already has an adapter.
@@ -201,7 +202,7 @@ def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
     config = read_json(folder / CONFIG)
     if config.get("peft_type") != "LORA":
         raise UserError(
-            f"{folder / CONFIG}: peft_type is {config.get('peft_type')!r}; Gradus reads only adapters with the type LORA; take such an "
+            f"{folder / CONFIG}: `peft_type` is {config.get('peft_type')!r}; Gradus reads only adapters with the type LORA; take such an "
             "adapter, or a whole model"
         )
     for field, off in _OFF.items():

@@ -241,7 +241,7 @@ def read_config(path: Path) -> MaskedConfig:
     except UserError as error:
         raise UserError(f"{path}, decoder: {str(error).removeprefix('config.json: ')}") from None
     if decoder.window is not None:
-        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set sliding_window to null")
+        raise UserError(f"{path}: `sliding_window` is {decoder.window}, but a masked model has no window; set `sliding_window` to null")
     if not 0 <= mask < decoder.vocab_size:
-        raise UserError(f"{path}: mask_token_id is {mask}; it must be a token of the model, from 0 to {decoder.vocab_size - 1}")
+        raise UserError(f"{path}: `mask_token_id` is {mask}; it must be a token of the model, from 0 to {decoder.vocab_size - 1}")
     return MaskedConfig(replace(decoder, causal=False), mask)

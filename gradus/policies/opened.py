@@ -328,7 +328,7 @@ def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.
 def layer_index(layer: int, count: int) -> int:
     """Returns the layer's number from 0 on. Raises UserError if the model does not have this layer."""
     if not -count <= layer < count:
-        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); choose one of these layers")
+        raise UserError(f"`layer` is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); choose one of these layers")
     return layer % count
 
 

@@ -50,7 +50,7 @@ class Preparation:
             if tile.shape[:2] != (self.side, self.side):
                 raise UserError(
                     f"a prepared picture is {tile.shape[1]} x {tile.shape[0]} pixels, but the tower takes {self.side} x {self.side}; "
-                    "set size or crop_size in preprocessor_config.json to the tower's image_size"
+                    "set `size` or `crop_size` in preprocessor_config.json to the `image_size` of the tower"
                 )
         stacked = np.stack(found).astype(np.float32) * np.float32(self.factor)
         normed = (stacked - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
@@ -141,7 +141,7 @@ def _check(fields: Mapping[str, Any], splits: bool) -> None:
 def _three(fields: Mapping[str, Any], name: str) -> tuple[float, ...]:
     value = fields.get(name, [0.5] * 3)
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(x, (int, float)) for x in value):
-        raise UserError(f"preprocessor_config.json: {name} is {value!r}; it must be three numbers, one per colour")
+        raise UserError(f"preprocessor_config.json: `{name}` is {value!r}; it must be three numbers, one per colour")
     return tuple(float(x) for x in value)
 
 
@@ -231,7 +231,7 @@ def _middle(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     (height, width), (tall, wide) = picture.shape[:2], size
     if height < tall or width < wide:
         raise UserError(
-            f"a picture of {width} x {height} pixels is smaller than the crop of {wide} x {tall}; set do_resize to true in preprocessor_config.json"
+            f"a picture of {width} x {height} pixels is smaller than the crop of {wide} x {tall}; set `do_resize` to true in preprocessor_config.json"
         )
     top, left = (height - tall) // 2, (width - wide) // 2
     return picture[top : top + tall, left : left + wide]

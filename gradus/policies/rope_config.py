@@ -38,7 +38,7 @@ def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any
     field = "rope_scaling" if fields.get("rope_scaling") else "rope_parameters"  # transformers prefers the old form if both are present
     given = fields.get(field) or {}
     if not isinstance(given, Mapping):
-        raise UserError(f"config.json: {field} is {given!r}; it must be a JSON object")
+        raise UserError(f"config.json: `{field}` is {given!r}; it must be a JSON object")
     theta = positive(fields, "rope_theta", missing.get("rope_theta", 10000.0))
     if family != "gemma3_text":
         return _rope(given, field, fields, theta, family, missing), None
@@ -54,11 +54,11 @@ def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any
 
 def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta: float, family: str, missing: Mapping[str, Any]) -> Rope:
     if not isinstance(given, Mapping):
-        raise UserError(f"config.json: {field} is {given!r}; it must be a JSON object")
+        raise UserError(f"config.json: `{field}` is {given!r}; it must be a JSON object")
     given = {name: value for name, value in given.items() if value is not None or name == "truncate"}
     kind = given.get("rope_type", given.get("type", "default"))
     if not isinstance(kind, str):
-        raise UserError(f"config.json: rope_type is {kind!r}; it must be a name, such as {', '.join(_NAMES)}")
+        raise UserError(f"config.json: `rope_type` is {kind!r}; it must be a name, such as {', '.join(_NAMES)}")
     partial = {"partial_rotary_factor"} if family == "phi3" else set()
     if family == "phi3":  # in this family the two are other names of longrope
         kind = "longrope" if kind in ("su", "yarn") else kind
@@ -126,5 +126,5 @@ def _longrope(given: Mapping[str, Any], original: int, longest: int) -> LongScal
 def _factors(given: Mapping[str, Any], name: str) -> tuple[float, ...]:
     values = given[name]
     if not isinstance(values, list) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
-        raise UserError(f"config.json: {name} is {values!r}; it must be a list of numbers")
+        raise UserError(f"config.json: `{name}` is {values!r}; it must be a list of numbers")
     return tuple(float(v) for v in values)

@@ -28,14 +28,14 @@ class Eyes(Protocol):
 
 @runtime_checkable
 class Expands(Protocol):
-    """Eyes that expand a placeholder to the text for its picture."""
+    """`Eyes` of a model that writes a longer text in place of the placeholder of a picture."""
 
     def stands_for(self, picture: np.ndarray, mark: str) -> str: ...
 
 
 @runtime_checkable
 class OwnTokens(Protocol):
-    """Eyes with their own processor. The processor makes the tokens of a text with one placeholder per picture."""
+    """`Eyes` of a model with its own processor. The processor makes the tokens of a text with one placeholder per picture."""
 
     def tokens(self, text: str, pictures: Sequence[np.ndarray]) -> np.ndarray: ...
 
@@ -66,7 +66,7 @@ def _shown(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], render
     if text.count(mark) != len(pictures):
         raise UserError(
             f"the messages show {len(pictures)} pictures, but the templated text has {text.count(mark)} placeholders {mark}; correct the chat "
-            "template to write one placeholder per picture, and remove placeholders from the text of the messages"
+            "template to write one placeholder per picture, and remove placeholders from the messages"
         )
     tokens = _tokens(eyes, tokenizer, text, pictures, mark)
     return prompt_context(tokens, columns(eyes, tokens, pictures))

@@ -117,7 +117,9 @@ class Sighted(Decoder):
     def inputs(self, contexts: Sequence[Context], wanted: Callable[[int, np.ndarray], bool] = lambda context, at: True) -> list[Inputs | None]:
         """Returns, for every context, the vectors that replace its placeholder tokens; None for a context without media.
 
-        `wanted`: whether a picture is needed, from the number of its context and the positions of its tokens. A picture that is not needed is left out. A
+        `wanted`: a function that tells whether a picture is needed. The arguments of the function are the number of the context and the positions of the
+        picture's tokens. A
+        picture that is not needed is left out. A
         picture that occurs several times is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
         """
         found: dict[str, Tensor] = {}

@@ -109,7 +109,7 @@ def _smol(fields: Mapping[str, Any], text: DecoderConfig) -> SightedConfig:
     tower, shuffle = _tower(kind, vision, layer=None, keeps_class=False), size(fields, "scale_factor", 2)
     if tower.side % shuffle:
         raise UserError(
-            f"config.json: scale_factor is {shuffle}, but the tower has {tower.side} patches per side; the number of patches must be a multiple "
+            f"config.json: `scale_factor` is {shuffle}, but the tower has {tower.side} patches per side; the number of patches must be a multiple "
             "of scale_factor"
         )
     return SightedConfig(text, tower, ProjectorConfig(shuffle=shuffle), _placeholder(fields, 128257))
@@ -155,9 +155,9 @@ def _tower(kind: _TowerKind, given: Mapping[str, Any], *, layer: int | None, kee
     """
     hidden, inner, layers, heads, image, patch = (size(given, name, kind.sizes[name]) for name in _SIZES)
     if hidden % heads:
-        raise UserError(f"config.json: vision_config has hidden_size {hidden} and {heads} heads; the size must be a multiple of the number of heads")
+        raise UserError(f"config.json: `vision_config` has `hidden_size` {hidden} and {heads} heads; the size must be a multiple of the number of heads")
     if layer is not None and not -layers - 1 <= layer <= layers:
-        raise UserError(f"config.json: vision_feature_layer is {layer}, but the tower has {layers} layers; give a number from {-layers - 1} to {layers}")
+        raise UserError(f"config.json: `vision_feature_layer` is {layer}, but the tower has {layers} layers; give a number from {-layers - 1} to {layers}")
     return TowerConfig(
         hidden_size=hidden,
         intermediate_size=inner,
@@ -177,7 +177,7 @@ def _tower(kind: _TowerKind, given: Mapping[str, Any], *, layer: int | None, kee
 def _placeholder(fields: Mapping[str, Any], default: int) -> int:
     value = fields.get("image_token_id", fields.get("image_token_index", default))
     if isinstance(value, bool) or not isinstance(value, int):
-        raise UserError(f"config.json: image_token_id is {value!r}; it must be the id of the picture's placeholder token")
+        raise UserError(f"config.json: `image_token_id` is {value!r}; it must be the id of the picture's placeholder token")
     return value
 
 

@@ -166,7 +166,7 @@ def _chunk_back(
 
 
 def _output(layer: Layer, x: Tensor, q: Tensor, k: Tensor, v: Tensor, order: Order, chunk: Chunk, at: Tensor) -> Tensor:
-    """Returns the layer's output at the rows `at` of a chunk, from the chunk's input and queries, and from all keys and values that the chunk sees."""
+    """Returns the layer's output at the rows `at` of a chunk. Inputs are the chunk's input and queries, and all keys and values that the chunk sees."""
     if len(at) < len(x):
         x, q = unpad_rows(x, at), unpad_rows(q, at)
     mask = order.mask(chunk, at, layer.rule.window, q.dtype)

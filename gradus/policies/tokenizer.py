@@ -150,7 +150,7 @@ def _template(folder: Path, files: Mapping[str, bytes], config: Mapping[str, Any
         named = {entry["name"]: entry["template"] for entry in found}
         if "default" not in named:
             raise UserError(
-                f'{folder / "tokenizer_config.json"}: chat_template has no entry named "default"; rename one of {sorted(named)} to "default"'
+                f'{folder / "tokenizer_config.json"}: `chat_template` has no entry named "default"; rename one of {sorted(named)} to "default"'
             )
         return str(named["default"])
     return None if found is None else str(found)

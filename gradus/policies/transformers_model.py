@@ -110,7 +110,7 @@ def read_out(out: Any, layer: int | None) -> Tensor:
         return out.logits
     count = len(out.hidden_states)
     if not -count <= layer < count:
-        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); choose one of these layers")
+        raise UserError(f"`layer` is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); choose one of these layers")
     return out.hidden_states[layer]
 
 

@@ -47,7 +47,7 @@ def check_acting(recipe: Recipe, task: Task, players: Mapping[str, Any]) -> None
         )
     for where, part in rollouts(recipe):
         for ability in sorted(getattr(part, "opens", frozenset()) - policy.can):
-            raise UserError(f"{where} is {type(part).__name__}, which needs a policy that offers {ability}; {registry.offered_by(ability, policy.can)}")
+            raise UserError(f"`{where}` is {type(part).__name__}, which needs a policy that offers {ability}; {registry.offered_by(ability, policy.can)}")
     given = {fact for _, part in rollouts(recipe) for fact in getattr(part, "gives", ())}
     for fact, remedy in getattr(policy, "asks", {}).items():
         if fact not in given:

@@ -40,7 +40,7 @@ def check_plays(recipe: Recipe, task: Task) -> None:
         if plays != kind:
             lacks = f'but task "{task.name}" has no environment; use a task of many turns, such as frozen_lake'
             has = f'but task "{task.name}" is played in an environment; set --{where} Episodes, or use a task of one turn'
-            raise UserError(f"{where} is {_called(part)}, which is for {_KINDS[plays]}, {lacks if kind == 'answers' else has}")
+            raise UserError(f"`{where}` is {_called(part)}, which is for {_KINDS[plays]}, {lacks if kind == 'answers' else has}")
 
 
 _KINDS = {"answers": "tasks of one turn", "episodes": "tasks with an environment"}
@@ -59,7 +59,7 @@ def _check_given(recipe: Recipe) -> None:
         for where, part in _parts(reader, start):
             for fact, remedy in getattr(part, "asks", {}).items():
                 if fact not in given:
-                    raise UserError(f"{where} is {_called(part)}, which needs {fact}, but no other part of the recipe gives {fact}; set {remedy}")
+                    raise UserError(f"`{where}` is {_called(part)}, which needs {fact}, but no other part of the recipe gives {fact}; set {remedy}")
 
 
 def _check_players(recipe: Recipe) -> None:
@@ -80,7 +80,7 @@ def _check_ratios(where: str, term: Any) -> None:
         part = getattr(term, field, None)
         only, never = (tuple(getattr(part, name, ())) for name in ("ratios", "not_ratios"))
         beside = getattr(part, "against", against) if field == "weight" else against
-        who = f"{where}.{field} is {_called(part)}, which"
+        who = f"`{where}.{field}` is {_called(part)}, which"
         if only and not isinstance(ratio, only):
             raise UserError(f"{who} supports only {_listed(only)}, but the ratio is {_called(ratio)}; set --{where}.ratio {only[0].__name__}")
         if isinstance(ratio, never):

@@ -76,9 +76,12 @@ class Claim:
         if self.against is None and self.bound != "better_by":
             raise UserError(f"{self.named} has the bound {self.bound}, which needs another arm; name this arm, for example with against='grpo'")
         if self.bound == "within" and self.measure is not None:
-            raise UserError(f"{self.named} compares weights (within), so its measure {self.measure} has no effect; leave out `within` or `measure`")
+            raise UserError(
+                f"{self.named} has the bound `within`, which compares weights, so the measure {self.measure} has no effect; leave out "
+                "`within` or `measure`"
+            )
         if self.bound != "within" and self.seeds < 2:
-            raise UserError(f"{self.named} has only one seed, which gives no interval; set seeds to 2 or more")
+            raise UserError(f"{self.named} has only one seed, which gives no interval; set `seeds` to 2 or more")
 
     def _check_terms(self) -> None:
         if self.ground is not None and (self.task is not None or self.options):

@@ -1,4 +1,4 @@
-"""Checks before the first step whether recipe, task and model fit together. An error is a sentence with its remedy."""
+"""Checks before the first step whether the recipe, the task and the model fit together. An error is a sentence with its remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|s
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError for the first fault: a missing or wrong part, or parts, task and players that do not fit together."""
+    """Raises UserError for the first fault: a missing or wrong part, or parts, a task and players that do not fit together."""
     for seam in NEEDED:
         if getattr(recipe, seam) is None:
             raise UserError(f"recipe {recipe.key} has no {seam}; set a value with --{seam}, or start from a recipe that sets {seam}")
@@ -131,14 +131,14 @@ def check_state_places(recipe: Recipe) -> None:
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
             who = named(part) if of_user(part) else type(part).__name__
             raise UserError(
-                f"{where} is {who}, which has a state, but a part at this place gets no state; remove the part. Places with state are "
+                f"`{where}` is {who}, which has a state, but a part at this place gets no state; remove the part. Places with state are "
                 "curriculum, rollout, selection, credit, reward, schedule, update, search, and the credit and selection of a player"
             )
 
 
 def _check_inside(node: Any, where: str) -> None:
     if isinstance(node, float) and math.isnan(node):
-        raise UserError(f"{where} is nan; set a number with --{where}")
+        raise UserError(f"`{where}` is nan; set a number with --{where}")
     if isinstance(node, Stages):  # the recipe of every stage is checked separately
         return
     if isinstance(node, Mapping):
@@ -161,7 +161,7 @@ def _check_place(value: Any, declared: Any, where: str) -> None:
         return
     lacking = [_lacks(value, kind) for kind in kinds]
     if value is None:
-        raise UserError(f"{where} is empty; set a {kinds[0].__name__} with --{where}")
+        raise UserError(f"`{where}` is empty; set a {kinds[0].__name__} with --{where}")
     if all(lacking):
         raise _misplaced(value, where, str(lacking[0]))
     fitting = kinds[lacking.index(None)]
@@ -273,7 +273,7 @@ def check_right(recipe: Recipe) -> None:
     for where, part in _parts(recipe, ""):
         if instead := getattr(part, "asks_right", None):
             raise UserError(
-                f"{where} is {type(part).__name__}, which needs to know the right answers, but {type(unmarked).__name__} gives only scores and "
+                f"`{where}` is {type(part).__name__}, which needs to know the right answers, but {type(unmarked).__name__} gives only scores and "
                 f"marks no answer as right; set --{where} {instead}, or use another reward"
             )
 
@@ -367,7 +367,7 @@ def _with_first(where: str, reader: Any) -> Iterable[Signal]:
     try:
         return needed_first(getattr(reader, "needs", ()))
     except UserError as error:
-        raise UserError(f"{where} is {named(reader)}, whose {error}") from None
+        raise UserError(f"`{where}` is {named(reader)}, whose {error}") from None
 
 
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:

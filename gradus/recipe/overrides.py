@@ -254,7 +254,7 @@ def _part(path: str, text: str, *alike: Any) -> Any:
         try:
             return found() if isinstance(found, type) else found
         except TypeError as error:
-            raise UserError(f"--{path} {text}: {error}; give every field a default, or name an object of the file") from None
+            raise UserError(f"--{path} {text}: {error}; give every field of the class a default, or name an object that the file makes") from None
     name, _, arguments = text.strip().partition("(")
     _check_part(path, text, next(iter(alike), None))
     modules = part_modules()

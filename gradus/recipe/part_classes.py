@@ -43,14 +43,14 @@ def check_classes(recipe: Recipe) -> None:
     known: dict[str, type] = {}
     for where, value in everything(recipe, ""):
         if isinstance(value, type):
-            raise UserError(f"{where} is the class {named(value)} itself; give an instance of it: {value.__name__}()")
+            raise UserError(f"`{where}` is the class {named(value)} itself; give an instance of it: {value.__name__}()")
         if where in PROTOCOLS and of_user(value) and not is_dataclass(value) and hasattr(value, PROTOCOLS[where][0]):
-            raise UserError(f"{where} is {named(value)}, which is not a dataclass; write @dataclass(frozen=True) above the class")
+            raise UserError(f"`{where}` is {named(value)}, which is not a dataclass; write @dataclass(frozen=True) above the class")
         if is_dataclass(value):
             cls: Any = type(value)
             if not cls.__dataclass_params__.frozen:
                 remedy = "write @dataclass(frozen=True) above the class (a part keeps its memory in its state)"
-                raise UserError(f"{where} is {named(value)}, which can change during the run; {remedy}")
+                raise UserError(f"`{where}` is {named(value)}, which can change during the run; {remedy}")
             _check_declarations(value, where)
             if of_user(value):
                 _check_name(cls, known)
@@ -76,15 +76,15 @@ def _check_declarations(part: Any, where: str) -> None:
     for name, kind in (("needs", Signal), ("wants", Want)):
         declared = getattr(part, name, ())
         if callable(declared):
-            raise UserError(f"{where} is {named(part, name)}, a method, but no code calls it; write @property above the method, or use a tuple in its place")
+            raise UserError(f"`{where}` is {named(part, name)}, a method, but no code calls it; write @property above the method, or use a tuple in its place")
         several = isinstance(declared, (tuple, list))
         if not several or not all(isinstance(d, kind) for d in declared):
             odd = f"contains {shown(next(d for d in declared if not isinstance(d, kind)))}" if several else f"is {shown(declared)}"
-            raise UserError(f"{where} is {named(part)}, whose `{name}` {odd}; it must be a tuple of {kind.__name__} objects")
+            raise UserError(f"`{where}` is {named(part)}, whose `{name}` {odd}; it must be a tuple of {kind.__name__} objects")
     if not isinstance(separable := getattr(part, "separable", True), bool):
-        raise UserError(f"{where} is {named(part)}, whose `separable` is {shown(separable)}; it must be True, False, or a @property that returns one of them")
+        raise UserError(f"`{where}` is {named(part)}, whose `separable` is {shown(separable)}; it must be True, False, or a @property that returns one of them")
     if hasattr(part, "loss") and (source := getattr(part, "source", "policy")) not in SOURCES:
-        raise UserError(f"{where} is {named(part)}, which reads trajectories of the source {source!r:.40}; set the source to one of {', '.join(SOURCES)}")
+        raise UserError(f"`{where}` is {named(part)}, which reads trajectories of the source {source!r:.40}; set the source to one of {', '.join(SOURCES)}")
 
 
 def _check_name(cls: type, known: dict[str, type]) -> None:
@@ -115,7 +115,8 @@ def _check_method(part: Any, name: str, where: str, protocol: type) -> None:
     function, asked = getattr(part, name), getattr(protocol, name)
     due = [p for p in inspect.signature(asked).parameters if p not in ("self", "state")]
     due += ["state"] if remembers(part) or name == "learn" else []
-    who = f"{where} is {type(part).__name__}, whose {named(part, name).partition('.')[2]}"
+    field, blank, task = where.partition(" ")  # "environment of task NAME", or a path alone
+    who = f"`{field}`{blank}{task} is {type(part).__name__}, whose {named(part, name).partition('.')[2]}"
     if not callable(function):
         raise UserError(f"{who} is {shown(function)}; it must be a method: def {name}(self, {', '.join(due)})")
     try:

@@ -83,7 +83,7 @@ def recipe(name: str) -> Any:
     module, _, attribute = modules[name].partition(":")
     found = getattr(importlib.import_module(module), attribute)
     if found.key != name:
-        raise UserError(f'the recipe "{name}" ({modules[name]}) has the key "{found.key}"; change one of them, because name and key must be equal')
+        raise UserError(f'the recipe "{name}" ({modules[name]}) has the key "{found.key}"; change one of them, because the name and the key must be equal')
     return found
 
 

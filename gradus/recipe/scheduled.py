@@ -35,14 +35,14 @@ def check_schedule(recipe: Recipe) -> list[Recipe]:
     """
     schedule = recipe.schedule
     if recipe.study is None and (watched := getattr(schedule, "watches", ())):
-        raise UserError(f"schedule is {named(schedule)}, which reads {watched[0]}, but the recipe has no evaluations; set --study HeldOut")
+        raise UserError(f"the schedule is {named(schedule)}, which reads {watched[0]}, but the recipe has no evaluations; set --study HeldOut")
     found = []
     for path, value in schedule.sets(recipe) if hasattr(schedule, "sets") else ():
         try:
             moved = recipe.but(**{path: value})
             found += [] if only_numbers(recipe, check_moves(recipe, moved)) else [moved]
         except UserError as error:
-            raise UserError(f"schedule is {named(schedule)}, which sets {path} to {_short(value)}: {error}") from error
+            raise UserError(f"the schedule is {named(schedule)}, which sets {path} to {_short(value)}: {error}") from error
     check_events(schedule, getattr(schedule, "causes", ()), specs_of(recipe))
     return found
 
@@ -65,8 +65,8 @@ def check_moves(recipe: Recipe, found: Recipe, when: str = "") -> dict[str, Any]
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
                 f"the schedule changes {path}{when}, which the run reads only at its start; choose another path. A schedule can change "
-                "curriculum, rollout, reward, selection, credit, objective, update, the fields of an optimizer, the same fields of a player, "
-                "and of the setting only prompts, group, max_tokens, default_tokens, temperature, max_failed, learning_rate and warmup"
+                "curriculum, rollout, reward, selection, credit, objective, update, and the fields of an optimizer or of a player. In the setting, "
+                "a schedule can change prompts, group, max_tokens, default_tokens, temperature, max_failed, learning_rate and warmup"
             )
     if any(path.endswith(("objective", "optimizer")) for path in changed):
         before, after = specs_of(recipe), specs_of(found)

@@ -48,7 +48,7 @@ class Checklist(Combines):
 
     The criteria are in the problem's column `checklist`, or come from the task's verifier. The judge gives 0 to `grades` points per criterion, so with
     `grades` 2 a criterion can be half met. With `most`, a criterion whose mean grade over the group is above `most` does not count, because it no longer
-    separates answers; if this leaves no criterion with a positive weight, all criteria count. The reward does not apply to a problem without a criterion of
+    separates answers. If no criterion with a positive weight is left, all criteria count. The reward does not apply to a problem without a criterion of
     positive weight. Component: checklist. Logged value: `grades`, from 0 to 1. Metric: `checklist/items`, the number of criteria that count.
     """
 

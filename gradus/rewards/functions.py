@@ -145,9 +145,9 @@ async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> 
 def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
     """Raises UserError if a limit is negative or not finite, or if the timeout is 0."""
     if not (timeout > 0 and math.isfinite(timeout)):
-        raise UserError(f"{who}: timeout is {timeout}; give the longest time of a call in seconds, above 0")
+        raise UserError(f"{who}: `timeout` is {timeout}; give the longest time of a call in seconds, above 0")
     if not (memory >= 0 and math.isfinite(memory)):
-        raise UserError(f"{who}: memory is {memory}; give the largest memory of a process in GiB, or 0 for no limit")
+        raise UserError(f"{who}: `memory` is {memory}; give the largest memory of a process in GiB, or 0 for no limit")
 
 
 def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> Reward:

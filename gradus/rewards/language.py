@@ -32,7 +32,7 @@ def language(text: str, alphabets: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class SameLanguage(Combines):
-    """1 if problem, thoughts and answer are in the same language, else 0. A text without letters has no language and fits every other text."""
+    """1 if the problem, the thoughts and the answer are in the same language, else 0. A text without letters has no language and fits every other text."""
 
     alphabets: Frozen[str] = Frozen()  # name of a language -> its letters; empty: Unicode's scripts, such as LATIN or CYRILLIC
     end: str = "</think>"  # the text that ends the thoughts

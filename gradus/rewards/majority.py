@@ -1,4 +1,4 @@
-"""A reward without labels: the most frequent answer of a group takes the place of the right answer."""
+"""A reward without labels: the most frequent answer of a group replaces the right answer."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Overlong(Combines):
         """Returns the cache for this limit. Raises UserError if the cache is larger than the limit."""
         cache = max(1, int(self.share * limit)) if self.cache is None else self.cache
         if cache > limit:
-            raise UserError(f"overlong: cache is {cache}, but max_tokens is {limit}; set cache to {limit} or less")
+            raise UserError(f"overlong: `cache` is {cache}, but `max_tokens` is {limit}; set `cache` to {limit} or less")
         return cache
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:

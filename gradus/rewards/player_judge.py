@@ -71,5 +71,5 @@ def prompt_of(form: Form, case: Case) -> str | tuple[Message, ...]:
 def both_words(form: Form) -> tuple[str, str]:
     """Returns the two words of a soft verdict. Raises UserError if the form has no such words."""
     if not isinstance(form, YesNo):
-        raise UserError(f"a soft verdict needs the probabilities of two words, but {type(form).__name__} has none; use the form YesNo, or set soft to False")
+        raise UserError(f"a soft verdict needs the probabilities of two words, but {type(form).__name__} has none; use the form YesNo, or set `soft` to False")
     return form.yes, form.no

@@ -100,7 +100,7 @@ class Looped(Combines):
     def __post_init__(self) -> None:
         check_ranges(self, shortest="[1, inf)", longest="[1, inf)", times="[2, inf)")
         if self.shortest > self.longest:
-            raise UserError(f"Looped: shortest is {self.shortest} and longest is {self.longest}; set longest to {self.shortest} or more")
+            raise UserError(f"Looped.shortest is {self.shortest} and Looped.longest is {self.longest}; set `longest` to {self.shortest} or more")
 
     def value(self, tokens: Sequence[int] | np.ndarray) -> float:
         """Returns the score of an answer."""

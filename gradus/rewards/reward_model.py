@@ -35,7 +35,7 @@ class RewardModel(Combines):
 
     def __post_init__(self) -> None:
         if not self.scored:
-            raise UserError("RewardModel: heads is empty; give at least one name of a head")
+            raise UserError("RewardModel.heads is empty; give at least one name of a head")
         for name in self.weights:
             if name not in self.scored:
                 raise unknown("head", name, self.scored, "Weights belong to the heads of the reward model")
@@ -75,7 +75,7 @@ class RewardModel(Combines):
         read = world.text(last.tokens[last.chosen], self.player)
         if read != trajectory.completion:
             raise UserError(
-                f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but the answer is {trajectory.completion[:40]!r}, '
+                f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r} in place of {trajectory.completion[:40]!r}, '
                 "because their tokenizers differ; start the training of the reward model from the model that writes the answers"
             )
 

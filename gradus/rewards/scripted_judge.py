@@ -30,7 +30,8 @@ class Phrase:
 
 @dataclass(frozen=True)
 class ScriptedJudge:
-    """A judge: the true quality of answers, with errors. A hash of the problem and the answers decides about each error, so an error stays in every step.
+    """A judge: the true quality of answers, with errors. A hash of the problem and the answers decides about each error, so the same case has the same error
+    in every step.
 
     Points: a share `missed` of the right answers (quality 1) gets 0, and a share `fooled` of the other answers gets 1. Pairs: a share `reversed` of the pairs
     is decided in favour of the worse answer, and a share `first` in favour of the answer in the first place. Lists: the qualities. Steps: a share `missed` of

@@ -49,7 +49,7 @@ class ServerJudge:
         check_ranges(self, samples="[1, inf)", temperature="[0, inf)", max_tokens="[1, inf)", together="[1, inf)", timeout="(0, inf)", retries="[0, inf)")
         checked(self.url, None)
         if self.samples > 1 and self.temperature == 0:
-            raise UserError(f"ServerJudge.samples is {self.samples}, but at temperature 0 all texts are equal; set temperature, or samples to 1")
+            raise UserError(f"ServerJudge.samples is {self.samples}, but at temperature 0 all texts are equal; set a temperature above 0, or set `samples` to 1")
 
     def check_form(self, form: Form, task: Task) -> None:
         """Asks the server for its models. Raises UserError if the server does not answer, or if the name of the model is missing."""

@@ -47,7 +47,7 @@ class StepScores(Combines):
 
     def __post_init__(self) -> None:
         if self.over not in _OVER:
-            raise UserError(f"StepScores: over is {self.over!r}; it must be one of {', '.join(_OVER)}")
+            raise UserError(f"StepScores.over is {self.over!r}; it must be one of {', '.join(_OVER)}")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

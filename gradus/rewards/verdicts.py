@@ -34,8 +34,8 @@ class Case:
 
 
 class Form(Protocol):
-    """`kind`: the number and the meaning of the numbers of a verdict. point: how right the answer is. pair: 1 if the first answer is better, 0 if the second
-    is, 0.5 for a tie. list: the score of each answer. steps: 1 for every step before the first wrong step, 0 for the others.
+    """`kind`: how many numbers a verdict has, and their meaning. "point": how right the answer is. "pair": 1 if the first answer is better, 0 if the second
+    is better, 0.5 for a tie. "list": the score of each answer. "steps": 1 for every step before the first wrong step, 0 for the others.
     """
 
     kind: ClassVar[Kind]

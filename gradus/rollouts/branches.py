@@ -93,12 +93,12 @@ class Branches:
         """Raises UserError if the task's episodes cannot be copied, or if the environment limits the number of episodes at a time."""
         if not getattr(task.environment, "forks", False):
             raise UserError(
-                f'rollout is Branches, which copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or '
+                f'the rollout Branches copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or '
                 "write a method fork(key) in the episode and set forks = True in the environment"
             )
         if (most := getattr(task.environment, "together", None)) is not None:
             raise UserError(
-                f'rollout is Branches, which keeps all episodes of a problem open, but task "{task.name}" runs at most {most} episodes at a time; set --rollout '
+                f'the rollout Branches keeps all episodes of a problem open, but task "{task.name}" runs at most {most} episodes at a time; set --rollout '
                 "Episodes"
             )
 

@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class BudgetedSlots:
-    """Decodes `slots` answers side by side until the step has `tokens` new tokens. A slot whose answer is finished begins the next answer at once.
+    """Decodes `slots` answers in parallel until the step has `tokens` new tokens. A slot whose answer is finished begins the next answer at once.
 
     The number of new tokens of a step is at least `tokens` and below `tokens` + `slots`, if enough answers are requested. Unfinished answers keep their slots and
     continue in the next step, with its weights. An answer that is unfinished at the end of `retention` steps is retired: it is left out of its group. A group is

@@ -93,7 +93,7 @@ class Doubting:
 
     An episode is wrong if it ended with a return below 1. The doubts are tokens of the policy: updates train them. The groups contain the episodes and the
     kept clones. The state is the share `keep` of kept clones. Every action has the stream `mixture` (see `MixtureRatio`). An evaluation has no clones. Metrics:
-    `cloned` (share of clones in the batch), `rescued` (share of right kept clones), `solved` (share of groups with a right episode).
+    `cloned` (share of clones in the batch), `rescued` (share of the kept clones that are right), `solved` (share of groups with a right episode).
     """
 
     prob: float = 0.2  # of a clone of a wrong episode

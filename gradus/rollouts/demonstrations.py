@@ -106,7 +106,7 @@ def solved(request: Request, world: World) -> Context:
 
 
 def handed_over(request: Request, parent: str, errand: Mapping[str, Any], world: World) -> Group:
-    """Returns the group of a demonstrated errand. The group has the same name and links as an errand of a sampled episode."""
+    """Returns the group of an errand that the demonstration contains. The group has the same name and links as an errand of a sampled episode."""
     role, turn = errand["role"], int(errand["turn"])
     asked = replace(request, prompt=({"role": "user", "content": errand["prompt"]},), tags=(*request.tags, "errand", role, turn))
     context = played(asked, [(str(seen), str(action)) for seen, action in errand["demonstration"]], world)
@@ -120,7 +120,7 @@ def told(prompt: Context, text: str, request: Request, world: World) -> Context:
     length, limit = len(prompt.sequence) + len(piece.tokens), world.context_length(request.player)
     if length > limit:
         raise UserError(
-            f"problem {request.problem.id}: prompt and given answer have {length} tokens, but the model's context has room for {limit} tokens; "
+            f"problem {request.problem.id}: the prompt and the given answer have {length} tokens, but the model's context has room for {limit} tokens; "
             "shorten the answer, or use a model with a longer context"
         )
     return replace(piece, parent=(prompt, len(prompt.sequence)))

@@ -70,9 +70,9 @@ class Episodes:
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
-            raise UserError(f"episodes: max_turns is {self.max_turns}; it must be 1 or more")
+            raise UserError(f"episodes: `max_turns` is {self.max_turns}; it must be 1 or more")
         if self.history is not None and self.history < 0:
-            raise UserError(f"episodes: history is {self.history}; it must be 0 or more turns, or None for one growing context")
+            raise UserError(f"episodes: `history` is {self.history}; it must be 0 or more turns, or None for one growing context")
         check_ranges(self, timeout="(0, inf)")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
@@ -236,7 +236,7 @@ def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:
     if turn == 0 and not seat.sent:
         length = seat.world.context_length(seat.request.player)
         raise UserError(
-            f"the first prompt of problem {seat.request.problem.id} has {len(prompt.sequence)} tokens, which leaves no token for the "
+            f"the first prompt of problem {seat.request.problem.id} has {len(prompt.sequence)} tokens and leaves no room for the "
             f"action in the model's context of {length} tokens; take an easier level, shorter instructions or a model with a longer context"
         )
 

@@ -29,9 +29,9 @@ class Contrast:
         except re.error as error:
             raise UserError(f'contrast: pattern "{self.pattern}" is not a regular expression: {error}; correct the pattern') from None
         if "{}" not in self.form:
-            raise UserError(f'contrast: form is "{self.form}"; it must contain {{}} at the place of the feature')
+            raise UserError(f'contrast: `form` is "{self.form}"; it must contain {{}} at the place of the feature')
         if self.tries < 0:
-            raise UserError(f"contrast: tries is {self.tries}; it must be 0 or more")
+            raise UserError(f"contrast: `tries` is {self.tries}; it must be 0 or more")
 
     async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
         found = Counter(self.form.replace("{}", feature) for group in groups for feature in telling(group, self.pattern))

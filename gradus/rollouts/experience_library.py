@@ -57,7 +57,7 @@ class Recalling:
 
     def __post_init__(self) -> None:
         if self.words < 1 or (self.most is not None and self.most < 1):
-            raise UserError(f"recalling: words is {self.words} and most is {self.most}; each must be 1 or more")
+            raise UserError(f"recalling: `words` is {self.words} and `most` is {self.most}; each must be 1 or more")
 
     def start(self) -> dict[str, list[str]]:
         return {"library": []}

@@ -41,7 +41,10 @@ def told(form: str, attempt: Trajectory, verdict: str, **more: str) -> str:
     """Returns the form with the values of a judged attempt. `more`: further fields of the form."""
     problem = attempt.problem
     if "{answer}" in form and problem.reference is None:
-        raise UserError(f"problem {problem.id} has no answer to tell; add the column `answer` to the row of the problem, or leave {{answer}} out of the form")
+        raise UserError(
+            f"problem {problem.id} has no answer that the prompt can show; add the column `answer` to the row of the problem, "
+            "or leave {answer} out of the form"
+        )
     return filled(form, attempt=attempt.completion, verdict=verdict, answer=problem.reference or "", unmet="; ".join(unmet(attempt)), **more)
 
 

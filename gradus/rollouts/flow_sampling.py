@@ -28,7 +28,7 @@ class FlowSampling:
 
     def __post_init__(self) -> None:
         if self.keep not in ("steps", "sample"):
-            raise UserError(f'FlowSampling: keep is "{self.keep}"; it must be "steps" or "sample"')
+            raise UserError(f'FlowSampling.keep is "{self.keep}"; it must be "steps" or "sample"')
 
     @property
     def test(self) -> FlowSampling:

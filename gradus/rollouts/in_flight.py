@@ -40,7 +40,7 @@ class InFlight:
     groups as requested; the first steps return fewer or none. At test time the policy answers without interruption.
     """
 
-    parts: int = 4  # number of steps in which an answer reaches its token limit; 1: no answer stays in flight
+    parts: int = 4  # number of steps in which an answer reaches its token limit; 1: no answer stays unfinished
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class InFlight:
         return {"flights": []}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
-        """Returns the finished groups (judged, the oldest first) and the state with the groups in flight.
+        """Returns the finished groups (judged, the oldest first) and the state with the unfinished groups.
 
         Raises UserError if the task has an environment.
         """
@@ -97,7 +97,7 @@ def continued(flight: Flight, index: int, world: World, part: Callable[[int], in
 
 
 def note_waiting(lengths: Sequence[int], world: World) -> None:
-    """The parts with these lengths are sampled side by side: records the decoding steps, and the idle token-steps per sampled token."""
+    """The parts with these lengths are sampled in parallel: records the decoding steps, and the idle token-steps per sampled token."""
     if sum(lengths):
         world.note("decode_steps", max(lengths))
         world.note("idle", len(lengths) * max(lengths) / sum(lengths) - 1)

@@ -108,7 +108,7 @@ def sighted(whole: Context, problem: Problem, most: int) -> Context:
     """
     tokens = whole.sequence
     if len(tokens) > most:
-        raise UserError(f"problem {problem.id} has a document with pictures of {len(tokens)} tokens, which cannot be cut; shorten it to {most} tokens")
+        raise UserError(f"problem {problem.id} has a document of {len(tokens)} tokens with pictures, and such a document cannot be cut; shorten it to {most} tokens")
     chosen = np.arange(len(tokens)) > 0
     for at, length, *_ in whole.things:
         chosen[at : at + length] = False

@@ -41,7 +41,7 @@ def check_tell(tell: str) -> None:
     except (KeyError, IndexError, ValueError):
         told = tell
     if tell and told == tell:
-        raise UserError(f"tell is {tell!r}; write {{answer}} at the place of the answer, or set tell to an empty text to tell nothing")
+        raise UserError(f"`tell` is {tell!r}; write {{answer}} at the place of the answer, or set `tell` to an empty text, so that nothing is added")
 
 
 def told_rows(context: Context, problem: Problem, tell: str, world: World) -> np.ndarray:
@@ -54,6 +54,6 @@ def told_tokens(problem: Problem, tell: str, world: World) -> np.ndarray:
     if not tell:
         return np.zeros(0, np.int32)
     if problem.reference is None:
-        raise UserError(f"problem {problem.id} has no answer to tell; add the column `answer` to the row of the problem, or set tell to an empty text")
+        raise UserError(f"problem {problem.id} has no answer for `tell`; add the column `answer` to the row of the problem, or set `tell` to an empty text")
     tokens = world.told(tell.format(answer=problem.reference)).tokens
     return tokens[:-1] if not world.text(tokens[-1:]) else tokens  # without the end token

@@ -27,19 +27,19 @@ Pairs = dict[int, list[tuple[Trajectory, Trajectory]]]
 class Refine:
     """Lets the player answer again after feedback on its first answers, which `feedback` adds to the prompt.
 
-    `of`: "each" gives a second attempt to every first answer; "wrong" gives one to every wrong first answer; "group" gives `count` attempts to a
-    problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong); "best" gives `count` attempts with feedback on the
+    `of`: "each" gives a second attempt to every first answer. "wrong" gives a second attempt to every wrong first answer. "group" gives `count` attempts to a
+    problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong). "best" gives `count` attempts with feedback on the
     best answer of the problem (the shortest if several answers are equally good). The best `keep` second attempts of a problem are kept. If several are
-    equally good, the earliest are kept. With `only` "right", a wrong second attempt is never kept; with "better", a second attempt is kept only if its
+    equally good, the earliest are kept. With `only` "right", a wrong second attempt is never kept. With "better", a second attempt is kept only if its
     reward is above the reward of the answer before it. `place`: "instead" puts the second attempts in the places of the group's first answers,
     "appended" adds them to the group, and "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for second
     attempts. A place that stays free gets a further first answer.
 
     A second attempt keeps its long prompt. To train a second attempt under the plain prompt, set `second` to `Reprompted`. An answer without a reward
     gets no second attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context
-    gets no second attempt. At test time `rollout` acts alone. Metrics, for the name "second": second (share of the problems with second attempts),
-    second/right (share of right second attempts), second/kept (among the problems with second attempts: the share that keeps one), second/rescued
-    (among the problems with second attempts and no right first answer: the share with a right second attempt).
+    gets no second attempt. At test time `rollout` acts alone. Metrics, for the name "second": `second` is the share of the problems with second attempts.
+    `second/right` is the share of right second attempts. `second/kept` is the share of these problems that keep a second attempt. `second/rescued` counts
+    only the problems with second attempts and no right first answer: it is the share of them with a right second attempt.
     """
 
     rollout: Rollout = Auto()
@@ -99,7 +99,7 @@ class Refine:
         return found
 
     async def _filled(self, groups: list[Group], left: dict[int, int], opening: Sequence[Request], world: World) -> list[Group]:
-        """Gives the places that stay free to further first answers. `left`: their number for each group."""
+        """Gives the places that stay free to further first answers. `left`: the number of free places for each group."""
         more = {i: replace(opening[i], count=n, sample=opening[i].sample + opening[i].count) for i, n in left.items() if n > 0}
         if not more:
             return groups

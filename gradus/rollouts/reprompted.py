@@ -18,7 +18,7 @@ from gradus.types.signals import LogProb
 
 @dataclass(frozen=True)
 class Reprompted:
-    """Gives the answers to a request with its own prompt the plain prompt of the problem. Answers to other requests do not change.
+    """If a request has its own prompt, the answers to it get the plain prompt of the problem. Answers to other requests do not change.
 
     With another source than "policy", the answers have no log-probabilities at sampling, because they were sampled under another prompt. With the
     source "policy", the log-probabilities are computed by the player after the plain prompt, so a ratio compares the update with these
@@ -50,7 +50,7 @@ class Reprompted:
 class AlsoReprompted:
     """Adds to the answers of `rollout` a copy of every right answer under the plain prompt of its problem. The copies are auxiliary groups of another source.
 
-    Only answers to requests with their own prompt get copies. Metric: copies (their number per request with its own prompt).
+    Only answers to requests with their own prompt get copies. Metric: `copies`, the number of copies per request with its own prompt.
     """
 
     rollout: Rollout = Auto()

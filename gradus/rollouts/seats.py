@@ -137,7 +137,7 @@ def check_seats(task: Task, players: Mapping[str, str]) -> tuple[str, ...]:
     if not seats:
         raise UserError(
             f'the rollout plays several seats, but the environment of task "{task.name}" names no seats; take a task of several seats, such as '
-            "sokoban with --task.team true, or give the environment `seats`, a tuple of the possible names in Turn.player"
+            "sokoban with --task.team true, or give the environment `seats` (the possible names in Turn.player)"
         )
     for name in players:
         if name not in seats:

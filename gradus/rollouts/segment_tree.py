@@ -19,16 +19,16 @@ from gradus.types.ranges import check_ranges
 
 
 @dataclass(eq=False)
-class Node:
+class SegmentNode:
     """One segment: its context, the sampled tokens from the start of the answer to the end of the segment, its children, and its value (None: no reward)."""
 
     path: tuple[int, ...]
     context: Context
     said: np.ndarray  # int32
-    children: list[Node] = field(default_factory=list)
+    children: list[SegmentNode] = field(default_factory=list)
     value: float | None = None
 
-    def below(self) -> list[Node]:
+    def below(self) -> list[SegmentNode]:
         """Returns all nodes below this node, parents first."""
         return [node for child in self.children for node in (child, *child.below())]
 
@@ -64,12 +64,12 @@ class SegmentTree:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns the leaves of each problem as one judged group."""
-        roots = [Node((), world.prompt(request), np.zeros(0, np.int32)) for request in requests]
+        roots = [SegmentNode((), world.prompt(request), np.zeros(0, np.int32)) for request in requests]
         await asyncio.gather(*(self._grown(root, request, world) for root, request in zip(roots, requests, strict=True)))
         groups = await world.judge([self._group(root, request, world) for root, request in zip(roots, requests, strict=True)])
         return [self._valued(root, request, group, world) for root, request, group in zip(roots, requests, groups, strict=True)]
 
-    async def _grown(self, node: Node, request: Request, world: World) -> None:
+    async def _grown(self, node: SegmentNode, request: Request, world: World) -> None:
         """Samples all nodes below a node."""
         sampling, level = sampling_of(request, world), len(node.path)
         left = sampling.limit - len(node.said)
@@ -84,14 +84,14 @@ class SegmentTree:
             player=request.player,
             trained=request.trained,
         )
-        node.children = [Node((*node.path, i), one, np.concatenate([node.said, one.tokens[one.chosen]])) for i, one in enumerate(drawn)]
+        node.children = [SegmentNode((*node.path, i), one, np.concatenate([node.said, one.tokens[one.chosen]])) for i, one in enumerate(drawn)]
         open_ = [c for c in node.children if c.context.ended is Ended.LENGTH and limit < left]
         await asyncio.gather(*(self._grown(child, request, world) for child in open_))
 
-    def _group(self, root: Node, request: Request, world: World) -> Group:
+    def _group(self, root: SegmentNode, request: Request, world: World) -> Group:
         return Group(group_name(request), tuple(_trajectory(n, request, world) for n in root.below() if not n.children))
 
-    def _valued(self, root: Node, request: Request, group: Group, world: World) -> Group:
+    def _valued(self, root: SegmentNode, request: Request, group: Group, world: World) -> Group:
         """Sets the values of all nodes, gives the inner nodes to the world, and returns the leaves with their links."""
         nodes = root.below()
         leaves = [n for n in nodes if not n.children]
@@ -110,7 +110,7 @@ class SegmentTree:
         return group.but(trajectories=tuple(t.but(links=Frozen({**t.links, **links[n.path]})) for n, t in zip(leaves, group.trajectories, strict=True)))
 
 
-def _trajectory(node: Node, request: Request, world: World) -> Trajectory:
+def _trajectory(node: SegmentNode, request: Request, world: World) -> Trajectory:
     return Trajectory(
         id=f"{world.step}/{group_name(request)}/tree/{'.'.join(map(str, node.path))}",
         problem=request.problem,
@@ -122,7 +122,7 @@ def _trajectory(node: Node, request: Request, world: World) -> Trajectory:
     )
 
 
-def _links(parent: Node, node: Node) -> Frozen[object]:
+def _links(parent: SegmentNode, node: SegmentNode) -> Frozen[object]:
     """Returns the links of a node. A node without a value has the value of its parent, so that its advantage is 0."""
     known = [c.value for c in parent.children if c.value is not None]
     base = parent.value if parent.value is not None else 0.0

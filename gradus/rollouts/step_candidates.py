@@ -38,7 +38,7 @@ class StepCandidates:
 
     def __post_init__(self) -> None:
         if not self.stop:
-            raise UserError("StepCandidates: stop is empty; give the text that ends a step, such as a blank or a line break")
+            raise UserError("StepCandidates.stop is empty; give the text that ends a step, such as a blank or a line break")
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if the player writes no text."""

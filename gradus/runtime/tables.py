@@ -29,7 +29,7 @@ def table(rows: Sequence[Row], head: Row, styles: Mapping[int, Style] | None = N
     below the row instead. Second, the other columns of words are wrapped. Third, the table is cut into several tables. Each of these tables has the first
     column.
 
-    Args: rows: the cells; head: the titles; styles: the styles by the number of the column (by default the first column has the style "name"); room:
+    Args: `rows`: the cells. `head`: the titles. `styles`: the styles by the number of the column (by default the first column has the style "name"). `room`:
     the width; None: the width of the terminal.
     """
     inked: Mapping[int, Style] = {0: "name", **(styles or {})}

@@ -194,7 +194,7 @@ class Started:
         self._close(self._job)
 
     def _pipe(self, *, reads: bool = True) -> tuple[int, int]:
-        """Returns (our end, other end) of a new pipe. With `reads`, our end is for reading, else for writing."""
+        """Returns (our end, other end) of a new pipe. With `reads`, the parent's end of the pipe is for reading; without `reads`, it is for writing."""
         ends = os.pipe()
         self._open.update(ends)
         return ends if reads else (ends[1], ends[0])

@@ -43,7 +43,7 @@ class Controlled:
     def __post_init__(self) -> None:
         check_ranges(self, bound="(0, inf]")
         if not self.low <= self.high:
-            raise UserError(f"Controlled.low is {self.low}, which is above Controlled.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"Controlled.low is {self.low}, which is above Controlled.high ({self.high}); set `low` to {self.high} or less")
         if self.by == "factor" and self.target == 0:
             raise UserError('Controlled.target is 0, but by="factor" divides by the target; set by="sum", or set another target')
 

@@ -57,7 +57,7 @@ class Ramp:
         if "exponential" in ((self.shape,) if isinstance(self.shape, str) else self.shape) and min(v for _, v in self.points) <= 0:
             raise UserError(f"Ramp.points is {self.points}; the shape exponential needs values above 0")
         if self.over == "progress" and not all(0 <= p <= 1 for p in positions):
-            raise UserError(f"Ramp.points is {self.points}; over is progress, so the first number of every point must lie in [0, 1]")
+            raise UserError(f"Ramp.points is {self.points} and Ramp.over is progress, so the first number of every point must lie in [0, 1]")
 
     def value(self, now: Moment) -> float:
         """Returns the number for the current step."""

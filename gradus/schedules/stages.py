@@ -38,7 +38,8 @@ class Harvest(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """One recipe of several that run in turn. At the end of the stage, the policy is evaluated and saved, and `makes` reads the trajectories of the stage.
+    """One of several recipes that run one after the other. At the end of the stage, the policy is evaluated and saved, and `makes` reads the trajectories of
+    the stage.
 
     A stage begins with new optimisers, and its parts begin with empty states. Only a curriculum continues from the stage before, if both curricula have the
     same class and draw from the same source. Copies of the policy (such as a KL reference) are copies of the policy at the start of the stage.
@@ -93,9 +94,9 @@ class Fuse:
     def __post_init__(self) -> None:
         check_ranges(self, scale="(0, inf)", drop="[0, 1)")
         if not self.experts or len(set(self.experts)) != len(self.experts):
-            raise UserError(f"Fuse: experts is {self.experts}; give the names of one or more stages, and each name only once")
+            raise UserError(f"Fuse.experts is {self.experts}; give the names of one or more stages, and each name only once")
         if self.start == PREVIOUS:
-            raise UserError('Fuse: start is "previous"; name the stage with which the experts began, or leave start out')
+            raise UserError('Fuse.start is "previous"; name the stage with which the experts began, or leave out `start`')
 
     @property
     def weights(self) -> Frozen[float]:

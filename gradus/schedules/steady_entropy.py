@@ -52,7 +52,7 @@ class SteadyEntropy:
     def __post_init__(self) -> None:
         check_ranges(self, vocabulary="[3, inf)", end="[0, 1]", factor="(0, 1]", low="(0, inf)", high="(0, inf)")
         if self.low > self.high:
-            raise UserError(f"SteadyEntropy.low is {self.low}, which is above SteadyEntropy.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"SteadyEntropy.low is {self.low}, which is above SteadyEntropy.high ({self.high}); set `low` to {self.high} or less")
 
     def start(self) -> dict[str, Any]:
         return {"temperature": None, "first": None}

@@ -19,7 +19,10 @@ class NodeValue(Protocol):
     """Gives the values of beginnings of answers."""
 
     async def values(self, beginnings: Sequence[Trajectory], world: World) -> tuple[list[float], int]:
-        """Returns one value per beginning, and the number of sampled tokens. A beginning has one context with its tokens, and the link `over` if it is whole."""
+        """Returns one value per beginning, and the number of sampled tokens.
+
+        A beginning is a trajectory with one context. If a beginning is already a whole answer, its link `over` is true.
+        """
         ...
 
 

@@ -50,7 +50,7 @@ def winner(trajectories: Sequence[Trajectory], weights: Sequence[float]) -> Traj
 
 @dataclass(frozen=True)
 class Vote:
-    """Samples `count` answers and keeps an answer with the final answer of the largest total weight. `weight` gives the weight of each sample.
+    """Samples `count` answers, and sums their weights for each final answer. The heaviest final answer wins. `weight` gives the weight of each sample.
 
     If no sample has a weight, the vote is the vote of the majority.
     """

@@ -82,7 +82,7 @@ class Fewer:
         """Raises UserError for a task whose answers have no turns."""
         if task.environment is None:
             raise UserError(
-                f"selection compares trajectories by Fewer({self.of}), but task {task.name} has no environment, so there are no turns to count; "
+                f"the selection compares trajectories by Fewer({self.of}), but task {task.name} has no environment, so there are no turns to count; "
                 "use a task of many turns, or leave the criterion out"
             )
 
@@ -90,7 +90,7 @@ class Fewer:
         number = trajectory.links.get(self.of, 0)
         if "turns" not in trajectory.links or not isinstance(number, int | float):
             raise UserError(
-                f"selection compares trajectories by Fewer({self.of}), but trajectory {trajectory.id} has no number {self.of} in its links; take a task with "
+                f"the selection compares trajectories by Fewer({self.of}), but trajectory {trajectory.id} has no number {self.of} in its links; take a task with "
                 "an environment, or leave the criterion out"
             )
         return -float(number)

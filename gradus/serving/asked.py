@@ -56,7 +56,7 @@ def chat_request(body: Mapping[str, Any], model: Any, defaults: Defaults) -> Ask
     wanted = fields.flag(body, "logprobs")
     likely = fields.whole(body, "top_logprobs", 0, 0, MOST_LIKELY)
     if likely and not wanted:
-        raise wrong("top_logprobs", "top_logprobs needs logprobs; set logprobs to true")
+        raise wrong("top_logprobs", "`top_logprobs` needs `logprobs`; set `logprobs` to true")
     limit = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
     prompt = _tokens(model, messages, "messages")
     said = sum(m["role"] != "system" for m in messages)
@@ -84,7 +84,7 @@ def _asked(
     sampled = not (echo and body.get("max_tokens") == 0)
     if body.get(limit) == 0 and sampled:
         raise wrong(
-            limit, f"{limit} is 0; give 1 or more" + ("" if chat else ", or set echo to true to get only the log-probabilities of the prompt")
+            limit, f"`{limit}` is 0; give 1 or more" + ("" if chat else ", or set `echo` to true to get only the log-probabilities of the prompt")
         )
     sampling = _sampling(body, defaults.sampling, limit if sampled else "")
     seed = fields.whole(body, "seed", 0, 0, 2**64 - 1) if "seed" in body else None
@@ -97,7 +97,7 @@ def _asked(
         _check(job, model, "messages" if chat else "prompt", sampled)
     options = body.get("stream_options", {})
     if not isinstance(options, dict) or not set(options) <= {"include_usage", "include_obfuscation"}:
-        raise wrong("stream_options", 'stream_options must be an object, such as {"include_usage": true}')
+        raise wrong("stream_options", '`stream_options` must be an object, such as {"include_usage": true}')
     return Asked(
         chat=chat,
         prompts=prompts,
@@ -125,13 +125,13 @@ def _sampling(body: Mapping[str, Any], default: Sampling, limit: str) -> Samplin
         )
     except UserError as error:
         said = str(error).removeprefix("sampling: ")
-        raise wrong(said.split(" ", 1)[0], said) from None
+        raise wrong(said.split(" ", 1)[0].strip("`"), said) from None
 
 
 def _messages(body: Mapping[str, Any], system: str | None) -> list[Message]:
     given = body.get("messages")
     if not isinstance(given, list) or not given:
-        raise wrong("messages", 'messages must be a list of at least one message, such as [{"role": "user", "content": "12+30"}]')
+        raise wrong("messages", '`messages` must be a list of at least one message, such as [{"role": "user", "content": "12+30"}]')
     messages: list[Message] = [_message(f"messages[{i}]", one) for i, one in enumerate(given)]
     if system and all(m["role"] != "system" for m in messages):
         return [{"role": "system", "content": system}, *messages]
@@ -141,7 +141,7 @@ def _messages(body: Mapping[str, Any], system: str | None) -> list[Message]:
 def _message(name: str, one: Any) -> Message:
     if not isinstance(one, dict) or one.get("role") not in ROLES:
         role = one.get("role") if isinstance(one, dict) else None
-        raise wrong(f"{name}.role", f"{name} has the role {role!r}; it must be one of {', '.join(ROLES)}")
+        raise wrong(f"{name}.role", f"`{name}` has the role {role!r}; it must be one of {', '.join(ROLES)}")
     if one.get("tool_calls") or one.get("function_call"):
         raise wrong(f"{name}.tool_calls", f"{name} calls a tool, but tools are not supported; send the call as the text of a message")
     content = one.get("content")
@@ -163,7 +163,7 @@ def _listed(body: Mapping[str, Any]) -> list[Any]:
             return prompt
         if all(isinstance(one, int) and not isinstance(one, bool) for one in prompt):
             return [prompt]
-    raise wrong("prompt", "prompt must be text, a list of texts, a list of token ids or a list of lists of token ids, and not empty")
+    raise wrong("prompt", "`prompt` must be text, a list of texts, a list of token ids or a list of lists of token ids, and not empty")
 
 
 def _prompt(prompt: str | list[Any], model: Any) -> np.ndarray:
@@ -172,7 +172,7 @@ def _prompt(prompt: str | list[Any], model: Any) -> np.ndarray:
     vocabulary = vocabulary_of(model)
     for at, token in enumerate(prompt):
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocabulary:
-            raise wrong("prompt", f"prompt has {token!r} at place {at}; a token id is a whole number from 0 to {vocabulary - 1}")
+            raise wrong("prompt", f"`prompt` has {token!r} at place {at}; a token id is a whole number from 0 to {vocabulary - 1}")
     return np.array(prompt, np.int32)
 
 

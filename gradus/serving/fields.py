@@ -63,7 +63,7 @@ def body_of(raw: bytes, known: Sequence[str]) -> dict[str, Any]:
             near = nearest(name, [*known, *NEUTRAL])
             raise wrong(name, f'unknown field "{name}"{near}; leave it out (known fields: {", ".join(sorted(known))})')
         if not any(value == v and (type(value) is type(v) or _number(value)) for v in NEUTRAL[name]):
-            raise wrong(name, f"{name} is not supported; leave it out")
+            raise wrong(name, f"`{name}` is not supported; leave it out")
     return {name: value for name, value in given.items() if name in known}
 
 
@@ -74,32 +74,32 @@ def whole(body: Mapping[str, Any], name: str, default: int, least: int, most: in
         value = int(value)
     limits = f"from {least} to {most}" if most is not None else f"{least} or more"
     if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
-        raise wrong(name, f"{name} is {_shown(value)}; it must be a whole number, {limits}")
+        raise wrong(name, f"`{name}` is {_shown(value)}; it must be a whole number, {limits}")
     return value
 
 
 def real(body: Mapping[str, Any], name: str, default: float) -> float:
     value = body.get(name, default)
     if not _number(value) or not math.isfinite(value):
-        raise wrong(name, f"{name} is {_shown(value)}; it must be a number")
+        raise wrong(name, f"`{name}` is {_shown(value)}; it must be a number")
     return float(value)
 
 
 def flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name, False)
     if not isinstance(value, bool):
-        raise wrong(name, f"{name} is {_shown(value)}; it must be true or false")
+        raise wrong(name, f"`{name}` is {_shown(value)}; it must be true or false")
     return value
 
 
 def text(name: str, value: Any) -> str:
     """Returns the value, which must be text that UTF-8 can encode."""
     if not isinstance(value, str):
-        raise wrong(name, f"{name} is {_kind(value)}; it must be text")
+        raise wrong(name, f"`{name}` is {_kind(value)}; it must be text")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise wrong(name, f"{name} has half a character (a lone surrogate) at place {error.start}; send whole characters") from None
+        raise wrong(name, f"`{name}` has half a character (a lone surrogate) at place {error.start}; send whole characters") from None
     return value
 
 
@@ -108,9 +108,9 @@ def stops(body: Mapping[str, Any], most: int) -> tuple[str, ...]:
     value = body.get("stop", [])
     found = tuple(text("stop", stop) for stop in ([value] if isinstance(value, str) else value if isinstance(value, list) else [value]))
     if "" in found:
-        raise wrong("stop", "stop has an empty text, which every answer contains; remove the empty text")
+        raise wrong("stop", "`stop` has an empty text, which every answer contains; remove the empty text")
     if len(found) > most:
-        raise wrong("stop", f"stop has {len(found)} texts; give at most {most}")
+        raise wrong("stop", f"`stop` has {len(found)} texts; give at most {most}")
     return found
 
 

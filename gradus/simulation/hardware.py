@@ -154,8 +154,8 @@ def estimated(
 
     An update needs 6 N FLOPs per token and pass for each learning model. Each forward pass without a gradient needs 2 N FLOPs per token.
 
-    Args: replica: GPUs of a sampling replica; training: GPUs that update; context: tokens of a sequence while it decodes, on average; prompts: prompt tokens per
-        sampled token, which an update reads too.
+    Args: `replica`: GPUs of a sampling replica. `training`: GPUs that update. `context`: tokens of a sequence while it decodes, on average. `prompts`: prompt
+    tokens per sampled token, which an update reads too.
     """
     n = shape.parameters
     room = efficiency.used * replica * gpu.memory - 2 * n

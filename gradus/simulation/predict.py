@@ -120,8 +120,8 @@ def configurations(
 def recommended(found: Sequence[Prediction]) -> tuple[Prediction, str]:
     """Returns a prediction and the reason for it.
 
-    Among the configurations with at least 95 % of the best tokens per second, the one with the smallest age is chosen, then the smallest number of problems per
-    step, then the most tokens per second.
+    Only configurations with at least 95 % of the highest speed (tokens per second) are considered. The smallest age decides, then the smallest number of
+    problems per step, then the highest speed.
     """
     best = max(found, key=lambda p: p.tokens)
     near = [p for p in found if p.tokens >= NEAR * best.tokens]

@@ -51,7 +51,7 @@ class Measured:
 
     def __post_init__(self) -> None:
         if not self.tokens:
-            raise UserError("Measured: tokens is empty; give at least one number of sequences with its tokens per second")
+            raise UserError("Measured.tokens is empty; give at least one number of sequences with its tokens per second")
         for sequences, rate in self.tokens.items():
             if sequences < 1 or not rate > 0:
                 raise UserError(f"Measured: {rate:g} tokens per second at {sequences} sequences; give two numbers above 0")

@@ -56,7 +56,7 @@ class Model:
         if isinstance(self.system, Streaming):
             plain = {"interrupt": False, "unit": "group", "trains_on": "first", "dispatch": "idle"}
             if other := [f"{name} {value}" for name, known in plain.items() if (value := getattr(self.system, name)) != known]:
-                raise UserError(f"a simulation knows only whole groups that finish first, but Streaming has {', '.join(other)}; leave these fields out")
+                raise UserError(f"a simulation supports only whole groups that finish first, but Streaming has {', '.join(other)}; leave these fields out")
         self.clock = _environment()
         self.pool = [Replica(self.clock, self.rates) for _ in range(self.replicas)]
 

@@ -52,8 +52,8 @@ async def examine(
 
     If the run trained a judge (its study has `of_judge`), the result has the study's tables, and no pass@k: the answers are those that the judge scores.
 
-    Args: ks: every k of pass@k; samples: number of answers per problem, at least max(ks) (0: max(ks)); reward: judges the answers;
-    progress: called with the number of problems done and the total.
+    Args: `ks`: every k of pass@k. `samples`: number of answers per problem, at least max(ks) (0: max(ks)). `reward`: judges the answers. `progress`: called
+    with the number of problems done and the total.
     Raises: UserError for a k or a number of problems below 1, and for too few samples.
     """
     if problems < 1:

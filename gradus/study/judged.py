@@ -74,7 +74,7 @@ def best_of(scores: Sequence[float] | np.ndarray, values: Sequence[float] | np.n
     scores, values = np.asarray(scores, np.float64), np.asarray(values, np.float64)
     count = len(scores)
     if not 1 <= n <= count:
-        raise ValueError(f"n is {n}; it must be from 1 to the number of answers, {count}")
+        raise ValueError(f"`n` is {n}; it must be from 1 to the number of answers, {count}")
     order = np.argsort(-scores, kind="stable")
     chances = np.array([comb(count - 1 - i, n - 1) for i in range(count)], np.float64) / comb(count, n)
     return float(values[order] @ chances)

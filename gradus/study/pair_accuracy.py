@@ -49,7 +49,7 @@ class PairAccuracy:
         - `accuracy`: the share of pairs in the right order. `problems`: the number of problems that have a pair with different rewards. `low` and `high`: the
           95 % interval of the accuracy over these problems.
         - `reward`: the mean reward of the answers. `picked`: the mean reward of each problem's answer with the highest score.
-        - `calibration_error`: the calibration error of the chances sigmoid(s_i - s_j) that answer i is better than answer j.
+        - `calibration_error`: the calibration error of sigmoid(s_i - s_j), the predicted chance that answer i is better than answer j.
         """
         return self._measured(await self.scored(run, recipe, world))
 

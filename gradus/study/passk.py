@@ -88,7 +88,7 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, *, level: float = 0.95, draws
     if a.shape != b.shape or a.ndim != 2 or a.size == 0:
         raise ValueError(f"paired values must have the same shape [seeds, problems] and must not be empty; their shapes are {a.shape} and {b.shape}")
     if not 0 < level < 1:
-        raise ValueError(f"level is {level}; it must be above 0 and below 1")
+        raise ValueError(f"`level` is {level}; it must be above 0 and below 1")
     difference, key = a - b, key or Key()
     means = np.empty(draws)
     step = max(1, _AT_ONCE // sum(difference.shape))

@@ -30,7 +30,7 @@ class Screened:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]", samples="[1, inf)", problems="[1, inf)")
         if self.low > self.high:
-            raise UserError(f"Screened.low is {self.low}, which is above Screened.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"Screened.low is {self.low}, which is above Screened.high ({self.high}); set `low` to {self.high} or less")
 
     def keeps(self, rate: float) -> bool:
         """Whether a problem of this pass rate is kept."""

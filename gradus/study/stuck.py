@@ -54,8 +54,8 @@ def without_signal(rows: Sequence[Row], recipe: Recipe) -> str | None:
 def without_movement(rows: Sequence[Row], recipe: Recipe) -> str | None:
     """Returns a sentence if the policy has not changed although its groups have different rewards.
 
-    Returns None for a recipe without a KL metric. All these conditions must be true:
-    - There were at least `LEAST` steps after the warm-up, and some step had a gradient above 0.
+    Returns None for a recipe without a KL metric. All these conditions must be true: - There were at least `LEAST` steps after the warm-up, and some step had
+    a gradient above 0.
     - At least the share `TELLING` of the groups has different rewards.
     - In the last five steps the mean KL to the reference is below `STILL`, and no step clipped more than 0.1 % of the tokens.
     - The reward is flat within its noise.

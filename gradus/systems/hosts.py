@@ -79,7 +79,7 @@ class Host:
                 self._link.close()
 
     def close(self) -> None:
-        """Ends the process for good. An open question in another thread raises Closed."""
+        """Ends the process for good. A question that is open in another thread raises Closed."""
         self.closed = True
         self.kill()
 

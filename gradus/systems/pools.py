@@ -126,8 +126,8 @@ class PooledEpisode:
         for turn, (verb, sent, known) in enumerate(self._past):
             if digest(tell(verb, {"episode": self._number, **sent})[0]["turn"]) != known:
                 raise RaisedElsewhere(
-                    f"the process of the episode has ended, and the episode cannot be played again: turn {turn} differs from the first time; the environment "
-                    "must give the same turns for the same key and actions"
+                    f"the process of the episode has ended, and the episode cannot be played again: turn {turn} differs from the first time. "
+                    "The environment must give the same turns for the same key and actions"
                 )
         self._start = now
 
@@ -217,7 +217,7 @@ def pooled_environment(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool])
     Raises UserError if the task has no environment, or if another process cannot make its environment.
     """
     if task.environment is None:
-        raise UserError(f"system: environments is set, but task {task.name} has no environment; leave out --system.environments")
+        raise UserError(f"system: `environments` is set, but task {task.name} has no environment; leave out --system.environments")
     pool = pool_of({"environment": _document(task.environment, f"the environment of task {task.name}", "environments"), "verifiers": []})
     return replace(task, environment=PooledEnvironment(task.environment, pool)), pool
 
@@ -232,7 +232,7 @@ def pooled_verifiers(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool]) -
     own = [v for v in found if v is not None and not isinstance(v, (Located, Together, Apart))]
     if not own:
         reason = "has no verifier" if task.verify is None else "judges with a verifier that has its own processes"
-        raise UserError(f"system: verifiers is set, but task {task.name} {reason}; leave out --system.verifiers")
+        raise UserError(f"system: `verifiers` is set, but task {task.name} {reason}; leave out --system.verifiers")
     documents = [_document(v, f"the verifier of task {task.name}", "verifiers") for v in own]
     pool = pool_of({"environment": None, "verifiers": documents})
 

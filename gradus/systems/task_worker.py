@@ -98,7 +98,7 @@ class Nowhere:
 
     def __getattr__(self, name: str) -> Any:
         environment = type(self.__dict__["_environment"]).__name__
-        raise UserError(f"{environment} uses world.{name}, which exists only in the process of the training; {REMEDY}")
+        raise UserError(f"{environment} uses world.{name}, which exists only in the training process; {REMEDY}")
 
 
 def problem_document(problem: Problem) -> Any:

@@ -15,7 +15,7 @@ def chosen(task: str, kinds: str, known: Iterable[str]) -> tuple[str, ...]:
     known = tuple(known)
     names = tuple(dict.fromkeys(name.strip() for name in kinds.split(",") if name.strip()))
     if not names:
-        raise UserError(f'task {task}: kinds is "{kinds}"; give "all", or one or more of {", ".join(known)}, separated by commas')
+        raise UserError(f'task {task}: `kinds` is "{kinds}"; give "all", or one or more of {", ".join(known)}, separated by commas')
     if names == ("all",):
         return known
     for name in names:

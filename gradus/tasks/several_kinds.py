@@ -1,4 +1,4 @@
-"""A source that gives several kinds of problems in turn. Each kind has its own generator."""
+"""A source that gives problems of several kinds, one kind after the other. Each kind has its own generator."""
 
 from __future__ import annotations
 

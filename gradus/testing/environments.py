@@ -255,7 +255,7 @@ async def answer(episode: Any, action: Any) -> Any:
     """Returns the answer of an episode to an action. Raises TypeError if `step` is not async."""
     asked = episode.step(action)
     if not inspect.isawaitable(asked):
-        raise TypeError(f"step is not a coroutine; write async def step{line_of(episode)}")
+        raise TypeError(f"`step` is not a coroutine; write async def step{line_of(episode)}")
     return await asked
 
 

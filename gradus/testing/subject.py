@@ -39,7 +39,7 @@ class Effort:
     def __post_init__(self) -> None:
         for name in ("problems", "texts"):
             if getattr(self, name) < 1:
-                raise UserError(f"effort: {name} is {getattr(self, name)}; it must be 1 or more")
+                raise UserError(f"effort: `{name}` is {getattr(self, name)}; it must be 1 or more")
 
 
 @dataclass(frozen=True)

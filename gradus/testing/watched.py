@@ -58,9 +58,9 @@ class Limits:
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", frozenset(self.allow))
         if not 0 < self.seconds < 86400:
-            raise UserError(f"limits: seconds is {self.seconds}; give the largest processor time of a call in seconds, above 0 and less than a day")
+            raise UserError(f"limits: `seconds` is {self.seconds}; give the largest processor time of a call in seconds, above 0 and less than a day")
         if self.memory < 0:
-            raise UserError(f"limits: memory is {self.memory}; give a number of MiB, or 0 for no limit")
+            raise UserError(f"limits: `memory` is {self.memory}; give a number of MiB, or 0 for no limit")
         for name in self.allow:
             if name not in REACHES:
                 raise unknown("thing to allow", name, REACHES)

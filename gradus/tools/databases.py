@@ -198,7 +198,8 @@ def _duckdb_opened(database: str) -> Any:
 
     if database in BUILT_IN:
         raise UserError(f'the built-in database {database} is an SQLite file; take engine "sqlite"')
-    made, config = is_script(database), {"memory_limit": "256MB", "threads": "1", "temp_directory": ""}
+    made = is_script(database)
+    config: dict[str, Any] = {"memory_limit": "256MB", "threads": "1", "temp_directory": ""}
     base = duckdb.connect(":memory:" if made else str(existing(database)), read_only=not made, config=config)
     if made:
         base.execute(database)

@@ -66,7 +66,7 @@ class Editing:
         if action == "view":
             return "\n".join(f"{n}: {line}" for n, line in enumerate(known.splitlines(), 1)) or "(an empty file)"
         if not old or (count := known.count(old)) != 1:
-            raise ValueError("old is empty; give the text to replace" if not old else f"old occurs {count} times in {path}; give a text that occurs once")
+            raise ValueError("`old` is empty; give the text to replace" if not old else f"`old` occurs {count} times in {path}; give a text that occurs once")
         self.folder.write(path, known.replace(old, text))
         return f"{path} is changed"
 

@@ -30,8 +30,8 @@ def too_old(version: int, step: int, staleness: int) -> bool:
 def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
     """Returns the request for an idle worker: the first request without a worker, else the first late request; None: there is no such request.
 
-    Args: free: the requests that no worker has; running: for each request in work, its start time and the number of its workers;
-        late: a request is late if it has one worker and began at this time or earlier; None: no request is late.
+    Args: `free`: the requests that no worker has. `running`: for each request in work, its start time and the number of its workers. `late`: a request is
+    late if it has one worker and began at this time or earlier; None: no request is late.
     """
     first = min(free, default=None)
     if first is not None or late is None:
@@ -42,7 +42,7 @@ def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], 
 def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> list[int]:
     """Deals `count` requests to workers, one after another. Each request goes to the worker that is expected to finish it first. Returns the workers.
 
-    Args: free_in: the expected seconds until each worker is free; seconds: the expected seconds of a request for each worker. If several workers are
+    Args: `free_in`: the expected seconds until each worker is free. `seconds`: the expected seconds of a request for each worker. If several workers are
     equally good, the first one gets the request.
 
     >>> dealt(7, [0.0, 0.0, 0.0], [1.0, 2.0, 4.0])

@@ -136,7 +136,7 @@ def _handed(
     Raises UserError if `text` is wrong.
     """
     if player == "policy":
-        raise UserError(f'stage {name}: players names policy, but start gives the weights of the policy; write start="{text.partition(".")[0]}"')
+        raise UserError(f'stage {name}: `players` names policy, but `start` gives the weights of the policy; write start="{text.partition(".")[0]}"')
     if player not in recipe.players:
         raise unknown("player", player, recipe.players, f"Stage {name} gives it the weights of {text}; add it to the players of the stage's recipe")
     stage, dot, theirs = text.partition(".")
@@ -171,14 +171,14 @@ def recipe_of(whole: Recipe, name: str) -> Recipe:
     if stage.recipe is not None:
         own = replace(own, setting=mixed(own.setting, whole.setting), study=own.study if whole.study is None else whole.study)
     if not isinstance(stage.changes, Mapping):
-        raise UserError(f"stage {name}: changes is a {type(stage.changes).__name__}; write Frozen({{PATH: VALUE}})")
+        raise UserError(f"stage {name}: `changes` is a {type(stage.changes).__name__}; write Frozen({{PATH: VALUE}})")
     for path, value in stage.changes.items():
         try:
             own = put(own, path, value)
         except UserError as error:
             raise UserError(f"stage {name}, changes: {error}") from None
     if not isinstance(stage.until, Steps | Plateau | Level | Fallen):
-        raise UserError(f"stage {name}: until is a {type(stage.until).__name__}; write Steps(100), Plateau(METRIC), Level(METRIC, at) or Fallen(METRIC, to)")
+        raise UserError(f"stage {name}: `until` is a {type(stage.until).__name__}; write Steps(100), Plateau(METRIC), Level(METRIC, at) or Fallen(METRIC, to)")
     return replace(own, setting=replace(own.setting, steps=most_steps(stage)))
 
 
@@ -262,7 +262,7 @@ def _check(name: str, leg: Leg) -> None:
     stage = leg.stage
     check_ends(leg)
     if stage.screen is not None and not isinstance(stage.screen, Screened):
-        raise UserError(f"stage {name}: screen is a {type(stage.screen).__name__}; write Screened(low, high)")
+        raise UserError(f"stage {name}: `screen` is a {type(stage.screen).__name__}; write Screened(low, high)")
     if stage.makes is not None:
         _check_harvest(name, stage.makes, leg)
 
@@ -278,19 +278,19 @@ def check_ends(leg: Leg) -> None:
             "no answers; set study=HeldOut() with a reward, or until=Steps(n)"
         )
     if not leg.recipe.setting.eval_every:
-        raise UserError(f"the metric {metric} ends stage {leg.name}, but eval_every is 0; set --eval_every to the number of steps between evaluations")
+        raise UserError(f"the metric {metric} ends stage {leg.name}, but `eval_every` is 0; set --eval_every to the number of steps between evaluations")
 
 
 def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
     if isinstance(makes, type):
-        raise UserError(f"stage {name}: makes is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
+        raise UserError(f"stage {name}: `makes` is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: makes is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
+            f"stage {name}: `makes` is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
             "the set of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(
-            f"stage {name}: makes is {type(makes).__name__}, which reads answers of one turn, but task {leg.task.name} is played in an environment; "
+            f"stage {name}: `makes` is {type(makes).__name__}, which reads answers of one turn, but task {leg.task.name} is played in an environment; "
             'write your own harvest with reads = "episodes"'
         )

@@ -10,7 +10,7 @@ from gradus.types.rules import is_rule
 
 
 def drawn(players: Mapping[str, Any], player: str, asks: Sequence[Any]) -> list[Context]:
-    """Draws one context per ask, in order.
+    """Draws one context for each request of `asks`, in order.
 
     Raises UserError if a rule names an unknown player, or if the first player of a rule is not `player`.
     """

@@ -32,10 +32,10 @@ def export(
     The folder of a model also gets a model card (README.md) and a picture of the learning curve. The form "card" writes only these two files, into an existing
     folder. If a user edited the card there, this raises UserError, unless `replace` is set.
 
-    Args: run: the run's folder; target: the folder or file to write; which: "final" or "best"; form: "model", "card", "sft", "preference" or
-    "rollouts"; at_least: the smallest reward of an answer to imitate or to prefer; None: "sft" takes right answers; include_cut: whether to include
-    answers that a limit cut off; trust: whether to export a run that another user made and that executes Python; replace: whether to replace an
-    edited card.
+    Args: `run`: the run's folder. `target`: the folder or file to write. `which`: "final" or "best". `form`: "model", "card", "sft", "preference" or
+    "rollouts". `at_least`: the smallest reward of an answer to imitate or to prefer; None: "sft" takes right answers. `include_cut`: whether to include
+    answers that a limit cut off. `trust`: whether to export a run that another user made and that executes Python. `replace`: whether to replace an edited
+    card.
     Returns: `target`.
     Raises: UserError if the target exists (for "card": if it does not exist), or if the run has no such model or answers.
     """

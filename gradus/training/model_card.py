@@ -42,8 +42,8 @@ Metrics = Sequence[Mapping[str, Any]]
 def write_card(run: Path | str, model: Path, target: Path, *, name: str | None = None, replace: bool = False) -> Path:
     """Writes README.md and the learning curve of a run into the folder of an exported model. Returns the path of the card.
 
-    Args: model: the model's folder in the run, which determines the step; target: the folder into which the card is written; name: the model's
-    name (None: the name of `target`); replace: whether to replace a card that a user edited or wrote.
+    Args: `model`: the model's folder in the run, which determines the step. `target`: the folder into which the card is written. `name`: the model's name
+    (None: the name of `target`). `replace`: whether to replace a card that a user edited or wrote.
     Raises: UserError if a user edited or wrote the card and `replace` is not set.
     """
     folder, card = RunFolder.open(run), target / CARD

@@ -135,8 +135,8 @@ def form_of_prompts(planned: Plan, task: str) -> dict[str, str]:
 def load_task(spec: str | Any, options: Mapping[str, str] | None = None) -> Task:
     """Loads the task that `spec` names or contains.
 
-    Args: spec: a name, a file of problems, FILE.py:NAME, a data set, a mixture such as "arithmetic:3,countdown:1", or rows (a list of dictionaries or
-    a `datasets.Dataset`); options: arguments of the task's maker, or values of dotted fields of the task.
+    Args: `spec`: a name, a file of problems, FILE.py:NAME, a data set, a mixture such as "arithmetic:3,countdown:1", or rows (a list of dictionaries or a
+    `datasets.Dataset`). `options`: arguments of the task's maker, or values of dotted fields of the task.
     Raises: UserError for an unknown task or option; the message lists similar names.
 
     >>> load_task("arithmetic", {"level": "2"}).name
@@ -176,7 +176,7 @@ def rows_or_name(task: Any) -> str | InMemory:
     rows = task if isinstance(task, str | InMemory) else in_memory(task)
     if rows is None:
         raise UserError(
-            "a task must be a Task, a list of rows, a datasets.Dataset, or the text of a name, a file or FILE.py:NAME, but its type is "
+            "a task must be a Task, a list of rows, a datasets.Dataset, a name, a file or FILE.py:NAME, but its type is "
             f"{type(task).__name__}; write other rows into a JSON lines file and give its name"
         )
     return rows

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Course:
-    """The legs of a run, and the leg in which the run is now."""
+    """The stages of a run, and the stage in which the run is now."""
 
     legs: tuple[Leg, ...]
     build: Callable[[Leg, str | Path | None], dict[str, Any]]  # makes the players of a leg from a model folder (None: the model of the run)
@@ -60,16 +60,16 @@ class Course:
         return self.index == len(self.legs) - 1
 
     def state(self) -> dict[str, Any]:
-        """Returns the leg in which the run is now, and the ends of earlier legs, as plain state."""
+        """Returns the present stage of the run, and the ends of earlier stages, as plain state."""
         return {"leg": self.leg.name, "began": self.began, "ended": dict(self.ended), "scores": [[n, s] for n, s in self.scores.items()]}
 
     def again(self, run: Run) -> None:
-        """Returns the run to the start of its first leg."""
+        """Returns the run to the start of its first stage."""
         self.ended = {}
         enter(run, self, 0)
 
     def back_to(self, run: Run, state: Mapping[str, Any]) -> None:
-        """Puts the run into the leg of a checkpoint. The weights are loaded later. Raises UserError if the recipe has no such leg."""
+        """Puts the run into the stage of a checkpoint. The weights are loaded later. Raises UserError if the recipe has no such stage."""
         names = [leg.name for leg in self.legs]
         if state["leg"] not in names:
             raise unknown("stage", state["leg"], names, "The checkpoint was written in this stage; restore the old recipe")
@@ -79,7 +79,7 @@ class Course:
         self.scores = {int(step): score for step, score in state["scores"]}
 
     def keep(self, groups: Sequence[Group]) -> None:
-        """Keeps the groups of a step in memory if the leg makes rows from them."""
+        """Keeps the groups of a step in memory if the stage makes rows from them."""
         if not self.leg.merges and self.leg.stage.makes is not None:
             self.groups += groups
 
@@ -91,7 +91,7 @@ class Course:
         return Path(self.shelf.name)
 
     def over(self, step: int, measured: Mapping[str, float | None]) -> bool:
-        """Whether this evaluation ends the leg. Raises UserError if the evaluation lacks the metric that decides the end."""
+        """Whether this evaluation ends the stage. Raises UserError if the evaluation lacks the metric that decides the end."""
         if self.leg.merges or (metric := metric_of(self.leg.stage.until)) is None:
             return False
         if (score := measured.get(metric)) is None:
@@ -102,7 +102,7 @@ class Course:
 
 
 async def follows(run: Run, course: Course) -> bool:
-    """Ends the current leg after the last evaluation of the leg. Returns whether another leg has begun."""
+    """Ends the current stage after the last evaluation of the stage. Returns whether another stage has begun."""
     leave(run, course)
     if not course.leg.merges and course.leg.stage.makes is not None:
         run.measured = {**run.measured, **harvested(run, course)}
@@ -117,7 +117,7 @@ async def follows(run: Run, course: Course) -> bool:
 
 
 def leave(run: Run, course: Course) -> None:
-    """Saves the end of a leg. The saved state is the state before the last evaluation, so that a resumed run evaluates again."""
+    """Saves the end of a stage. The saved state is the state before the last evaluation, so that a resumed run evaluates again."""
     if run.begun is not None:
         run.best, run.time = run.begun["best"], run.begun["time"]
     leg = course.leg.name
@@ -135,9 +135,9 @@ def leave(run: Run, course: Course) -> None:
 
 
 def enter(run: Run, course: Course, index: int) -> None:
-    """Puts the run at the start of a leg.
+    """Puts the run at the start of a stage.
 
-    The run gets the leg's recipe, task and players, and new optimisers. Only the state of the curriculum is kept, and only if the problems of the leg are the
+    The run gets the stage's recipe, task and players, and new optimisers. Only the state of the curriculum is kept, and only if the problems of the stage are the
     same as before. All other parts begin with new states.
     """
     before, leg = course.leg, course.legs[index]
@@ -157,7 +157,7 @@ def enter(run: Run, course: Course, index: int) -> None:
 
 
 def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
-    """Gives the run the recipe, the task and the players of a leg. Discards the rollouts that have begun with the players of the stage before.
+    """Gives the run the recipe, the task and the players of a stage. Discards the rollouts that have begun with the players of the stage before.
 
     The dictionary of players stays the same object, because other objects may refer to it.
     """
@@ -168,13 +168,13 @@ def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
 
 
 def _source(leg: Leg) -> tuple[Any, ...] | None:
-    """Returns the values that determine the problems of a leg; None if no other leg can have the same problems."""
+    """Returns the values that determine the problems of a stage; None if no other stage can have the same problems."""
     return None if leg.merges or leg.stage.screen is not None else (leg.stage.task, leg.reads)
 
 
 @contextmanager
 def model_for(run: Run, course: Course, leg: Leg) -> Iterator[Path | None]:
-    """Yields the folder of a leg's first model; None means the run's model. For a merge or a fusion, computes the model and deletes its folder afterwards."""
+    """Yields the folder of a stage's first model; None means the run's model. For a merge or a fusion, computes the model and deletes its folder afterwards."""
     start = None if leg.start is None else end_of(run, course, leg.start).path / "model"
     if not leg.merges:
         yield start
@@ -195,7 +195,7 @@ def model_for(run: Run, course: Course, leg: Leg) -> Iterator[Path | None]:
 
 
 def end_of(run: Run, course: Course, leg: str) -> Checkpoint:
-    """Returns the checkpoint at the end of a leg. Raises UserError if the checkpoint is broken or missing."""
+    """Returns the checkpoint at the end of a stage. Raises UserError if the checkpoint is broken or missing."""
     home = course.home(run)
     found = checkpoints.steps(home).get(course.ended.get(leg, -1))
     if found is None:
@@ -221,7 +221,7 @@ def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
 
 
 def harvested(run: Run, course: Course) -> dict[str, float]:
-    """Makes the rows of the leg and stores them. Returns the number of rows as a metric.
+    """Makes the rows of the stage and stores them. Returns the number of rows as a metric.
 
     If rows of this boundary are already stored, they are kept.
     """
@@ -245,9 +245,9 @@ def harvested(run: Run, course: Course) -> dict[str, float]:
 
 
 async def ready(run: Run, course: Course) -> None:
-    """Loads the problems of the leg, including problems that an earlier leg made as rows.
+    """Loads the problems of the stage, including problems that an earlier stage made as rows.
 
-    If the leg screens its problems, it loads only the problems that the screening keeps.
+    If the stage screens its problems, it loads only the problems that the screening keeps.
     """
     if course.ready or course.leg.merges:
         return

@@ -28,10 +28,10 @@ def split(value: Any) -> tuple[Any, dict[str, Any]]:
         if isinstance(node, Mapping):
             for key in node:
                 if not isinstance(key, str):
-                    raise TypeError(f"state at {path.strip('.')} has the key {key!r} of type {type(key).__name__}; keys must be text")
+                    raise TypeError(f"the state at {path.strip('.')} has the key {key!r} of type {type(key).__name__}; keys must be text")
             return {"map": {k: walk(v, f"{path}.{k}") for k, v in node.items()}}
         raise TypeError(
-            f"state at {path.strip('.')} is a {type(node).__name__}; state may contain only numbers, text, lists, dictionaries, arrays and tensors"
+            f"the state at {path.strip('.')} is a {type(node).__name__}; a state may contain only numbers, text, lists, dictionaries, arrays and tensors"
         )
 
     return walk(value, ""), arrays

@@ -230,7 +230,7 @@ class RunWorld:
             raise UserError(f"the prompt of problem {problem.id} has no token with this tokenizer; write a longer prompt, or leave the problem out")
         if count >= policy.context_length:
             raise UserError(
-                f"the prompt of problem {problem.id} has {count} tokens, which leaves no token for the answer in the model's context of "
+                f"the prompt of problem {problem.id} has {count} tokens and leaves no room for the answer in the model's context of "
                 f"{policy.context_length} tokens; shorten the prompt, or use a model with a longer context"
             )
         return opened

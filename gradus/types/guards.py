@@ -22,7 +22,7 @@ def bytes_of(text: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or not float(found[1]) > 0:
-        raise UserError(f'memory is "{text}"; write a size such as 6GB, 512MB or 4GiB')
+        raise UserError(f'`memory` is "{text}"; write a size such as 6GB, 512MB or 4GiB')
     return int(float(found[1]) * unit)
 
 
@@ -43,7 +43,7 @@ class Guard:
     def __post_init__(self) -> None:
         check_ranges(self, in_a_row="[1, inf)", returns="[0, inf)", spike="(1, inf)", window="[1, inf)", least="[1, inf)")
         if self.least > self.window:
-            raise UserError(f"Guard.least is {self.least}, but Guard.window keeps only {self.window} norms; raise window, or lower least")
+            raise UserError(f"Guard.least is {self.least}, but Guard.window keeps only {self.window} norms; raise `window`, or lower `least`")
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Coupled:
     def __post_init__(self) -> None:
         check_ranges(self, low="(0, 1)", high="(0, 1)")
         if self.low > self.high:
-            raise UserError(f"Coupled: low is {self.low} and high is {self.high}; set low to {self.high} or less")
+            raise UserError(f"Coupled.low is {self.low} and Coupled.high is {self.high}; set `low` to {self.high} or less")
 
     def draw(self, actions: int, shared: Key, own: Key) -> tuple[np.ndarray, np.ndarray]:
         share = self.low + (self.high - self.low) * float(shared.fold("share").uniform())
@@ -145,7 +145,7 @@ class Denoised(Want):
     """factor * log p(token | visible tokens of the pass), for every pass of `masks`; 0 for a visible token. The sum over the K passes estimates log p. [A, K]
 
     The temperature is 1. An update draws new masks in every epoch: epoch n uses the step's key and `move` n. If `move` is None, the given key itself draws the
-    masks. So an objective reads the current and the old policy with equal masks, if it uses one key for both. A signal must name its `move`.
+    masks. So if an objective uses one key for the current and the old policy, it reads both with equal masks. A signal must name its `move`.
     """
 
     masks: Masks = OneStep()

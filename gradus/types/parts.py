@@ -99,7 +99,7 @@ class Rounds(Protocol):
     """A selection that trains in rounds. In each round the run computes credit for the groups of this round and updates on them."""
 
     def rounds(self, kept: Sequence[Group], key: Key) -> Iterator[list[Group]]:
-        """Gives the groups of each round in turn. A stateful selection takes its state as the last argument, and returns (rounds, state)."""
+        """Gives the groups of one round after the other. A stateful selection takes its state as the last argument, and returns (rounds, state)."""
         ...
 
 

@@ -36,7 +36,7 @@ class Head:
     def __post_init__(self) -> None:
         check_ranges(self, hidden="[0, inf)")
         if not self.outputs or len(set(self.outputs)) != len(self.outputs) or not all(self.outputs):
-            raise UserError(f"Head: outputs is {self.outputs}; give at least one name, and each name only once")
+            raise UserError(f"Head.outputs is {self.outputs}; give at least one name, and each name only once")
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Adapter:
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
         if self.bits not in (None, 8, 4, "nvfp4"):
-            raise UserError(f"Adapter: bits is {self.bits}; it must be 8, 4, nvfp4 or none")
+            raise UserError(f"Adapter.bits is {self.bits}; it must be 8, 4, nvfp4 or none")
         if self.bits is not None and self.of is not None:
-            raise UserError(f"Adapter: bits is {self.bits}, but the weights belong to the player {self.of}; leave `of` or `bits` out")
+            raise UserError(f"Adapter.bits is {self.bits}, but the weights belong to the player {self.of}; leave out `of` or `bits`")
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Steering:
 class Gated:
     """A model whose inputs before the answer mark are mixed with latent vectors. A learned gate sets the share of the latent vectors.
 
-    The module `gate` has the gate's parameters: token_weight, latent_weight, lam and biases. If `of` is an Adapter, the frozen weights are also
-    adapted.
+    The module `gate` has the gate's parameters: token_weight, latent_weight, lam and biases. If `of` is an Adapter, the model also
+    has LoRA matrices on its frozen weights.
     """
 
     of: str | Adapter | None = Adapter(rank=32, alpha=64.0)  # another player, or None: the run's model
@@ -87,9 +87,9 @@ class Gated:
     def __post_init__(self) -> None:
         check_ranges(self, c="(0, inf)", least="(0, 1)", most="(0, 1)")
         if self.least > self.most:
-            raise UserError(f"Gated: least is {self.least} and most is {self.most}; set most to {self.least} or more")
+            raise UserError(f"Gated.least is {self.least} and Gated.most is {self.most}; set `most` to {self.least} or more")
         if not self.mark:
-            raise UserError("Gated: mark is empty, so the thinking ends immediately; set mark to the text that precedes the answer, for example ####")
+            raise UserError("Gated.mark is empty, so the thinking ends immediately; set `mark` to the text that precedes the answer, for example ####")
 
 
 @dataclass(frozen=True)
@@ -180,30 +180,30 @@ class Fresh:
         self._check_chunks()
         for name, known in (("kind", ("mlp", "cnn", "gru", "pointer")), ("outputs", ("actions", "q", "value", "number"))):
             if getattr(self, name) not in known:
-                raise UserError(f"Fresh: {name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
+                raise UserError(f"Fresh.{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
         if not isinstance(self.hidden, tuple) or not self.hidden:
-            raise UserError(f"Fresh: hidden is {self.hidden!r}; it must be one or more widths, such as 64,64")
+            raise UserError(f"Fresh.hidden is {self.hidden!r}; it must be one or more widths, such as 64,64")
         if self.heads > 1 and self.outputs != "q":
-            raise UserError(f"Fresh: heads is {self.heads}, but only outputs q can have several heads; set heads to 1, or set outputs to q")
+            raise UserError(f"Fresh.heads is {self.heads}, but only a model with `outputs` q can have several heads; set `heads` to 1, or set `outputs` to q")
         if self.kind == "pointer" and (self.outputs != "actions" or len(self.hidden) != 1 or self.layer_norm):
             given = f"outputs {self.outputs}, hidden {self.hidden}, layer_norm {self.layer_norm}"
             raise UserError(
-                f"Fresh: a pointer is one linear layer for choices, but this pointer has {given}; set outputs to actions, give one width, and "
-                "leave layer_norm out"
+                f"Fresh: a pointer is one linear layer for choices, but this pointer has {given}; set `outputs` to actions, give one width, and "
+                "leave out `layer_norm`"
             )
         if self.outputs == "q" and self.kind == "gru":
-            raise UserError("Fresh: a gru cannot have the outputs q, because rows of a replay have no past; set kind to mlp or cnn")
+            raise UserError("Fresh: a gru cannot have the `outputs` q, because a replay stores no earlier observations for a row; set `kind` to mlp or cnn")
 
     def _check_chunks(self) -> None:
         """Raises UserError if `bins` or `each_step` has no effect with the outputs."""
         if self.bins == 1:
-            raise UserError("Fresh: bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
+            raise UserError("Fresh.bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
         if self.bins and (self.outputs != "actions" or self.kind == "pointer"):
             raise UserError(
-                f"Fresh: bins is {self.bins}, but only an mlp, cnn or gru with outputs=actions has bins; set bins to 0, or change kind and outputs"
+                f"Fresh.bins is {self.bins}, but only an mlp, cnn or gru with `outputs` actions has bins; set `bins` to 0, or change `kind` and `outputs`"
             )
         if self.each_step and self.outputs != "value":
-            raise UserError(f"Fresh: each_step needs outputs=value, but outputs is {self.outputs}; leave each_step out, or set outputs to value")
+            raise UserError(f"Fresh.each_step needs the `outputs` value, but Fresh.outputs is {self.outputs}; leave `each_step` out, or set `outputs` to value")
 
 
 Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Noisy | Fresh
@@ -265,13 +265,13 @@ class Player:
         check_ranges(self, every="[1, inf)")
         if not self.trains:
             raise UserError(
-                'Player: trains is empty, so no parameter learns; set trains to prefixes of parameter names ("" stands for all parameters), or remove the objective'
+                'Player.trains is empty, so no parameter learns; set `trains` to prefixes of parameter names ("" stands for all parameters), or remove the objective'
             )
         for prefix, factor in self.rates.items():
             if "." in prefix:
                 slashed = prefix.replace(".", "/")
                 raise UserError(
-                    f"""Player: rates has the prefix "{prefix}"; write "{slashed}", because in a recipe's paths a dot separates the names of fields"""
+                    f"""Player.rates has the prefix "{prefix}"; write "{slashed}", because in a recipe's paths a dot separates the names of fields"""
                 )
             if not 0 <= factor < float("inf"):
                 raise UserError(f"Player: the rate of {prefix!r} is {factor}; it must be finite and at least 0, because it multiplies the learning rate")

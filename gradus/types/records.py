@@ -124,11 +124,11 @@ class Sampling:
         from gradus.types.errors import UserError
 
         for ok, text in (
-            (0 <= self.temperature < math.inf, f"temperature is {self.temperature}; it must be 0 (greedy) or more, and finite"),
-            (self.top_k >= 0, f"top_k is {self.top_k}; it must be 0 (off) or more"),
-            (0 < self.top_p <= 1, f"top_p is {self.top_p}; it must lie in (0, 1]"),
-            (0 <= self.min_p < 1, f"min_p is {self.min_p}; it must lie in [0, 1)"),
-            (self.max_tokens is None or self.max_tokens >= 1, f"max_tokens is {self.max_tokens}; it must be 1 or more"),
+            (0 <= self.temperature < math.inf, f"`temperature` is {self.temperature}; it must be 0 (greedy) or more, and finite"),
+            (self.top_k >= 0, f"`top_k` is {self.top_k}; it must be 0 (off) or more"),
+            (0 < self.top_p <= 1, f"`top_p` is {self.top_p}; it must lie in (0, 1]"),
+            (0 <= self.min_p < 1, f"`min_p` is {self.min_p}; it must lie in [0, 1)"),
+            (self.max_tokens is None or self.max_tokens >= 1, f"`max_tokens` is {self.max_tokens}; it must be 1 or more"),
         ):
             if not ok:
                 raise UserError(f"sampling: {text}")
@@ -199,7 +199,7 @@ class Trajectory:
             return self.reward.reason
         if self.reward is None or self.reward is NOT_APPLICABLE:
             return "no reward applied to this trajectory"
-        return None if math.isfinite(self.reward) else f"reward is {self.reward}"
+        return None if math.isfinite(self.reward) else f"`reward` is {self.reward}"
 
     @property
     def right(self) -> bool:

@@ -180,7 +180,7 @@ def check_judgements(part: Any, value: Any, groups: Sequence[Group], signals: An
     for group, row in zip(groups, value, strict=True):
         for t, judgement in zip(group.trajectories, row, strict=True):
             if fault := _judgement_fault(judgement, t):
-                raise UserError(f"{named(part, 'score')} returned for trajectory {t.id} a Judgement with {fault}")
+                raise UserError(f"{named(part, 'score')} returned a Judgement for trajectory {t.id} with {fault}")
 
 
 def _judgement_fault(judgement: Judgement, t: Trajectory) -> str | None:

@@ -31,7 +31,7 @@ class Sampler(Protocol):
 
 def _check_steps(name: str, steps: int) -> None:
     if steps < 1:
-        raise UserError(f"{name}: steps is {steps}; it must be 1 or more")
+        raise UserError(f"{name}: `steps` is {steps}; it must be 1 or more")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Sde:
     def __post_init__(self) -> None:
         _check_steps("sde", self.steps)
         if self.noise < 0:
-            raise UserError(f"sde: noise is {self.noise}; it must be 0 (the ODE) or more")
+            raise UserError(f"sde: `noise` is {self.noise}; it must be 0 (the ODE) or more")
 
     def path(self) -> tuple[Step, ...]:
         return tuple(sde_step(1 - k / self.steps, 1 / self.steps, self.noise) for k in range(self.steps))

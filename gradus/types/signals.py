@@ -167,7 +167,7 @@ class Signal:
         return ()
 
     def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
-        """Returns the contexts as the player reads them, with the same actions. `found`: for each signal in `needs`, its rows per context.
+        """Returns the contexts that the player reads in place of `contexts`. The actions stay the same. `found`: for each signal in `needs`, its rows per context.
 
         The view of the want is applied to the result.
         """
@@ -182,7 +182,7 @@ def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
     def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
         if signal in path:
             names = " needs ".join(type(s).__name__ for s in (*path[path.index(signal) :], signal))
-            raise UserError(f"signals need each other in a circle: {names}; remove one of these needs")
+            raise UserError(f"signals depend on each other in a circle: {names}; remove one of these dependencies")
         if signal not in out:
             for need in signal.needs:
                 visit(need, (*path, signal))

@@ -17,8 +17,8 @@ class Ahead:
     """Samples the rollouts of the next `steps` steps while the current step updates the weights.
 
     The rollout of step t uses the weights from before the update of step t - `steps`. The first `steps` + 1 steps have the first weights. The problems of
-    step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. If every
-    step has one update, a run without this system has the same result, byte for byte, provided that a player with `Lagged(updates=steps)` samples.
+    step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. A run without
+    this system has the same result, byte for byte, if every step has one update and a player with `Lagged(updates=steps)` samples.
 
     Every player has a second copy of its weights, with which the rollouts are sampled.
     """
@@ -79,11 +79,11 @@ class Streaming:
             if getattr(self, name) not in known:
                 raise unknown("value", getattr(self, name), known, f"In {name} of Streaming")
         if self.unit == "answer" and self.trains_on == "newest":
-            raise UserError('Streaming: with unit "answer" a step trains on the groups that were finished first; set trains_on to first, or unit to group')
+            raise UserError('Streaming: with the unit "answer", a step trains on the groups that finished first; set `trains_on` to first, or `unit` to group')
         if self.publish_every > self.staleness + 1:
             raise UserError(
-                f"Streaming: publish_every is {self.publish_every} and staleness is {self.staleness}, so the published weights become too old; set "
-                f"publish_every to {self.staleness + 1} or less"
+                f"Streaming.publish_every is {self.publish_every} and Streaming.staleness is {self.staleness}, so the published weights become too old; set "
+                f"`publish_every` to {self.staleness + 1} or less"
             )
 
 
@@ -108,7 +108,7 @@ class Cluster(Streaming):
         super().__post_init__()
         check_ranges(self, worker_cpus="[0, inf)", worker_gpus="[0, inf)", pool_cpus="[0, inf)", patience="(0, inf)")
         if self.interrupt and self.workers_in == "processes":
-            raise UserError("Cluster: actors of Ray cannot take new weights between two tokens; set interrupt to False, or take the system Streaming")
+            raise UserError("Cluster: actors of Ray cannot take new weights between two tokens; set `interrupt` to False, or take the system Streaming")
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ class Reptile:
         player, kinds = players["policy"], by_kind(batch)
         if len(kinds) < 2:
             raise UserError(
-                f"Reptile needs problems of at least two kinds in a batch (the last kind is the target), but this batch has {len(kinds)}; take a task "
-                "with several kinds, and set --curriculum EachKind and a larger --prompts"
+                f"Reptile needs problems of at least two kinds in a batch, but this batch has {len(kinds)}; take a task with several kinds, "
+                " and set --curriculum EachKind and a larger --prompts"
             )
         check_separable(player, batch, key)
         start = flat(player.parameters)

@@ -31,7 +31,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "verifier <lambda> (t.py, line 12) cannot|(problem, completion)", {"t.py": broken.task(DRAWN, verify="lambda c: 1.0")}),
     (
         "{train} --task t.py:task",
-        "environment of task mine is World, whose start (t.py, line 20) cannot be called|(self, problem, key, world)",
+        "`environment` of task mine is World, whose start (t.py, line 20) cannot be called|(self, problem, key, world)",
         {"t.py": broken.world().replace("(self, problem, key, world)", "(self, problem)")},
     ),
     ("{train} --task t.py:task", "problem p has neither text nor messages", {"t.py": broken.task("return [Problem('p', 'mine')]")}),
@@ -58,7 +58,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; fix the file", {"r.py": "\n\nscore = = 3\n"}),
     ("{train} --reward r.py:score", "score is of type int; it must be a function", {"r.py": "score = 3\n"}),
     ("{train} --reward r.py:score", 'needs "colour", but the data have no such column (columns: answer)', {"r.py": "def score(colour): ...\n"}),
-    ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the longest time of a call in seconds", {"r.py": BATCHED + "return []\n"}),
+    ("{train} --reward r.py:score --reward.timeout 0", "`timeout` is 0.0; give the longest time of a call in seconds", {"r.py": BATCHED + "return []\n"}),
     (
         "{train} --reward r.py:score",
         "none of the 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Fix",

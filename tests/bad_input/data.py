@@ -133,7 +133,7 @@ DATA: list[Row] = [
     ("{train} --task .", ". is a folder; give one file", {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.prompt_column q", 'unknown column "q"; known: answer, prompt', {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.held_out d.jsonl", "every prompt of d.jsonl is also in d.jsonl; give held-out", {"d.jsonl": ROWS}),
-    ("{train} --task d.jsonl", "has 302 tokens, which leaves no token for the answer|context of 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
+    ("{train} --task d.jsonl", "has 302 tokens and leaves no room for the answer|context of 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
     ("{train} --task.prompt rav", 'unknown value "rav" (did you mean raw?)'),
     ("{train} --task arithmetic --task.prompt raw", "--task.prompt is only for"),
     ("{train} --task d.jsonl --task.prompt raw", "d.jsonl: the prompts are lists of chat messages", {"d.jsonl": CHATS}),

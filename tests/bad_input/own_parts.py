@@ -55,7 +55,7 @@ CREDITS: list[Row] = [
     (CREDIT, f"{ASSIGN}|it must return (credits, state)", credit(SPREAD, start="return {'seen': 0}")),
     (CREDIT, f"{ASSIGN}|a set as state", credit(f"{SPREAD}, {{1, 2}}", start="return {'seen': 0}")),
     ("{train} --credit p.py:mine", f"{ASSIGN}|a list of 4 as adv", then(credit(EACH.format("[0.5] * t.actions")), "\n\nmine = Clipped(Mine())\n")),
-    (CREDIT, "credit is Mine, whose assign (p.py, line|too many", instead(credit(SPREAD), "(self, groups, signals)", "(self, groups)")),
+    (CREDIT, "`credit` is Mine, whose assign (p.py, line|too many", instead(credit(SPREAD), "(self, groups, signals)", "(self, groups)")),
     (CREDIT, "Mine (p.py, line|`needs` contains the class LogProbs", part("assign", SPREAD, fields="needs: ClassVar = (LogProbs,)")),
 ]
 
@@ -114,7 +114,7 @@ ROLLOUTS: list[Row] = [
     (ROLLOUT, f'{RUN}|of player "polcy"', rollout(WITH.format("player='polcy'"))),
     (ROLLOUT, f"{RUN}|a str ('1') as its weight", rollout(WITH.format("weight='1'"))),
     (ROLLOUT, f"{RUN}|a coroutine that no code awaits", part("run", "return SingleTurn().run(requests, world)")),
-    (ROLLOUT, "rollout is Mine, whose run (p.py, line|is not a coroutine; write", instead(part("run", "return []"), "    async def run", "    def run")),
+    (ROLLOUT, "`rollout` is Mine, whose run (p.py, line|is not a coroutine; write", instead(part("run", "return []"), "    async def run", "    def run")),
     (ROLLOUT, "whose run (p.py, line|yields its values one by one", rollout("for group in groups: yield group")),
     (ROLLOUT, "Mine.run raised IndexError|(p.py, line", rollout("return groups[len(groups)]")),
     (ROLLOUT, f"{RUN}|(groups, state)", part("run", "return await SingleTurn().run(requests, world)", start="return {}")),
@@ -170,7 +170,7 @@ OTHERS: list[Row] = [
 ]
 
 RECIPES: list[Row] = [
-    (MINE, "credit is the class Mine (p.py, line|itself; give", then(credit(SPREAD), '\n\nmine = grpo.derive("mine", "", credit=Mine)\n')),
+    (MINE, "`credit` is the class Mine (p.py, line|itself; give", then(credit(SPREAD), '\n\nmine = grpo.derive("mine", "", credit=Mine)\n')),
     (MINE, "is the class Clip (trust.py|give an instance", {"p.py": HEAD + 'mine = grpo.derive("mine", "", objective__policy__trust=Clip)\n'}),
     (MINE, "credit cannot be rule (p.py, line", {"p.py": HEAD + f'def rule(groups, signals): {SPREAD}\n\n\nmine = grpo.derive("mine", "", credit=rule)\n'}),
     (MINE, 'p.py:mine has the key "dapo"|another recipe', {"p.py": HEAD + 'mine = grpo.derive("dapo", "")\n'}),
@@ -185,7 +185,7 @@ RECIPES: list[Row] = [
     (CREDIT, "Mine (p.py, line|is not a dataclass", instead(credit(SPREAD), "@dataclass(frozen=True)\n", "")),
     ("{train} --credit ProbeBaseline", "needs probes|--rollout WithGreedyBaseline"),
     ("{train} --credit AnchorStates", 'for tasks with an environment, but task "problems" has no'),
-    ("{train} --objective.policy.ratio Probability", "objective.policy.trust is Clip|does not support the ratio Probability"),
+    ("{train} --objective.policy.ratio Probability", "`objective.policy.trust` is Clip|does not support the ratio Probability"),
     ("{train} --objective.policy.trust Shaped", "Shaped, which supports only Probability"),
     (
         "{train} --objective.policy.weight TruncatedImportance --objective.policy.ratio.against behaviour",

@@ -18,8 +18,8 @@ from gradus.training.plan import plan
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"setting__group": 1}, "group is 1, so GroupRelative has no second answer to compare with"),
-        ({"setting__temperature": 0.0}, "temperature is 0, so all answers to a problem are the same"),
+        ({"setting__group": 1}, "`group` is 1, so GroupRelative has no second answer to compare with"),
+        ({"setting__temperature": 0.0}, "`temperature` is 0, so all answers to a problem are the same"),
         ({"objective": {}}, "the objective has no term, so no weight moves"),
         ({"setting__group": 2}, ""),
         ({"setting__temperature": 0.5}, ""),
@@ -53,7 +53,7 @@ def test_no_recipe_is_published_so() -> None:
 def test_check_and_run_say_it(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     found = check(lambda: plan(recipe("grpo").but(setting__group=1), "arithmetic"), samples=0)
-    assert any(f.says.startswith("group is 1") for f in found)
+    assert any(f.says.startswith("`group` is 1") for f in found)
     assert findings.passed(found)
     assert main(["train", "grpo", "--task", "arithmetic", "--steps", "0", "--group", "1", "--study", "none", "--run", "run"]) == 0
-    assert "warning: group is 1, so GroupRelative" in capsys.readouterr().out
+    assert "warning: `group` is 1, so GroupRelative" in capsys.readouterr().out

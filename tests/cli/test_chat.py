@@ -107,7 +107,7 @@ def test_commands() -> None:
     assert ended.system is None
     assert ended.sampling == DRAWN
     assert out[0] == '/temperature needs a number, but "hot" was given'
-    assert "temperature is -1" in out[1]
+    assert "`temperature` is -1" in out[1]
     assert 'unknown command "/rest" (did you mean /reset' in out[2]
     assert out[3].startswith("there are no problems, because no task was named")
 
@@ -293,7 +293,7 @@ def test_the_command_over_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["--task", "flow_2d"], "task flow_2d is for a generator, not for a language model"),
         (["--precision", "half"], 'unknown precision "half"'),
         (["--device", "nowhere"], '--device is "nowhere"'),
-        (["--temperature", "-1"], "temperature is -1"),
+        (["--temperature", "-1"], "`temperature` is -1"),
     ],
 )
 def test_mistakes_are_told(

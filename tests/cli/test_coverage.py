@@ -96,7 +96,7 @@ def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["papers", "--all", "--family", "search"]) == 0
     assert "waits" in capsys.readouterr().out
     assert main(["papers", "--all", "--family", "search", "--json"]) == 0
-    assert {row["state"] for row in json.loads(capsys.readouterr().out)} == {"waits"}
+    assert {row["state"] for row in json.loads(capsys.readouterr().out)} == {"runs", "waits"}
 
 
 def test_a_system_that_waits_is_shown_with_its_reason_and_recipes_near_it() -> None:

@@ -35,5 +35,5 @@ def test_it_reads_what_its_rule_reads():
 
 @pytest.mark.parametrize("field", ["limit", "scale"])
 def test_senseless_numbers_are_refused(field):
-    with pytest.raises(UserError, match=f"{field} is 0.0; it must be above 0"):
+    with pytest.raises(UserError, match=f"`{field}` is 0.0; it must be above 0"):
         Clipped(**{field: 0.0})

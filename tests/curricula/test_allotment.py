@@ -122,7 +122,7 @@ def test_sums_and_bounds(shares, group, low, high):
 
 
 def test_a_smallest_number_above_the_largest_is_refused():
-    with pytest.raises(UserError, match="set low to"):
+    with pytest.raises(UserError, match="set `low` to"):
         Knapsack(low=8, high=4)
     with pytest.raises(UserError, match="it must"):
         Knapsack(confidence=1.0)
@@ -165,7 +165,7 @@ def test_sums_and_bounds_by_rank(shares, group, passes, step):
 
 
 def test_a_smallest_number_above_the_largest_is_refused_by_rank():
-    with pytest.raises(UserError, match="set low to"):
+    with pytest.raises(UserError, match="set `low` to"):
         ByRank(low=8, high=4)
     with pytest.raises(UserError, match="it must"):
         ByRank(step=-1)

@@ -201,7 +201,7 @@ def test_later_steps_have_new_draws_and_equal_states_equal_ones():
 @pytest.mark.parametrize(
     ("made", "says"),
     [
-        (lambda: InBand(0.7, 0.3), r"InBand.low is 0.7, which is above InBand.high \(0.3\); set low to 0.3 or less"),
+        (lambda: InBand(0.7, 0.3), r"InBand.low is 0.7, which is above InBand.high \(0.3\); set `low` to 0.3 or less"),
         (lambda: Posterior(0.0), r"Posterior.alpha is 0.0; it must be above 0"),
         (lambda: Nearest(2.0), "Nearest.target is 2.0"),
         (lambda: Mean(-1.0), "Mean.first is -1.0"),

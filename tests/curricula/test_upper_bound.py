@@ -85,7 +85,7 @@ def test_with_a_large_temperature_it_draws_the_problems_of_the_other_bandit() ->
 @pytest.mark.parametrize(
     ("part", "source", "says"),
     [
-        (UpperBound(), SimpleNamespace(size=1, draw=None), "UpperBound, which chooses between kinds of problems, but the source of this task names no kinds"),
+        (UpperBound(), SimpleNamespace(size=1, draw=None), "UpperBound chooses between kinds of problems, but the source of this task names no kinds"),
         (UpperBound(arms=("middle",)), ToySource(), 'curriculum.arms names "middle", which the task does not have; choose from early, late'),
     ],
 )

@@ -112,7 +112,7 @@ def test_missing_isolation_and_bad_settings_are_sentences(monkeypatch):
     monkeypatch.setattr("gradus.sandbox.bubblewrap.missing", lambda: "bubblewrap is not installed: apt-get install bubblewrap")
     with pytest.raises(UserError, match="apt-get install bubblewrap"):
         PythonTool().start(PROBLEM, Key(0), None)
-    with pytest.raises(UserError, match="python_tool: limit is 0; it must be 1 or more"):
+    with pytest.raises(UserError, match="python_tool: `limit` is 0; it must be 1 or more"):
         PythonTool(limit=0)
     assert isinstance(PythonTool(), PythonTool)
     assert Workbench.__doc__

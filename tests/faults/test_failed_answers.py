@@ -76,7 +76,10 @@ FILTERS = [v for package in (gradus.selection, gradus.papers) for part in parts(
 """Filters without a state: what a replay keeps has its own tests."""
 
 
-DIFFERING = {"OwnAnswers", "NotAllRight", "NotOneSided", "WithoutVoidTurns", "Informative", "Mixed", "BestAndWorst", "Consecutive", "RankedPairs", "RightWrongPair"}
+DIFFERING = {
+    *("OwnAnswers", "NotAllRight", "NotOneSided", "WithoutVoidTurns", "Informative", "Mixed", "BestAndWorst", "Consecutive", "RankedPairs", "RightWrongPair"),
+    "ResampleOnCorrect",
+}
 """Filters that keep a group only where its answers differ, so none of one answer."""
 
 

@@ -195,7 +195,7 @@ def test_a_folder_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, go_on: Ca
 def test_a_folder_that_was_moved_while_it_was_trained_in_is_a_sentence(tmp_path: Path) -> None:
     folder = new(tmp_path / "a")
     folder.path.rename(tmp_path / "b")
-    with pytest.raises(UserError, match=r"a file or folder is no longer there in .*a while writing metrics\.jsonl; .*in its new folder"):
+    with pytest.raises(UserError, match=r"a file or a folder is no longer there in .*a while writing metrics\.jsonl; .*in its new folder"):
         folder.append_metrics(0, {})
 
 

@@ -56,12 +56,12 @@ def test_the_kl_reads_the_masks_of_its_move():
     ours = term.loss({WANT: rows}, moved)[0]
     plain = replace(moved, signals={LogProbs(player="reference"): apart.sum(-1)})
     assert_close(ours, KL(0.01).loss({LogProb(): rows.sum(-1)}, plain)[0], rtol=0, atol=1e-15)
-    with pytest.raises(UserError, match="set moves to the number of epochs of the update"):
+    with pytest.raises(UserError, match="set `moves` to the number of epochs of the update"):
         term.loss({WANT: rows}, replace(batch, move=2))
 
 
 def test_a_ratio_against_the_behaviour_is_refused():
-    with pytest.raises(UserError, match="belong to the order of unmasking"):
+    with pytest.raises(UserError, match="which belong to other masks"):
         DenoisedPolicy(Quadrature(), TokenRatio(against="behaviour"))
-    with pytest.raises(UserError, match="belong to the order of unmasking"):
+    with pytest.raises(UserError, match="which belong to other masks"):
         DenoisedKL(Quadrature(), ratio=SequenceRatio(against="behaviour"))

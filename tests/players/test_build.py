@@ -47,7 +47,7 @@ def test_a_fresh_policy_begins_with_the_weights_of_a_controllers_folder(tmp_path
     assert not torch.equal(*(next(of["policy"].policy.network.parameters()) for of in (after, fresh)))
     for players, model in ((lambda: controllers(tmp_path / "model", policy=(9,)), "model"), (lambda: controllers(tmp_path / "critic"), "critic")):
         before["critic"].policy.save(tmp_path / "critic")
-        with pytest.raises(UserError, match=rf"{model} is another kind of model or has other fields; to start with fresh weights"):
+        with pytest.raises(UserError, match=rf"{model} is another kind of model or has other fields; leave out --model to start with fresh weights"):
             players()
 
 

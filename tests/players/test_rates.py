@@ -81,7 +81,7 @@ def test_a_folder_with_only_an_adapter_has_the_size_of_its_base(model: str, tmp_
     small = plan("grpo", model=str(tmp_path)).recipe
     assert with_rate(small, tmp_path).setting.learning_rate == rate_for(size_of(model), adapter=True)
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(UserError, match="base_model_name_or_path is None"):
+    with pytest.raises(UserError, match="`base_model_name_or_path` is None"):
         with_rate(small, tmp_path)
 
 

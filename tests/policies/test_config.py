@@ -63,23 +63,23 @@ def test_other_families_are_named():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"vocab_size": None}, "vocab_size is None"),
-        ({"hidden_size": "8"}, "hidden_size is '8'"),
-        ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
-        ({"num_attention_heads": True}, "num_attention_heads is True"),
+        ({"vocab_size": None}, "`vocab_size` is None"),
+        ({"hidden_size": "8"}, "`hidden_size` is '8'"),
+        ({"num_hidden_layers": 0}, "`num_hidden_layers` is 0"),
+        ({"num_attention_heads": True}, "`num_attention_heads` is True"),
         ({"num_key_value_heads": 3}, "not a multiple"),
-        ({"rms_norm_eps": "small"}, "rms_norm_eps is 'small'"),
-        ({"tie_word_embeddings": "no"}, "tie_word_embeddings is 'no'"),
-        ({"rope_parameters": [1]}, "rope_parameters is"),
-        ({"eos_token_id": "x"}, "eos_token_id is 'x'"),
-        ({"rope_theta": 0}, "rope_theta is 0; it must be above 0"),
-        ({"rope_theta": float("nan")}, "rope_theta is nan; it must be a finite number"),
-        ({"rms_norm_eps": float("inf")}, "rms_norm_eps is inf; it must be a finite number"),
-        ({"rms_norm_eps": -1e-6}, "rms_norm_eps is -1e-06; it must be 0 or more"),
-        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0; it must be above 0"),
-        ({"rope_scaling": {"rope_type": ["linear"], "factor": 2}}, "rope_type is .'linear'.; it must be a name"),
-        ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1; it must be true or false"),
-        ({"head_dim": 5}, "head_dim is 5; rotary positions rotate the dimensions of a head in pairs"),
+        ({"rms_norm_eps": "small"}, "`rms_norm_eps` is 'small'"),
+        ({"tie_word_embeddings": "no"}, "`tie_word_embeddings` is 'no'"),
+        ({"rope_parameters": [1]}, "`rope_parameters` is"),
+        ({"eos_token_id": "x"}, "`eos_token_id` is 'x'"),
+        ({"rope_theta": 0}, "`rope_theta` is 0; it must be above 0"),
+        ({"rope_theta": float("nan")}, "`rope_theta` is nan; it must be a finite number"),
+        ({"rms_norm_eps": float("inf")}, "`rms_norm_eps` is inf; it must be a finite number"),
+        ({"rms_norm_eps": -1e-6}, "`rms_norm_eps` is -1e-06; it must be 0 or more"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "`factor` is 0; it must be above 0"),
+        ({"rope_scaling": {"rope_type": ["linear"], "factor": 2}}, "`rope_type` is .'linear'.; it must be a name"),
+        ({"tie_word_embeddings": 1}, "`tie_word_embeddings` is 1; it must be true or false"),
+        ({"head_dim": 5}, "`head_dim` is 5; rotary positions rotate the dimensions of a head in pairs"),
     ],
 )
 def test_malformed_values_are_named(changes, says):
@@ -90,7 +90,7 @@ def test_malformed_values_are_named(changes, says):
 @pytest.mark.parametrize("field", ["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"])
 def test_what_logits_are_divided_by_is_above_0(field):
     for value in (0, -2.0):
-        with pytest.raises(UserError, match=f"{field} is {value:g}; it must be above 0"):
+        with pytest.raises(UserError, match=f"`{field}` is {value:g}; it must be above 0"):
             decoder_config(fields("gemma2", **{field: value}))
     if field != "query_pre_attn_scalar":
         assert decoder_config(fields("gemma2", **{field: None})) != decoder_config(fields("gemma2", **{field: 5.0}))
@@ -98,7 +98,7 @@ def test_what_logits_are_divided_by_is_above_0(field):
 
 def test_rope_parameters_that_are_no_object_are_named():
     changes = {"rope_local_base_freq": 10000.0, "rope_parameters": {"full_attention": 5}}
-    with pytest.raises(UserError, match="rope_parameters is 5; it must be a JSON object"):
+    with pytest.raises(UserError, match="`rope_parameters` is 5; it must be a JSON object"):
         decoder_config(fields("gemma3_text", **changes))
 
 
@@ -169,7 +169,7 @@ def test_experts_by_layer():
     sparse = decoder_config(fields("qwen3_moe", **moe, decoder_sparse_step=2)).experts
     assert (sparse.layers, sparse.width, sparse.normalise) == ((False, True, False, True), 3, False)
     assert decoder_config(fields("qwen3_moe", **moe, mlp_only_layers=[0, 3])).experts.layers == (False, True, True, False)
-    with pytest.raises(UserError, match="num_experts_per_tok is 5, but there are 4 experts"):
+    with pytest.raises(UserError, match="`num_experts_per_tok` is 5, but there are 4 experts"):
         decoder_config(fields("qwen3_moe", **{**moe, "num_experts_per_tok": 5}))
     long = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
     with pytest.raises(UserError, match="each must have 2 numbers, one for every rotated pair"):

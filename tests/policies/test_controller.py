@@ -264,7 +264,8 @@ def test_refusals(tmp_path):
     keyless = replace(rows(2), streams=Frozen(action=rows(2).streams["action"]))
     with pytest.raises(UserError, match="of each transition, but these transitions have no key"):
         policy.evaluate([keyless], (Drawn(),))
-    for wrong, text in (({"hidden": ()}, "one or more widths"), ({"heads": 2}, "only outputs q"), ({"kind": "gru", "outputs": "q"}, "no past")):
+    gru = {"kind": "gru", "outputs": "q"}
+    for wrong, text in (({"hidden": ()}, "one or more widths"), ({"heads": 2}, "only a model with `outputs` q"), (gru, "no earlier observations")):
         with pytest.raises(UserError, match=text):
             Fresh(**wrong)
 

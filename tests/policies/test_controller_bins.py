@@ -147,9 +147,9 @@ def test_a_folder_gives_the_same_controller(tmp_path):
 def test_refusals():
     with pytest.raises(UserError, match="bins is 1"):
         Fresh(bins=1)
-    with pytest.raises(UserError, match="only an mlp, cnn or gru with outputs=actions"):
+    with pytest.raises(UserError, match="only an mlp, cnn or gru with `outputs` actions"):
         Fresh(bins=4, outputs="value")
-    with pytest.raises(UserError, match="each_step needs outputs=value"):
+    with pytest.raises(UserError, match="each_step needs the `outputs` value"):
         Fresh(each_step=True)
     with pytest.raises(UserError, match="bins divide the numbers of a Box"):
         made(Choice(("a", "b")))

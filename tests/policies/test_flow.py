@@ -137,7 +137,7 @@ def test_the_built_in_model_is_small():
     [
         ({"model_type": "qwen2"}, 'of type "qwen2", but this task is for a flow generator'),
         ({"model_type": "gradus_flow", "widht": 8}, "did you mean width"),
-        ({"model_type": "gradus_flow", "width": 0}, "width is 0"),
+        ({"model_type": "gradus_flow", "width": 0}, "`width` is 0"),
         ([1], "is not a JSON object"),
         ({"model_type": "gradus_flow", "width": 9}, "does not contain the weights that"),
     ],

@@ -32,5 +32,5 @@ def test_weights_are_a_function_of_the_key():
 
 @pytest.mark.parametrize(("field", "value"), [("dimension", 0), ("width", 1.5), ("depth", True), ("condition", -1), ("frequencies", "4")])
 def test_senseless_shapes_are_refused(field, value):
-    with pytest.raises(UserError, match=f"flow model: {field} is "):
+    with pytest.raises(UserError, match=f"flow model: `{field}` is "):
         FlowConfig(**{field: value})

@@ -152,7 +152,7 @@ def test_what_peft_writes_is_read(saved, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
+        ({"peft_type": "IA3"}, "`peft_type` is 'IA3'"),
         ({"use_dora": True}, r"lora_magnitude_vector is missing"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"r": 5}, r"lora_A is of shape \[4, 32\], not \[5, 32\]"),
@@ -182,7 +182,7 @@ def test_malformed_adapters_are_named(saved, tmp_path):
 
 
 def test_bad_shapes_of_adapters():
-    with pytest.raises(UserError, match="rank is 0"):
+    with pytest.raises(UserError, match="`rank` is 0"):
         LoRA(0)
     with pytest.raises(UserError, match="no linear layer"):
         LoRA(targets=("qq_proj",))

@@ -155,8 +155,8 @@ def test_a_folder_comes_back(tmp_path):
     [
         ({"model_type": "llama"}, "but a masked model"),
         ({"mask_token_id": None}, "needs `mask_token_id`"),
-        ({"mask_token_id": 999}, "mask_token_id is 999; it must be a token of the model, from 0 to 103"),
-        ({"decoder": {"model_type": "llama"}}, "decoder: vocab_size"),
+        ({"mask_token_id": 999}, "`mask_token_id` is 999; it must be a token of the model, from 0 to 103"),
+        ({"decoder": {"model_type": "llama"}}, "decoder: `vocab_size`"),
     ],
 )
 def test_a_wrong_folder_is_refused(change, says, tmp_path):

@@ -239,9 +239,9 @@ def test_a_middle_layer_costs_no_second_pass_through_the_layers_below(monkeypatc
 def test_a_layer_that_is_not_there():
     assert [layer_index(i, 4) for i in (0, 3, -1, -4)] == [0, 3, 3, 0]
     for model in (built("llama"), foreign("llama")):
-        with pytest.raises(UserError, match=r"layer is 9, but the model has the layers 0 to 3 \(or -4 to -1\)"):
+        with pytest.raises(UserError, match=r"`layer` is 9, but the model has the layers 0 to 3 \(or -4 to -1\)"):
             model.evaluate(CONTEXTS, (Hidden(9),))
-        with pytest.raises(UserError, match=r"layer is 3, but the model has the layers 0 to 2"):
+        with pytest.raises(UserError, match=r"`layer` is 3, but the model has the layers 0 to 2"):
             model.evaluate(CONTEXTS, (AttentionStat((3,)),))
 
 

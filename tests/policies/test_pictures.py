@@ -89,7 +89,7 @@ def test_what_is_not_implemented_is_named():
     ):
         with pytest.raises(Unsupported, match=name):
             preparation(fields, 16, splits)
-    with pytest.raises(UserError, match=r"image_mean is 0\.5; it must be three numbers"):
+    with pytest.raises(UserError, match=r"`image_mean` is 0\.5; it must be three numbers"):
         preparation({"size": {"height": 16, "width": 16}, "image_mean": 0.5}, 16, False)
     with pytest.raises(UserError, match="a prepared picture is 8 x 8 pixels, but the tower takes 16 x 16"):
         preparation({"size": {"height": 8, "width": 8}}, 16, False).tiles(picture(1).array)

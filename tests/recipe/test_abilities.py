@@ -50,7 +50,7 @@ def test_what_fits_is_silent() -> None:
         ("grpo", in_world(acts=Box((0.0,), (1.0,))), BigramPolicy(), r"accepts 1 numbers as an action, which this policy cannot produce \(the policy reads"),
         ("grpo", TOY, toy_flow(), "shows text, but the policy reads only condition; name a language model with --model"),
         ("grpo", flow_2d(), BigramPolicy(), "shows condition, but the policy reads only .*text; leave --model out, or name a flow generator"),
-        ("flow_grpo", TOY, BigramPolicy(), "rollout is FlowSampling, which needs a policy that offers drawing; a flow generator offers it: .* for example flow_2d"),
+        ("flow_grpo", TOY, BigramPolicy(), "`rollout` is FlowSampling, which needs a policy that offers drawing; .* for example flow_2d"),
         ("grpo", flow_2d(), toy_flow(), "task flow_2d needs drawing, but the rollout of recipe grpo does not give drawing; set --rollout FlowSampling"),
     ],
 )
@@ -62,7 +62,7 @@ def test_what_does_not_fit_says_what_to_add(made: str, task: Any, policy: Any, s
 def test_a_rollout_within_another_counts() -> None:
     inside = recipe("grpo").but(rollout=DynamicSampling(FlowSampling()))
     check(inside, flow_2d(), toy_flow())
-    with pytest.raises(UserError, match=r"rollout.rollout is FlowSampling, which needs a policy that offers drawing"):
+    with pytest.raises(UserError, match=r"`rollout.rollout` is FlowSampling, which needs a policy that offers drawing"):
         check(inside, TOY, BigramPolicy())
 
 

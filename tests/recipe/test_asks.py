@@ -114,7 +114,7 @@ def test_a_part_of_a_user_declares_the_ratios_that_it_holds_for() -> None:
     check_asks(grpo.but(objective__policy__trust=Narrow()))
     check_asks(grpo.but(objective__policy__trust=Narrow(), objective__policy__ratio=SequenceRatio()))
     said = refused(grpo.but(objective__policy__trust=Narrow(), objective__policy__ratio=SequenceTokenRatio()))
-    assert said.startswith("objective.policy.trust is Narrow (test_asks.py, line ")
+    assert said.startswith("`objective.policy.trust` is Narrow (test_asks.py, line ")
     assert said.endswith("supports only TokenRatio and SequenceRatio, but the ratio is SequenceTokenRatio; set --objective.policy.ratio TokenRatio")
 
 
@@ -146,7 +146,7 @@ def test_a_baseline_of_probes_asks_for_probes() -> None:
     """Without one every advantage is zero, and nothing is ever learned."""
     check_asks(remax)
     without = remax.but(rollout=Auto())
-    assert refused(without).startswith("credit is ProbeBaseline, which needs probes")
+    assert refused(without).startswith("`credit` is ProbeBaseline, which needs probes")
     check_asks(without.but(rollout=DynamicSampling(WithGreedyBaseline())))
     rewards: list[float] = []
     train_toy(without, steps=1, watch=lambda run, row, groups: rewards.extend(t.advantages.sum() for g in groups for t in g.trajectories))
@@ -157,7 +157,7 @@ def test_a_baseline_of_probes_asks_for_probes() -> None:
 
 def test_values_ask_for_returns_of_their_own_rule() -> None:
     check_asks(ppo)
-    assert "players.critic.objective.value is ValueLoss, which needs returns" in refused(ppo.but(credit=grpo.credit))
+    assert "`players.critic.objective.value` is ValueLoss, which needs returns" in refused(ppo.but(credit=grpo.credit))
     assert "needs returns" in refused(ppo.but(players__critic__credit=grpo.credit))  # the policy's rule does not help
     check_asks(ppo.but(players__critic__credit=ppo.credit, credit=grpo.credit))
     with pytest.raises(UserError, match="gives no returns"):
@@ -185,7 +185,7 @@ class Hungry(ProbeBaseline):
 
 def test_a_users_part_gives_and_asks_as_well() -> None:
     check_asks(remax.but(rollout=Probing()))
-    assert refused(remax.but(credit=Hungry())).startswith("credit is Hungry (test_asks.py, line ")
+    assert refused(remax.but(credit=Hungry())).startswith("`credit` is Hungry (test_asks.py, line ")
 
 
 # Tasks of one turn, and those with an environment

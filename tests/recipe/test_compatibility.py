@@ -71,13 +71,13 @@ class Remembering(Verified):
         ({"update": 3}, "update cannot be 3, which lacks apply"),
         ({"objective__kl": TokenMean()}, "objective.kl cannot be TokenMean, which lacks wants"),
         ({"objective__policy": PolicyGradient(average=Clip())}, "objective.policy.average cannot be Clip, which lacks coefficients"),  # type: ignore[arg-type]
-        ({"objective__policy__ratio": None}, "objective.policy.ratio is empty; set a Ratio with --objective.policy.ratio"),
-        ({"objective__policy__trust": Own(wide=math.nan)}, "objective.policy.trust.wide is nan"),
+        ({"objective__policy__ratio": None}, "`objective.policy.ratio` is empty; set a Ratio with --objective.policy.ratio"),
+        ({"objective__policy__trust": Own(wide=math.nan)}, "`objective.policy.trust.wide` is nan"),
         ({"players__reference": Copy("policy")}, "players.reference cannot be Copy, which lacks Player"),
-        ({"objective__policy__trust": Forgetful()}, "objective.policy.trust is Forgetful (test_compatibility.py, line"),
+        ({"objective__policy__trust": Forgetful()}, "`objective.policy.trust` is Forgetful (test_compatibility.py, line"),
         ({"study": ShuffledEpochs()}, "study cannot be ShuffledEpochs"),
-        ({"study": HeldOut(reward=Remembering())}, "study.reward is Remembering (test_compatibility.py, line"),
-        ({"reward": Remembering()}, "reward is Remembering, whose score"),
+        ({"study": HeldOut(reward=Remembering())}, "`study.reward` is Remembering (test_compatibility.py, line"),
+        ({"reward": Remembering()}, "`reward` is Remembering, whose score"),
         ({"system": Clip()}, "system cannot be Clip, which lacks Ahead"),
         ({"players__reference__model": GroupRelative()}, "players.reference.model cannot be GroupRelative, which lacks Copy"),
     ],
@@ -116,10 +116,10 @@ def test_nobody_learns_from_nothing(recipe: Any, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("key", "sentence", "remedy"),
     [
-        ("dapo", "selection is Mixed, which needs to know the right answers, but RewardModel gives only scores", ("selection", "Informative")),
-        ("rft", "selection is RightAndDistinct, which", ("selection", "Best")),
-        ("vapo", "objective.imitation is ImitateRight, which", ("objective.imitation", "none")),
-        ("scaf_grpo", "rollout is Scaffold, which", ("rollout", "Auto")),
+        ("dapo", "`selection` is Mixed, which needs to know the right answers, but RewardModel gives only scores", ("selection", "Informative")),
+        ("rft", "`selection` is RightAndDistinct, which", ("selection", "Best")),
+        ("vapo", "`objective.imitation` is ImitateRight, which", ("objective.imitation", "none")),
+        ("scaf_grpo", "`rollout` is Scaffold, which", ("rollout", "Auto")),
     ],
 )
 def test_scores_mark_nothing_as_right(key: str, sentence: str, remedy: tuple[str, str]) -> None:
@@ -137,7 +137,7 @@ def test_scores_mark_nothing_as_right(key: str, sentence: str, remedy: tuple[str
 
 
 def test_what_a_part_holds_asks_for_right_answers_too() -> None:
-    with pytest.raises(UserError, match=r"^rollout\.until is Mixed, .* set --rollout\.until Informative,"):
+    with pytest.raises(UserError, match=r"^`rollout\.until` is Mixed, .* set --rollout\.until Informative,"):
         check_right(grpo.but(reward=0.5 * RewardModel(), rollout=DynamicSampling()))
 
 

@@ -56,10 +56,10 @@ def refused(**changes: Any) -> str:
 def test_an_instance_is_a_part_and_its_class_is_none() -> None:
     check_parts(grpo.but(credit=Rule()))
     check_parts(grpo.but(credit=Extended()))
-    assert refused(credit=Rule).startswith("credit is the class Rule (test_part_classes.py, line ")
-    assert refused(credit=Clipped(rule=GroupRelative)).startswith("credit.rule is the class GroupRelative (groups.py, line ")
+    assert refused(credit=Rule).startswith("`credit` is the class Rule (test_part_classes.py, line ")
+    assert refused(credit=Clipped(rule=GroupRelative)).startswith("`credit.rule` is the class GroupRelative (groups.py, line ")
     assert refused(objective__policy__trust=Clip).endswith("itself; give an instance of it: Clip()")
-    assert refused(players__reference=Player(Copy)).startswith("players.reference.model is the class Copy")
+    assert refused(players__reference=Player(Copy)).startswith("`players.reference.model` is the class Copy")
 
 
 def test_a_part_cannot_change() -> None:
@@ -116,7 +116,7 @@ def test_what_a_part_declares_is_of_the_right_type(members: dict[str, Any], said
 
 def test_a_term_reads_a_source_that_there_is() -> None:
     check_parts(grpo.but(objective__kl=KL(source="replay")))
-    assert "objective.kl is KL" in refused(objective__kl=KL(source="repaly"))
+    assert "`objective.kl` is KL" in refused(objective__kl=KL(source="repaly"))
     assert "the source 'repaly'; set the source to one of policy, expert, teacher, replay, partner" in refused(objective__kl=KL(source="repaly"))
 
 
@@ -154,9 +154,9 @@ def test_a_coroutine_where_nothing_awaits_one() -> None:
 
 def test_parts_inside_others_are_called_as_their_protocol_says() -> None:
     check_parts(grpo.but(rollout=DynamicSampling(rollout=made(run=awaited))))
-    assert "rollout.rollout is Made, whose run" in refused(rollout=DynamicSampling(rollout=made(run=lambda self, r, w: [])))
-    assert "rollout.until is Made, whose keep" in refused(rollout=DynamicSampling(until=made(keep=lambda self, groups: [])))
-    assert "credit.rule is Made, whose assign" in refused(credit=Clipped(rule=made(assign=lambda self, g: [], needs=())))
+    assert "`rollout.rollout` is Made, whose run" in refused(rollout=DynamicSampling(rollout=made(run=lambda self, r, w: [])))
+    assert "`rollout.until` is Made, whose keep" in refused(rollout=DynamicSampling(until=made(keep=lambda self, groups: [])))
+    assert "`credit.rule` is Made, whose assign" in refused(credit=Clipped(rule=made(assign=lambda self, g: [], needs=())))
     assert "lacks run" in refused(rollout=BehaviourPolicy("policy", rollout=Clip()))
     check_parts(grpo.but(rollout=BehaviourPolicy("policy", SingleTurn())))
 

@@ -48,7 +48,7 @@ def test_what_it_may_set_is_tried(path: str, value: Any, said: str) -> None:
         said = "changes players.reference.model"
     with pytest.raises(UserError) as error:
         check_schedule(grpo.but(schedule=Says(pairs=((path, value),))))
-    assert str(error.value).startswith("schedule is Says (test_scheduled.py, line")
+    assert str(error.value).startswith("the schedule is Says (test_scheduled.py, line")
     assert said in str(error.value)
     check_schedule(grpo.but(schedule=Says(pairs=(("objective.kl.coefficient", 0.1), ("setting.group", 2)))))
 

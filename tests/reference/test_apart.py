@@ -43,6 +43,7 @@ from tests.reference.test_guided import PARTS_OF_GUIDANCE
 from tests.reference.test_last_layer import RULES_OF_LAYERS
 from tests.reference.test_lengths import PARTS_OF_LENGTHS
 from tests.reference.test_steps import RATIOS_OF_SPANS, RULES_OF_STEPS, WITH_INPUTS_OF_THEIR_OWN
+from tests.reference.test_turns import PARTS_OF_TURNS
 
 STEP = 1e-5  # of the difference quotients
 SILENT = 5  # the trajectory of MIXED without weight
@@ -70,7 +71,8 @@ RULES = [*BUNDLED, OptimalAdvantage(), UtteranceTargets(), UtteranceTargets(gamm
 
 def test_every_part_that_stands_apart_is_tried() -> None:
     lists = (POLICIES, DIVERGENCES, FITTED, LIKELY, VALUED, CONSISTENT, RULES, RULES_OF_STEPS, RATIOS_OF_SPANS, WITH_INPUTS_OF_THEIR_OWN, RULES_OF_LAYERS)
-    tried = {type(part).__name__ for parts in (*lists, RULES_OF_CHUNKS, RATIOS_OF_CHUNKS, PARTS_OF_LENGTHS, PARTS_OF_GUIDANCE, PARTS_OF_ENTROPIES) for part in parts}
+    more = (RULES_OF_CHUNKS, RATIOS_OF_CHUNKS, PARTS_OF_LENGTHS, PARTS_OF_GUIDANCE, PARTS_OF_ENTROPIES, PARTS_OF_TURNS)
+    tried = {type(part).__name__ for parts in (*lists, *more) for part in parts}
     assert tried == set().union(*APART.values())
 
 

@@ -18,6 +18,7 @@ from gradus.types import Frozen, Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 
 SEEDS = range(6)
+PARTS_OF_TURNS = [TurnMean(), TurnRatio(1.2), StepVerdicts(0.3), ClassAware()]
 
 
 def played(draw: random.Random, name: str) -> tuple[Trajectory, list[list[int]]]:

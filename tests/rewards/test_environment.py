@@ -66,5 +66,5 @@ def test_failures_stay_failures_and_one_turn_is_not_applicable() -> None:
 
 
 def test_a_negative_penalty_is_refused() -> None:
-    with pytest.raises(UserError, match=r"invalid_penalty is -0\.1"):
+    with pytest.raises(UserError, match=r"`invalid_penalty` is -0\.1"):
         EnvironmentReturn(invalid_penalty=-0.1)

@@ -52,9 +52,9 @@ def test_an_episode_has_no_limit_of_its_own():
 
 def test_the_cache_lies_within_the_limit():
     for cache in (0, -1):
-        with pytest.raises(UserError, match=f"cache is {cache}"):
+        with pytest.raises(UserError, match=f"Overlong.cache is {cache}"):
             Overlong(cache=cache)
-    with pytest.raises(UserError, match="cache is 11, but max_tokens is 10; set cache to 10 or less"):
+    with pytest.raises(UserError, match="`cache` is 11, but `max_tokens` is 10; set `cache` to 10 or less"):
         Overlong(10, 11)
-    with pytest.raises(UserError, match="cache is 50, but max_tokens is 48"):
+    with pytest.raises(UserError, match="`cache` is 50, but `max_tokens` is 48"):
         score(Overlong(cache=50), [trajectory(tokens=range(3))], max_tokens=48)

@@ -270,5 +270,5 @@ def test_whatever_a_verifier_raises_it_has_failed(error):
 
 
 def test_limits_that_mean_nothing_are_refused():
-    with pytest.raises(UserError, match="verified: timeout is 0; give the longest time of a call in seconds"):
+    with pytest.raises(UserError, match="verified: `timeout` is 0; give the longest time of a call in seconds"):
         Verified(timeout=0)

@@ -59,7 +59,7 @@ def test_a_problem_without_a_text_is_named(value):
 
 def test_an_answer_longer_than_the_context_is_named():
     # <s>be brief|<u>what?|<a> is 18 tokens, with "because|" 26
-    with pytest.raises(UserError, match="problem p: prompt and given answer have 26 tokens, but the model's context has room for 25 tokens"):
+    with pytest.raises(UserError, match="problem p: the prompt and the given answer have 26 tokens, but the model's context has room for 25 tokens"):
         run(Demonstrations(), [asked(solution="because")], context_length=25)
     run(Demonstrations(), [asked(solution="because")], context_length=26)
 

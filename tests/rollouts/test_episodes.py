@@ -159,7 +159,7 @@ def test_a_full_context_ends_the_episode(length: int, turns: int, own: str) -> N
 
 
 def test_a_first_prompt_that_does_not_fit_is_told() -> None:
-    with pytest.raises(UserError, match="problem p has 8 tokens, which leaves no token for the action in the model's context of 8"):
+    with pytest.raises(UserError, match="problem p has 8 tokens and leaves no room for the action in the model's context of 8"):
         play(THREE, context_length=8)
 
 
@@ -265,9 +265,9 @@ def test_users_errors_and_other_players_stop_the_run() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(UserError, match="max_turns is 0"):
+    with pytest.raises(UserError, match="`max_turns` is 0"):
         Episodes(max_turns=0)
-    with pytest.raises(UserError, match="history is -1"):
+    with pytest.raises(UserError, match="`history` is -1"):
         Episodes(history=-1)
 
 

@@ -40,7 +40,7 @@ def test_unmet_criteria_are_the_numbers_that_are_0():
 def test_a_problem_without_an_answer():
     bare = replace(PROBLEM, answer=None)
     assert texts(Told("{attempt}"), attempt(problem=bare))[0] == ["b c"]
-    with pytest.raises(UserError, match="has no answer to tell"):
+    with pytest.raises(UserError, match="has no answer that the prompt can show"):
         texts(Told(), attempt(problem=bare))
 
 

@@ -64,10 +64,10 @@ def test_what_cannot_be_told_is_refused():
     with pytest.raises(UserError, match="writes no text"):
         WithAnswers().check_task(flow_2d())
     for tell in ("the answer", "{other}", "{"):
-        with pytest.raises(UserError, match="tell is"):
+        with pytest.raises(UserError, match="`tell` is"):
             WithAnswers(tell=tell)
     world, _ = scripted_world(TOY, lambda ask: "c", reward=Verified())
-    with pytest.raises(UserError, match="no answer to tell"):
+    with pytest.raises(UserError, match="no answer for `tell`"):
         asyncio.run(WithAnswers(Given()).run([], world))
     assert WithAnswers(Auto()).test == Auto()
 

@@ -64,7 +64,7 @@ def test_a_run_follows_its_own_kl_and_resumes() -> None:
     ("made", "said"),
     [
         (lambda: Controlled(KL, "kl", target=0.0), 'set by="sum"'),
-        (lambda: Controlled(KL, "kl", target=1.0, low=2.0, high=1.0), "set low to"),
+        (lambda: Controlled(KL, "kl", target=1.0, low=2.0, high=1.0), "set `low` to"),
         (lambda: check_schedule(grpo.but(schedule=Controlled("objective.kl.estimator", "kl", target=1.0))), "at this path; give the path of a number"),
         (lambda: check_schedule(grpo.but(optimizer__lr=0.1, schedule=Controlled("optimizer.lr", "kl", target=1.0, low=-1.0))), "AdamW.lr is -1.0"),
         (lambda: check_schedule(grpo.but(schedule=Controlled("objective.kl.coefficent", "kl", target=1.0))), "coefficent"),

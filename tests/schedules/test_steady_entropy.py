@@ -63,7 +63,7 @@ def test_bounds_and_steps_without_an_update():
 
 
 def test_wrong_numbers_are_refused():
-    with pytest.raises(UserError, match="set low to"):
+    with pytest.raises(UserError, match="set `low` to"):
         SteadyEntropy(low=2.0, high=1.0)
     with pytest.raises(UserError, match="it must"):
         SteadyEntropy(vocabulary=2)

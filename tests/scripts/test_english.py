@@ -25,6 +25,11 @@ WRONG = {
     "equals": ("Of equal scores the first wins.", "Among several such rows the first is taken."),
     "trained on": ("the tokens that are trained on", "Rows that are never trained on if they fail."),
     "without one": ("It does not apply without one.", "the title; without one, the name"),
+    "field": ("words is 0; use 1 or more", "task facts: words has no number", "the weight is 0, but top_p is 2", "set words to 1"),
+    "idiom": ("The task takes the place of the set.", "A batch serves one update.", "groups in flight", "two run side by side"),
+    "sampled": ("the ratio to the policy that sampled.", "near the policy that sampled"),
+    "articles": ("Mean and deviation are over all tokens.", "It ends. Policy and critic learn."),
+    "ours": ("Ours are the numbers.",),
     "bytes": ("a run that continues to the same bytes",),
     "colons": ("Avoid if: rewards are equal: all advantages are then 0.",),
     "single": ("cut into 8 mini-batches: with one, the ratio is 1", "four mini-batches of whole answers; with one, none"),
@@ -34,6 +39,7 @@ WRONG = {
 RIGHT = (
     "8 tokens per step; one of a step is left; one answer per problem. The number of rows a context has. 65,530, and a line more.",
     "Fix the file. The message names the fault. A user can make it. See the folder where the file lies. `mend` and `as of` are code.",
+    "Gated.words is 0; set `words` to 1. --words is 0, and its words is a name: `words` is 0.",
     "What is a step? One task as of=NAME. The file next to the model. It has its own process. What if it fails?",
 )
 
@@ -41,7 +47,7 @@ RIGHT = (
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_finds_its_phrases(rule: str) -> None:
     for text in WRONG[rule]:
-        (one,) = found(Prose("a.md", 3, f"A line.\n{text}"))
+        (one,) = found(Prose("a.md", 3, f"A line.\n{text}", frozenset({"words"})))
         assert (one.rule, one.line) == (rule, 4)
         assert one.sentence.startswith(f"a.md:4: {rule}: ")
         assert one.sentence.endswith(RULES[rule].instead)
@@ -49,7 +55,7 @@ def test_a_rule_finds_its_phrases(rule: str) -> None:
 
 @pytest.mark.parametrize("text", RIGHT)
 def test_good_sentences_are_left_alone(text: str) -> None:
-    assert list(found(Prose("a.md", 1, text))) == []
+    assert list(found(Prose("a.md", 1, text, frozenset({"words"})))) == []
 
 
 def test_a_phrase_may_stretch_over_two_lines() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from gradus.rollouts.episodes import Episodes, Played
 from gradus.search.episode_tree import EpisodeTree, Twig, elected, merged
+from gradus.tasks.text.search_environment import Inquiry
 from gradus.tasks.text.search_qa import search_qa
 from gradus.testing.methods.scripted import scripted_context, scripted_world
 from gradus.types import Key, Problem, Request, Trajectory, UserError
@@ -55,6 +56,16 @@ def test_a_tree_solves_by_its_branches() -> None:
     assert [t.value for t in group.trajectories] == [1.0, 1.0]
     assert len(asked) == 2 * (3 + 3)  # three equal searches are merged into one branch, which gets three answers
     assert all(t.links["turns"] == 2 for t in group.trajectories)
+
+
+def test_each_copy_has_its_own_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, keys = search_qa(1, people=40), []
+    (problem,) = task.source.draw([0], 1, Key(0))
+    plain = Inquiry.fork
+    monkeypatch.setattr(Inquiry, "fork", lambda episode, key: keys.append(key) or plain(episode, key))
+    world, _ = scripted_world(task, lambda ask: "search: x")
+    asyncio.run(EpisodeTree(play=Episodes(max_turns=2)).run([Request(problem, 2)], world))
+    assert (len(keys), len(set(keys))) == (12, 12)  # three copies at each of two turns, for two answers
 
 
 def test_episodes_that_cannot_be_copied_are_refused() -> None:

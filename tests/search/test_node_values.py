@@ -11,8 +11,9 @@ from gradus.papers.bases.ppo import ppo
 from gradus.rewards.verified import Verified
 from gradus.search.node_values import MeanOfContinuations, PlayerValue, RewardOfText
 from gradus.testing.methods import TOY, scripted_context, scripted_world, toy_run, toy_trajectory
-from gradus.types import Frozen, Problem, UserError, prompt_context
+from gradus.types import Failed, Frozen, Problem, UserError, prompt_context
 from gradus.types.contexts import after_prompt
+from gradus.types.parts import Judgement
 from gradus.types.signals import Value
 
 PROBLEM = Problem("p", "toy", text="q", answer="ab")
@@ -38,6 +39,20 @@ def test_the_reward_of_the_text() -> None:
     world, _ = scripted_world(TOY, lambda ask: "", reward=Verified())
     found, tokens = asyncio.run(RewardOfText().values([begun("ab"), begun("a"), begun("ab", over=True)], world))
     assert (found, tokens) == ([1.0, 0.0, 1.0], 0)
+
+
+class Broken:
+    """A reward that fails for the text "a"."""
+
+    needs = ()
+
+    async def score(self, groups, signals, world):
+        return [[Judgement(Failed("no") if t.completion == "a" else 0.5) for t in g.trajectories] for g in groups]
+
+
+def test_a_failed_reward_has_the_value_0() -> None:
+    world, _ = scripted_world(TOY, lambda ask: "", reward=Broken())
+    assert asyncio.run(RewardOfText().values([begun("a"), begun("ab")], world)) == ([0.0, 0.5], 0)
 
 
 def test_the_mean_of_continuations_and_their_tokens() -> None:

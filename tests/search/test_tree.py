@@ -86,6 +86,11 @@ def test_hidden_nodes_and_the_other_side() -> None:
     root, (one, two, three) = parent_of((1, 0.9, 1), (1, 0.5, 1), (1, 0.1, 1), visits=3)
     one.hidden = True
     assert best_child(root, lambda child: 0.0) is two
+    below = one.add("below")
+    below.back_up(1, 5.0)
+    one.expanded = True
+    assert BestFirst().chosen(root) == [two]  # a node below a hidden node cannot be chosen either
+    one.expanded, one.children = False, []
     root.opponent = True
     assert best_child(root, lambda child: 0.0) is three
     for child in (two, three):

@@ -29,6 +29,20 @@ class ByText:
         return [self.table.get(t.completion, 0.0) for t in beginnings], 0
 
 
+def test_an_answer_never_exceeds_its_limit() -> None:
+    limits = {}
+
+    def speak(ask):
+        limits[readable(ask.parent.sequence[: ask.at])] = ask.sampling.limit
+        return "a " * 9
+
+    world, _ = scripted_world(TOY, speak, reward=Verified(), max_tokens=5)
+    search = TreeSearch(choice=UCT(0.0), value=ByText({"a ": 1.0, "a a ": 2.0}), step=" ", samples=2, rounds=3)
+    (tree,) = asyncio.run(search.trees([Request(PROBLEM)], world))
+    assert limits == {"q": 5, "qa ": 3, "qa a ": 1}
+    assert {t.contexts[0].actions for _, t in tree.answers} == {5}
+
+
 def searched(answers, table, **fields):
     """Answers: the beginning of an answer -> the rests that are sampled after it, in turn."""
     asked = []

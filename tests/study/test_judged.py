@@ -38,7 +38,7 @@ def test_best_of_n_is_the_mean_over_all_subsets(n):
     scores, values = [0.3, 2.0, -1.0, 2.0], [1.0, 0.0, 0.5, 0.25]
     each = [values[max(s, key=lambda i: (scores[i], -i))] for s in itertools.combinations(range(4), n)]
     assert best_of(scores, values, n) == pytest.approx(np.mean(each))
-    with pytest.raises(ValueError, match="n is 5"):
+    with pytest.raises(ValueError, match="`n` is 5"):
         best_of(scores, values, 5)
 
 

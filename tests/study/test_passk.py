@@ -102,5 +102,5 @@ def test_shapes_are_checked(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 def test_a_level_outside_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"level is 95"):
+    with pytest.raises(ValueError, match=r"`level` is 95"):
         bootstrap([1.0], level=95)

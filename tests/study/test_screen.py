@@ -51,5 +51,5 @@ def test_a_band_that_is_none_is_told(text: str) -> None:
 
 def test_bounds_in_the_wrong_order_are_told() -> None:
     assert band("0..1") == (0.0, 1.0)
-    with pytest.raises(UserError, match=r"Screened.low is 0.9, which is above Screened.high \(0.1\); set low to 0.1 or less"):
+    with pytest.raises(UserError, match=r"Screened.low is 0.9, which is above Screened.high \(0.1\); set `low` to 0.1 or less"):
         Screened(0.9, 0.1)

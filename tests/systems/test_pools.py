@@ -171,7 +171,7 @@ def odd(tmp_path, way, name="Odd"):
 @pytest.mark.parametrize(
     ("way", "kind", "text"),
     [
-        ("world", UserError, "Odd uses world.sample, which exists only in the process of the training; leave out --system.environments"),
+        ("world", UserError, "Odd uses world.sample, which exists only in the training process; leave out --system.environments"),
         ("joint", UserError, "several seats of Odd act at the same time, which works only in one process"),
         ("raises", RaisedElsewhere, r"^KeyError: 'lost key' \(odd.py, line 24\)$"),
         ("clock", RaisedElsewhere, "cannot be played again: turn 0 differs from the first time"),
@@ -211,9 +211,9 @@ def test_notes_for_people_may_differ_and_odd_answers_reach_the_rollout(tmp_path)
 def test_tasks_that_cannot_be_moved_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"the environment of task frozen_lake cannot be made in another process: .* leave out --system.environments"):
         pooled_environment(odd(tmp_path, "", "Holder")[0], pool_for([]))
-    with pytest.raises(UserError, match="environments is set, but task arithmetic has no environment"):
+    with pytest.raises(UserError, match="`environments` is set, but task arithmetic has no environment"):
         pooled_environment(load_task("arithmetic"), pool_for([]))
-    with pytest.raises(UserError, match="verifiers is set, but task frozen_lake has no verifier"):
+    with pytest.raises(UserError, match="`verifiers` is set, but task frozen_lake has no verifier"):
         pooled_verifiers(lake()[0], pool_for([]))
     with pytest.raises(UserError, match="the verifier of task planning cannot be made in another process: a method"):
         pooled_verifiers(load_task("planning"), pool_for([]))

@@ -154,7 +154,7 @@ def test_a_cluster_is_a_stream_with_places():
     with pytest.raises(UserError, match="actors of Ray cannot take new weights between two tokens"):
         Cluster(interrupt=True)
     assert Cluster(interrupt=True, workers_in="threads").interrupt
-    with pytest.raises(UserError, match="publish_every to 2 or less"):
+    with pytest.raises(UserError, match="`publish_every` to 2 or less"):
         Cluster(publish_every=3)
 
 

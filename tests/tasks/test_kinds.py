@@ -15,7 +15,7 @@ def test_kinds_are_read_from_a_list() -> None:
 def test_a_kind_that_is_not_there_is_named() -> None:
     with pytest.raises(UserError, match=r'unknown kind of graphs "cicle" \(did you mean cycle'):
         chosen("graphs", "cicle", ("path", "cycle"))
-    with pytest.raises(UserError, match=r'kinds is " ,"; give "all", or one or more of path'):
+    with pytest.raises(UserError, match=r'`kinds` is " ,"; give "all", or one or more of path'):
         chosen("graphs", " ,", ("path",))
 
 

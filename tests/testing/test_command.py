@@ -55,7 +55,7 @@ def test_a_reward_is_tested_too_and_all_can_be_had_as_json(tmp_path, capsys):
         (["flow_2d", "--levels", "2"], "task flow_2d has levels 1 to 1"),
         (["arithmetic", "--allow", "net"], "did you mean network?"),
         (["arithmetic", "--only", "wrong"], "did you mean wrong answers?"),
-        (["arithmetic", "--texts", "0"], "texts is 0"),
+        (["arithmetic", "--texts", "0"], "`texts` is 0"),
         (["arithmetic", "--rewrd", "r.py:f"], "--rewrd is not an option of gradus contract (did you mean --reward?)"),
         (["arithmetic", "--learning_rate", "1"], "--learning_rate is not an option of gradus contract"),
         (["arithmetic", "--reward", "nowhere.py:f", *FEW], "there is no file nowhere.py"),

@@ -142,7 +142,7 @@ def test_an_episode_that_changes_its_problem_is_found():
 
 def test_an_answer_that_is_not_awaited_is_found_with_what_to_do():
     found = broken(Guess(game=Unawaited), only=["episodes apart"])["episodes apart"]
-    assert "step is not a coroutine; write async def step (test_environments.py, line " in found
+    assert "`step` is not a coroutine; write async def step (test_environments.py, line " in found
 
 
 def test_of_an_environment_that_hangs_one_problem_is_tried(monkeypatch):

@@ -272,7 +272,7 @@ def test_what_is_no_task_is_refused():
         check_task("arithmetik")
     with pytest.raises(UserError, match="needs a Task or its name, but it got an object of type dict"):
         check_task({})
-    with pytest.raises(UserError, match="problems is 0"):
+    with pytest.raises(UserError, match="`problems` is 0"):
         Effort(problems=0)
     with pytest.raises(UserError, match="did you mean hostile answers"):
         check_task(sound(), effort=SMALL, only=["hostile"])

@@ -128,7 +128,7 @@ def test_seconds_are_those_of_the_processor():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"), [({"seconds": 0}, "seconds is 0"), ({"memory": -1}, "memory is -1"), ({"allow": {"files"}}, "did you mean file?")]
+    ("wrong", "told"), [({"seconds": 0}, "`seconds` is 0"), ({"memory": -1}, "`memory` is -1"), ({"allow": {"files"}}, "did you mean file?")]
 )
 def test_limits_are_checked(wrong, told):
     with pytest.raises(UserError) as error:

@@ -113,8 +113,8 @@ def test_edits_by_hand() -> None:
         for call in (("replace", "a", "x", "one"), ("replace", "a", "x", ""), ("view", "b"), ("replace", "a", "x", "two"), ("create", "../b", "x"))
     ]
     assert [(r.ok, r.text) for r in results[:4]] == [
-        (False, "error: old occurs 2 times in a; give a text that occurs once"),
-        (False, "error: old is empty; give the text to replace"),
+        (False, "error: `old` occurs 2 times in a; give a text that occurs once"),
+        (False, "error: `old` is empty; give the text to replace"),
         (False, "error: there is no file b"),
         (True, "a is changed"),
     ]

@@ -117,7 +117,7 @@ class Ring(Signal):
 
 
 def test_a_circle_of_signals_is_refused():
-    with pytest.raises(UserError, match="signals need each other in a circle: Ring needs Ring needs Ring needs Ring"):
+    with pytest.raises(UserError, match="signals depend on each other in a circle: Ring needs Ring needs Ring needs Ring"):
         needed_first((Ring(),))
     assert needed_first((Told(), LogProbs(), Told())) == (LogProbs(), Told())
 

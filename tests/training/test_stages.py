@@ -275,9 +275,9 @@ def test_a_fusion_adds_the_changes_of_the_experts_to_their_start(tmp_path: Path)
 
 
 def test_mistakes_in_a_fusion() -> None:
-    with pytest.raises(UserError, match=r"Fuse: experts is .*; give the names of one or more stages, and each name only once"):
+    with pytest.raises(UserError, match=r"Fuse.experts is .*; give the names of one or more stages, and each name only once"):
         Fuse(("a", "a"))
-    with pytest.raises(UserError, match='Fuse: start is "previous"; name the stage with which the experts began'):
+    with pytest.raises(UserError, match=r'Fuse.start is "previous"; name the stage with which the experts began'):
         Fuse(("a",), start="previous")
     with pytest.raises(UserError, match=r'unknown stage "c".*Stage f merges it'):
         gradus.train(several(a=Stage(sft, Steps(1)), f=Fuse(("c",))), **SMALL)

@@ -261,7 +261,7 @@ def test_a_reward_that_reads_changing_weights_is_refused():
 
 
 def test_runs_that_cannot_stream_are_refused():
-    with pytest.raises(UserError, match="publish_every to 2 or less"):
+    with pytest.raises(UserError, match="`publish_every` to 2 or less"):
         Streaming(staleness=1, publish_every=3)
     with pytest.raises(UserError, match=r"InFlight .* has a state, which would depend on the order"):
         train(recipe("grpo").but(system=Streaming(), rollout=InFlight()), steps=1, **SMALL)

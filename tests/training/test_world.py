@@ -205,7 +205,7 @@ def test_judging_fills_rewards_components_and_the_pool():
 
 def test_a_prompt_longer_than_the_context_is_named():
     made = world()
-    with pytest.raises(UserError, match=r"problem long has 300 tokens, which leaves no token for the answer in the model's context of 256"):
+    with pytest.raises(UserError, match=r"problem long has 300 tokens and leaves no room for the answer in the model's context of 256"):
         asyncio.run(made.sample([Request(Problem("long", "toy", text="a" * 300))]))
 
 

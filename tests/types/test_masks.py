@@ -103,7 +103,7 @@ def test_equal_keys_draw_alike_and_moves_do_not():
 
 
 def test_wrong_laws_are_refused():
-    with pytest.raises(UserError, match=r"set low to .* or less"):
+    with pytest.raises(UserError, match=r"set `low` to .* or less"):
         Coupled(0.8, 0.2)
     with pytest.raises(UserError, match=r"Coupled\.high is 1"):
         Coupled(0.2, 1.0)

@@ -95,7 +95,7 @@ def test_actions_and_streams_run_over_all_contexts():
 )
 def test_sampling_out_of_range_is_named(field):
     (name, value), *_ = field.items()
-    with pytest.raises(UserError, match=f"sampling: {name} is {value}"):
+    with pytest.raises(UserError, match=f"sampling: `{name}` is {value}"):
         Sampling(**field)
 
 

@@ -57,7 +57,7 @@ def test_ode_and_sde_have_the_same_marginals(noise, deviation):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"), [(lambda: Ode(0), "steps is 0"), (lambda: Sde(0), "steps is 0"), (lambda: Sde(5, -1), "noise is -1")]
+    ("make", "said"), [(lambda: Ode(0), "`steps` is 0"), (lambda: Sde(0), "`steps` is 0"), (lambda: Sde(5, -1), "`noise` is -1")]
 )
 def test_senseless_numbers_are_refused(make, said):
     with pytest.raises(UserError, match=said):

@@ -63,7 +63,7 @@ def test_long_tails_gain_most_from_the_longest_first():
 
 
 def test_too_many_cases_are_refused():
-    with pytest.raises(UserError, match=r"32 answers for 8 slots has more than 200,000 cases; set order to longest"):
+    with pytest.raises(UserError, match=r"32 answers for 8 slots has more than 200,000 cases; raise `eps`"):
         assigned(np.random.default_rng(0).integers(10, 900, 32).tolist(), 8, 0.1)
     assert assigned([], 3, 0.1) == []
 

@@ -1,4 +1,4 @@
-"""AEPO: measured entropies divide the episodes between roots and branches, branchings in a row get rarer, and uncertain tokens keep more gradient.
+"""AEPO: entropies divide the episodes between roots and branches, a path branches more rarely each time, and uncertain tokens keep more gradient.
 
     m = round(k sigmoid(beta (H_root - H_tool)))
     P_t = (0.5 + 0.2 (H_t - H_root)) (1 - min(0.2 l, 1))

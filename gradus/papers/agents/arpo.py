@@ -8,7 +8,7 @@ credit.
 
 A segment is one answer of the agent. $H_t$ belongs to the segment after tool result t. $H_t$ is the sum of the entropies $h_j$ of the first k = 20
 tokens of this segment, divided by the logarithm of the vocabulary's size V. $H_0$ is the same quantity for the first segment. $o_i$ are the tokens of
-the agent in episode i, rho is the ratio of a token to the policy that sampled, and N counts the episodes of the mini-batch. Tool results are not
+the agent in episode i, rho is the ratio of a token to the sampling policy, and N counts the episodes of the mini-batch. Tool results are not
 actions, so they have no loss.
 
 A question gets M episodes. M/2 of them start from the question. After each result, if the question has fewer than M episodes, the episode branches

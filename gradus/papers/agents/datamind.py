@@ -21,7 +21,8 @@ Reference: Qiao et al., Scaling Generalist Data-Analytic Agents, arXiv:2509.2508
 Departures: The length term, its limits of 64 and 256 tokens, and the share of the demonstrations are ours. That void episodes are missing in the mean is our
 reading. The demonstrations are of further problems (as in chord); in the paper they are of the same questions. The synthesis of questions and the
 filters of trajectories are left out: the task python_tool makes its own. The verifier of the task judges answers, not a model. The task is ours.
-Sampling goes on as in the base only within the groups of a step. One batch has one update, so the clip never acts.
+A group without both right and wrong answers is dropped, and no further problems are sampled in its place, unlike in the base. One batch has one
+update, so the clip never acts.
 """
 
 from __future__ import annotations

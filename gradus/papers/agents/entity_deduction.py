@@ -18,7 +18,8 @@ cloning, and reinforcement learning from game play with a reward at the end of t
 Departures: The task is ours: `twenty_questions` has 66 items, each with some of 18 attributes, and lists the candidates in the question. A table
 answers in place of a language model. The table answers yes or no; a question without a known attribute gets a reminder of some attributes, where the
 judge of the paper says "Maybe". A wrong guess ends the game; in the paper the game goes on. PPO is the base recipe; the paper names no clip and no
-coefficient. The released code (apple/ml-entity-deduction-arena) plays games and computes the score, but has no training.
+coefficient. The recipe is the second phase alone. The released code (apple/ml-entity-deduction-arena) plays games and computes the score, but has no
+training. The function `reward` of this code counts one turn more than the evaluation of games; T is as in the evaluation.
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ Use if: an agent works over turns, turns have rewards or speed matters, and one 
 Avoid if: problems differ much in difficulty and groups are cheap, because the batch is then a poor baseline (see grpo), or if episodes have one turn.
 Reference: Liu et al., GEM: A Gym for Agentic LLMs, arXiv:2510.01051: the turn as the action, REINFORCE with ReBN; gamma 0.9 is the number for the
 games, and 1 is the default of the released trainer (axon-rl/gem, examples/train_oat).
-Departures: An episode has one context to which turns are added; the released trainer makes one sample of each turn. The task `gem:GAME`
-plays the games of GEM; the claims use tasks of Gradus. Wrappers of observations and of tools are not rebuilt: `Tools` gives tools to a task
-of single answers, executes the first `calls` calls, and shows no notice at the last call. Episodes of a batch run side by side
-(`Episodes`). Only `Lanes`, for environments of arrays, begins the next episode in a slot at once. If all returns are equal, every advantage is 0.
+Departures: An episode has one context to which turns are added; the released trainer makes one sample of each turn. The task `gem:GAME` plays the
+games of GEM; the claims use tasks of Gradus. Wrappers of observations and of tools are not rebuilt: `Tools` gives tools to a task of single answers,
+executes the first `calls` calls, and shows no notice at the last call; a further call gets no result, while GEM gives it to the game. The deviation
+of all turns is that of train_oat; two other released trainers take the deviation of the sample. Episodes of a batch run in parallel (`Episodes`).
+Only `Lanes`, for environments of arrays, begins the next episode in a slot at once. If all returns are equal, every advantage is 0.
 """
 
 from __future__ import annotations

@@ -19,11 +19,12 @@ Use if: a search costs time or money, and the model knows some of the answers.
 Avoid if: the model knows none of the answers, because then every question needs a search (see search_r1).
 Reference: Huang et al., Reinforced Internal-External Knowledge Synergistic Reasoning for Efficient Adaptive Search Agent, arXiv:2505.07596, section 3:
 the reward, the probes, and the balance of the training set. The test of the form is as in the released code (hzy312/knowledge-r1).
-Departures: A form is broken if a piece has neither a search nor an answer, if a <think> tag is missing, or if one of the words think, search and answer
-stands next to a round or square bracket. `--reward.think false` allows texts without <think> tags. An answer without an answer tag is wrong, not broken,
-as in the released code. A probe is an episode of one piece, so a search in it counts as wrong; the paper probes with a prompt without a search engine.
-The paper keeps 4000 problems of each kind; here `pool` problems are probed at the first step, and every step draws half of its problems from each kind.
-If all problems are of one kind, all come from it. The released script has a rate of 1e-7 and a warm-up over 75 % of the steps; both are left to the run.
+Departures: A form is broken if a piece before the last has neither a search nor an answer, if a <think> tag is missing, or if one of the words think,
+search and answer stands next to a round or square bracket. `--reward.think false` allows texts without <think> tags. A last piece without a search
+and without an answer is wrong, not broken, as in the released code. That code also looks for brackets in the passages; here only the policy's text
+counts. A probe is an episode of one piece, so a search in it counts as wrong; the paper probes with a prompt without a search engine. The paper keeps
+4000 problems of each kind; here `pool` problems are probed at the first step, and every step draws half of its problems from each kind. If all
+problems are of one kind, all come from it. The released script has a rate of 1e-7 and a warm-up over 75 % of the steps; both are left to the run.
 """
 
 from __future__ import annotations
@@ -86,9 +87,10 @@ class KnowledgeBoundary:
 
     def is_broken(self, trajectory: Trajectory) -> bool:
         """Returns whether the form is broken."""
-        text = trajectory.completion
+        text, valid = trajectory.completion, trajectory.stream("valid")
+        hints = trajectory.links.get("invalid", 0) - int(len(valid) > 0 and not valid[-1])  # no hint follows the last piece
         lacks = self.think and not all(tag in text for tag in ("<think>", "</think>"))
-        return bool(trajectory.links.get("invalid", 0)) or lacks or _BRACKETS.search(text) is not None
+        return hints > 0 or lacks or _BRACKETS.search(text) is not None
 
 
 @dataclass(frozen=True)

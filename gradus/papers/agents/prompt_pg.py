@@ -12,7 +12,8 @@ batch. The learning rate of Adam is 1e-3.
 The log-probability of the second draw comes from the softmax over all examples, not from a softmax over the remaining examples. So the gradient is
 not exactly the gradient of the expected reward. Only W and b are trained. The players `worker` (answers) and `encoder` are language models that never
 change: name them with `--players.worker.model` and `--players.encoder.model`. `--environment.width` sets the encoder's width. There is no baseline:
-while most answers are right, most draws become more likely. A wrong answer lowers the log-probabilities of its draws without bound. The test of the
+while most answers are right, most draws become more likely. A wrong answer lowers the log-probabilities of the drawn examples without a lower bound. The test
+of the
 paper takes the K examples with the highest probability; `held_out/greedy` is the accuracy of this test. `held_out/accuracy` is the accuracy with
 drawn examples.
 
@@ -27,10 +28,10 @@ loss over the batch, draws every example from pi, and does not mention replaceme
 (github.com/lupantech/PromptPG). Draws are without replacement, and the log-probabilities come from the full softmax. Examples are encoded without
 their answers. The order of the draws is reversed, so the first draw is nearest to the question. The layer has a bias, and Adam has no weight decay.
 The released code draws with numpy; for K = 2 this gives the same distribution as one draw after another.
-Departures: The encoding is the last hidden state of a language model at the end of the question, scaled to length 1, so that the draws are nearly
-uniform at the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates
-have nearly all the probability. In the authors' stored run, each of the 20 candidates has a probability of 0.02 to 0.13 at the first question that is
-printed. Candidates are training questions. The best checkpoint has the highest held-out accuracy. A question is never its own example,
+Departures: The encoding is the last hidden state of a language model at the end of the question. It is scaled to length 1, so the draws are nearly uniform at
+the start. In the paper the encoding is the hidden state of BERT's first token. With unscaled states of width 160, about two candidates
+have nearly all the probability. In the authors' stored run, the first printed question gives each of the 20 candidates a probability of 0.02 to 0.13.
+Candidates are training questions. The best checkpoint has the highest held-out accuracy. A question is never its own example,
 but the softmax at this question still includes the question itself. The 240 steps are 30 epochs of 160 questions (`--task.problems 160`). The
 released code has 20 epochs, not 30. In the released code every epoch has the same batches; here the questions are shuffled. In the released code no
 candidate is a training question, and the epoch with the best training reward is kept. The released code takes the logarithm after the softmax, and

@@ -12,7 +12,7 @@ with a result that is new in this answer; $r_explore$ is 0 for m = 0. If a tag i
 
 At test time `TREE` is a search (`recipe.but(search=TREE)`). Every live branch is continued k = 3 times up to its next trial or final query. Branches of the same
 results are merged; the most probable one stays. At most B = 8 branches go on. Finished branches vote by the result of their final query; among
-equal votes the more probable one wins. A branch's earlier text is sampled once, which is the saving against separate answers.
+equal votes the more probable one wins. Branches share their earlier text, so it is sampled only once. Separate answers would sample it several times.
 
 A group has 8 answers, and the KL weight is 0.001. Metrics: reward/execution, reward/entity, reward/explore.
 
@@ -21,8 +21,9 @@ Avoid if: questions and schema determine the query (see reasoning_sql, think2sql
 Reference: Dai et al., ReEx-SQL: Reasoning with Execution-Aware Reinforcement Learning for Text-to-SQL, arXiv:2505.12768. No code was found.
 Departures: The values of all terms, T, k and B are ours, as are the share of useful trials and the order in which branches are kept. The clip is that of the
 base; a batch has one update, so the clip never acts. Probability is the mean log-probability per token. Thinking needs no tag. An episode has at most 6
-pieces. Three points after the rows say that more rows exist. A result is new if its text as shown is new. The tree of one question is sampled round by
-round. A task without reference queries gives only its verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is ours.
+pieces. Three points after the rows say that more rows exist. A result is new if its text as shown is new, and branches merge by these texts; a vote compares
+the multisets of the first 1,000 rows, without names of columns. The tree of one question is sampled round by round. A task without reference queries gives
+only its verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is ours.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ def balanced(text: str) -> bool:
     return pairs and len(inside(FINAL, text)) == 1 and len(inside(TRIAL, text)) == text.count(f"<{TRIAL}>")
 
 
-def outcome(problem: Problem, query: str, rows: int = ROWS) -> tuple[str | None, int]:
+def outcome(problem: Problem, query: str) -> tuple[str | None, int]:
     """Returns the shown result of a query and the number of its rows; None and 0 if it fails."""
     try:
-        found = read(str(problem.meta["database"]), query, QueryLimits(rows=rows))
+        found = read(str(problem.meta["database"]), query, QueryLimits(rows=ROWS))
     except QueryError:
         return None, 0
     return table(found), len(found.rows)
@@ -106,9 +107,12 @@ class ExplorationReward:
 
 
 def result_vote(leaf: Trajectory) -> object:
-    """Returns the result of the final query, by which a finished branch of the tree votes; None if the query fails."""
+    """Returns the rows of the final query in a fixed order, by which a finished branch of the tree votes; None if the query fails."""
     found = inside(FINAL, leaf.completion)
-    return outcome(leaf.problem, found[-1], 1000)[0] if found else None
+    try:
+        return tuple(sorted(read(str(leaf.problem.meta["database"]), found[-1], QueryLimits()).rows, key=repr)) if found else None
+    except QueryError:
+        return None
 
 
 PLAY = Episodes(max_turns=TRIALS + 3)

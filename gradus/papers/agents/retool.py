@@ -6,7 +6,7 @@
     loss = mean over tokens of a_k of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 In stage 1 the policy learns traces in which calculations are programs with their true outputs (SFT). In stage 2 the policy writes its own answers. A
-piece $a_k$ ends at </code>; the block runs in a sandbox, and its output $o_k$, or the text of its error, is inserted between <interpreter> and
+piece $a_k$ ends at </code>; the block then runs in a sandbox. The output $o_k$ of the block, or the text of its error, is inserted between <interpreter> and
 </interpreter>. So the policy can correct its program. The answer is in an answer tag; without such a tag the reward is -1. There is no reward for
 code or form.
 
@@ -17,7 +17,7 @@ Use if: traces with programs exist or can be made, problems need exact computati
 Avoid if: there are no traces (see torl, which starts from a base model), or if a critic is too expensive (torl needs no critic).
 Reference: Feng et al., ReTool: Reinforcement Learning for Strategic Tool Use in LLMs, arXiv:2504.11536, sections 2.2 and 2.3.
 Departures: The traces are the task's demonstrations in this form; the paper lets a strong model rewrite long solutions. SFT has 150 steps here, and
-two epochs in the paper. The critic starts from the policy at the start of stage 2. The answer is in <answer>, and in the paper in a box. One update
+two epochs in the paper. The critic starts from the policy at the start of stage 2. The answer is in <answer>; in the paper it is in \\boxed{}. One update
 has four epochs, as in the base; the paper has mini-batches of 512. The value of a last expression is printed. An episode has at most 8 pieces. The paper
 keeps the keys and values of the earlier text after an insertion; the built-in engine reads the whole text again. The public recipe in volcengine/verl
 differs from the paper, and is not followed: it has GRPO's credit, a clip of 0.2 and 0.28, and up to 0.4 for the calls of a wrong answer.

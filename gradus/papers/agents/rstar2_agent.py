@@ -16,7 +16,7 @@ teaches the form alone, without reasoning. Then answers may have 8,000 tokens, l
 solved. Metrics: reward/errors (share of failed calls), reward/answers (answer tags).
 
 Use if: calls of tools often fail, and right answers differ in the number of failed calls.
-Avoid if: calls never fail, because half of the samples are then thrown away for nothing (see torl).
+Avoid if: calls never fail, because half of the samples are then dropped without a gain (see torl).
 Reference: Shang et al., rStar2-Agent: Agentic Reasoning Technical Report, arXiv:2508.20722, sections 2 and 4, and the released code (microsoft/rStar):
 the two penalties, 32 answers of which 16 are kept, the least number of two, the clip, 128 problems. `--selection.draw lowest` follows that code: it keeps
 the right answers with the lowest p.

@@ -1,7 +1,7 @@
 """TAPO: DAPO with search and code inside the answer. Calls earn nothing, so the policy calls a tool only where the call helps.
 
     y = b_1 b_2 ... b_n, quad b_k in {"<think>", "<search>", "<code>", "<response>", "<answer>"}, quad b_n = "<answer>"
-    R = s + min(-("len"(y) - (L - B)) / B, 0)
+    R = s + max(-1, min(-("len"(y) - (L - B)) / B, 0))
     s = -1 "if" y "is not such a row of blocks, else" m(a, a^*)
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.28) A_t)
 
@@ -20,8 +20,9 @@ Reference: Wu et al., Tool-Augmented Policy Optimization: Synergizing Reasoning 
 sections 3 and 4, and the released code (Goer17/TAPO): reward, penalty, sizes, one passage per search.
 Departures: The released code skips a stray word before a block; here, as in the paper, such a text earns -1. The length counts only the tokens of the
 policy; the released code also counts the inserted results. The source is the column `data_source` of a problem, and "math" if there is none. The tool
-for code has the name calculate, as in the task search_qa, and the tag code. The released loss is also constant above ratio 10 if A < 0. An episode has
-at most 8 pieces.
+for code has the name calculate, as in the task search_qa, and the tag code. The penalty is never below -1; in the released code it has no such bound.
+That code measures the last 100 characters of an answer; here the edit distance takes the first 2000, and every other measure the whole answer. The
+released loss is also constant above ratio 10 if A < 0. An episode has at most 8 pieces, and 5 in the released code.
 """
 
 from __future__ import annotations

@@ -16,11 +16,12 @@ RL. Metrics: reward/precision, reward/recall, reward/rows, reward/form, reward/t
 Use if: queries are judged by their results, results have several columns and rows, and few groups have both right and wrong answers.
 Avoid if: results are single numbers, where Q and the verdict nearly agree, or if clauses can be compared with a reference query (see reasoning_sql).
 Reference: Papicchio et al., Think2SQL: Reinforce LLM Reasoning Capabilities for Text2SQL, arXiv:2504.15077, versions 1, 2 and 5.
-Departures: The weights 0.85, 0.1 and 0.05 could not be confirmed. Cells are multisets, and equal cells in different columns agree; empty tables on both
-sides agree. The order of rows does not count in Q, but in the verdict. A table that lost its end at 10,000 rows counts without this end. The clip is that of the
-base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is ours. Version 3 of the paper is another
-study. The public code (spapicchio/Think2SQL) belongs to version 3 and differs: no tag counts, and a query that runs earns at least 0.1. A task whose verifier runs
-no queries gives only its verdict.
+Departures: The weights 0.85, 0.1 and 0.05 could not be confirmed. Cells are multisets, and equal cells in different columns agree; empty tables on both sides
+agree. The order of rows does not count in Q, but in the verdict. A table that lost its end at 10,000 rows counts without this end. The clip is that of the
+base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is ours. Version 3 of the paper is another study. The public
+code (spapicchio/Think2SQL) belongs to version 3 and differs: its script gives Q the weight 0.95 and the form 0.05; another of its rewards gives a query that
+runs at least 0.1; the deviation is that of the batch. Temperature 0.7 and the rate 10^-6 are not set. The other ways of training are not recipes of this
+file. A task whose verifier runs no queries gives only its verdict.
 """
 
 from __future__ import annotations

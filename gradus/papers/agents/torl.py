@@ -18,7 +18,7 @@ Reference: Li et al., ToRL: Scaling Tool-Integrated RL, arXiv:2503.23383, sectio
 Departures: The clip, the mean and the deviation are as in the base, grpo. A batch is used for one update, so the ratio is 1 and the clip never acts;
 `--update.count` sets more updates. The penalty follows the words of the paper: only a failed block costs
 reward. The released code (GAIR-NLP/ToRL) subtracts the penalty unless the last executed block passed, so also from an answer without any block. A block
-that prints and then fails shows both the output and the error; in the released code it shows the output alone and counts as passed. An opened output
+that prints and then fails shows both the output and the error; in the released code it shows only the output and counts as passed. An opened output
 without a block before it shows a message and counts as a failed call. The value of a last expression is printed. The middle of an output above 400
 characters is left out; the released code keeps 128 characters at each end. The sandbox gives 5 seconds and 256 MB to a program. A program that prints
 nothing shows "(no output)"; the released code reports a timeout. The answer is the text after the last opened output. The eighth opened output

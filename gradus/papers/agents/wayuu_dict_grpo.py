@@ -15,8 +15,8 @@ for a rare word).
 Use if: parallel text is scarce, a dictionary exists, and the model knows the frequent words.
 Avoid if: the language is well covered by the model, or words have many forms that a dictionary does not list.
 Reference: Mosquera et al., Improving Low-Resource Translation with Dictionary-Guided Fine-Tuning and RL: A Spanish-to-Wayuunaiki Study,
-arXiv:2508.19481: two stages, the dictionary with five matches per word, BLEU as reward. The code of the authors (Manuel-2011/RLTranslator) was not at hand.
-Departures: The abstract and reviews were at hand. The number b, the limit of 5 look-ups, fuzzy matches by edit distance, 8 translations per sentence and
+arXiv:2508.19481: two stages, the dictionary with five matches per word, BLEU as reward. The code of the authors (Manuel-2011/RLTranslator) was not available.
+Departures: The abstract and reviews were available. The number b, the limit of 5 look-ups, fuzzy matches by edit distance, 8 translations per sentence and
 the KL coefficient are ours. A call is malformed if a piece has neither a look-up nor an answer. Precisions without a match are smoothed by Chen and
 Cherry's third method, and orders longer than the translation are left out. In the paper SFT asks for zero to four random words of a sentence in the prompt;
 here the rare words are looked up within the answer. The language of the task phrasebook is made up. SFT has 150 steps. Each batch has one update, so
@@ -98,7 +98,7 @@ _TERMS: dict[str, Any] = {
 
 claims = (
     Claim(
-        says="On sentences with words that training never shows, the reward (BLEU and form) is at least 1.15 times that of the same training without entries.",
+        says="On sentences with words that training never shows, BLEU is at least 1.15 times that of the same training without entries.",
         source=(
             "arXiv:2508.19481, abstract (18 percent above the baseline without a dictionary); the row's 15 percent; the language, the start and the sizes "
             "are ours"
@@ -107,7 +107,7 @@ claims = (
         measure="reward",
         at_least=1.15,
         script="benchmarks.warmed wayuu_dict_grpo",
-        **_TERMS,
+        **{**_TERMS, "fields": {**_TERMS["fields"], "study.reward": "EnvironmentReturn"}},
     ),
     Claim(
         says="After these steps at least two thirds of the look-ups ask for a rare word, though three of four words are frequent.",

@@ -19,8 +19,8 @@ wins, provided that the longer episode has more than gamma = 1.5 times as many t
 
 The contexts of E are separate groups. These groups are stored and counted separately, and no update uses them. With
 `--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the
-finding contains the answer to the whole question. So the two contexts of a pair can have different queries, and a good finding loses if it is only a
-step towards the answer.
+finding contains the answer to the whole question. So the two contexts of a pair can have different queries. A good finding then loses against a finding that
+contains the answer.
 
 Use if: a reasoning model answers or writes reports with search, most tool calls are wasted, and right episodes of different cost can be compared.
 Avoid if: the model cannot yet solve the questions with search, so that pairs are rare, or if calls cost nothing (see arpo, grpo).

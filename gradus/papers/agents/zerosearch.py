@@ -19,8 +19,9 @@ Departures: Without the option `player` a template writes the documents: a sente
 questions of the task. With `--environment.tools.search.player NAME` a player of the recipe writes them; the paper tunes a small model for it, on documents of a
 real engine that a judge labelled. There are 3 documents of one sentence (5 documents of 30 words in the paper). The reward of a text without an answer
 tag is ours.
-Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so p_e itself is reached in neither. That code adds one last piece
-without search, takes the mean over tokens, divides by the sample deviation, and has mini-batches of 256 answers. Here, as in grpo, each answer weighs the
+Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so neither version reaches p_e itself. The released code adds one last
+piece without search, takes the mean over tokens, divides by the sample deviation, and has mini-batches of 256 answers. Here, as in grpo, each answer weighs
+the
 same, and one update uses all answers, so the ratio is 1 and the clip never acts.
 """
 

@@ -5,8 +5,8 @@
     y = r + gamma (1 - done) min_j bar Q_j(s_(t+1), a_(t+1))
 
 L is the loss of the critic, and $L_SAC$ the squared error of the heads $Q_j$ against the target y (see sac). In y, r is the reward, and $bar Q_j$ is
-the slow copy of a head. The flag done is 1 at the end of an episode, else 0. $a_(t+1)$ is an action of the policy in the next state $s_(t+1)$. The
-first part of the added term lowers the values of all actions, most of all the high values. The second part raises the values of the recorded actions
+the slow copy of a head. The flag done is 1 at the end of an episode, else 0. $a_(t+1)$ is an action of the policy in the next state $s_(t+1)$. The first part
+of the added term lowers the values of all actions, and lowers high values most. The second part raises the values of the recorded actions
 $a_data$. So errors of Q do not lead the policy to actions without data. The integral is estimated with importance weights from 12 actions: 4 uniform
 actions, 4 from $pi(* | s)$ and 4 from $pi(* | s_(t+1))$. $p(a_i)$ is the density from which $a_i$ is drawn. No gradient of the term reaches the
 policy.

@@ -8,7 +8,7 @@
 
 A sample runs from t = 1 (noise) to t = 0 in T even steps dt along $x_t = (1 - t) x_0 + t e$. The noise e is standard normal, the velocity is $v = (d
 x_t) / (d t)$, and a is 0.7. One step is an action; its density $N(x_(t - dt) ; m, s^2 dt I)$ is Gaussian with mean m, where I is the unit matrix.
-$pi_old$ is the policy that sampled, and $m_ref$ the mean under the start model. $A_i$ comes from the rewards r of the group and is the same for all T
+$pi_old$ is the sampling policy, and $m_ref$ the mean under the start model. $A_i$ comes from the rewards r of the group and is the same for all T
 steps of sample i. N counts the samples of the mini-batch. The KL to the reference has the closed form of the last line. In training, samples are
 drawn with the SDE in few steps (T = 10). In evaluation, samples are drawn with the ODE in 40 steps.
 

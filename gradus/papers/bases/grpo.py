@@ -5,8 +5,8 @@
     rho_(i,t) = (pi(o_(i,t))) / (pi_old(o_(i,t)))
     k_3 = pi_ref/pi - log (pi_ref/pi) - 1
 
-The policy answers each problem G times; answer $o_i$ has reward $r_i$. All tokens of the answer get the advantage $A_i$. $pi_old$ is the policy that
-sampled, and $pi_ref$ is the model at the start. epsilon is 0.2, and beta is 0.04. A group with equal rewards and a group of one answer get advantage
+The policy answers each problem G times; answer $o_i$ has reward $r_i$. All tokens of the answer get the advantage $A_i$. $pi_old$ is the sampling policy, and
+$pi_ref$ is the model at the start. epsilon is 0.2, and beta is 0.04. A group with equal rewards and a group of one answer get advantage
 0.
 
 The paper makes one update per batch. The ratio is then 1 and the clip never acts; `--update.count` sets more updates per batch.

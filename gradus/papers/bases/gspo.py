@@ -1,12 +1,12 @@
-"""GSPO: there is one ratio for the whole answer, so reward, correction and clipping are all per sequence.
+"""GSPO: there is one ratio for the whole answer, so the reward, the correction and the clipping are all per sequence.
 
     s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|) = exp(1/|y_i| sum_t log rho_(i,t))
     loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.0003, 1 + 0.0004) A_i)
     grad loss_i = -s_i A_i 1/|y_i| sum_t grad log pi(y_(i,t))
     s_(i,t) = sg[s_i] (pi(y_(i,t))) / (sg[pi(y_(i,t))])
 
-$y_i$ is answer i, and $A_i$ its group-relative advantage. The answer has $|y_i|$ tokens $y_(i,t)$ with the ratios $rho_(i,t)$. $pi_old$ is the policy
-that sampled, and N counts the answers of the mini-batch. The third line is the gradient of an unclipped answer: all its tokens have equal weight. A
+$y_i$ is answer i, and $A_i$ its group-relative advantage. The answer has $|y_i|$ tokens $y_(i,t)$ with the ratios $rho_(i,t)$. $pi_old$ is the sampling
+policy, and N counts the answers of the mini-batch. The third line is the gradient of an unclipped answer: all its tokens have equal weight. A
 clipped answer has no gradient. The last line is GSPO-token (`--objective.policy.ratio SequenceTokenRatio`), for advantages that differ within an
 answer. The ratio of GSPO-token has the same value as $s_i$, and the gradient of every token is multiplied by the token's own advantage; sg stops the
 gradient. With one advantage per answer GSPO and GSPO-token are the same.

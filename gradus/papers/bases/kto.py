@@ -12,7 +12,7 @@ answers whose h is far above or far below $z_0$ have a small gradient. The facto
 An answer is desirable if its reward is above `above` (one half). If a problem has a given pair, the better answer is desirable and the worse answer
 is not. For other problems the policy samples, and every sample counts, even in groups of equal rewards. The loss is one mean over desirable and
 undesirable answers together. Given answers and sampled answers have separate means, which are added. If desirable or undesirable answers are rare,
-raise the lambda of the rare kind: $(lambda_D n_D) / (lambda_U n_U)$ should stay between 1 and 4/3, where $n_D$ answers are desirable and $n_U$ are
+raise the lambda of the rare kind. $(lambda_D n_D) / (lambda_U n_U)$ should stay between 1 and 4/3, where $n_D$ answers are desirable and $n_U$ answers are
 not. This rule is TRL's advice; `--objective.sampled.desirable` sets $lambda_D$ of the sampled answers.
 
 Use if: answers are marked one by one as good or bad, and no pairs of a better and a worse answer to one problem exist.
@@ -22,7 +22,7 @@ prompts and answers of the batch, as in section 4.1. beta 0.1 and both lambdas 1
 Departures: Answers are sampled at every step, and an answer is desirable if its reward is above a bound; the paper learns from given answers. $z_0$
 is computed once per step, with the weights that sampled the answers; the paper computes $z_0$ at every update. All answers of a problem take the
 prompt of the next problem as u. If a step has only one problem, there is no other prompt, and $z_0$ is the mean of h over the answers to this
-problem. The loss is the mean over those answers of the mini-batch that belong to the term, given or sampled.
+problem. The loss of a term is the mean over the answers of the mini-batch that belong to this term (given or sampled answers).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ clamped to at most -1e-7. The pairs are as in the base, dpo: given pairs, or the
 samples. The policy imitates the best answer of a group. If a step has given and sampled pairs, the means of both kinds are added.
 
 Use if: given pairs exist, and memory or time allows neither a reference model nor a separate stage of supervised fine-tuning.
-Avoid if: the policy should stay close to the start model (see dpo, which has a reference), or the better answers are not worth imitating (see simpo).
+Avoid if: the policy should stay close to the start model (see dpo, which has a reference), or the better answers should not be imitated (see simpo).
 Reference: Hong et al., ORPO: Monolithic Preference Optimization without Reference Model, arXiv:2403.07691, eq. 3 to 7. The paper has lambda 0.1 for
 its Mistral model.
 Departures: The paper has given pairs and several epochs over them. The likelihood is the likelihood of the answer alone, as in the formula, and every

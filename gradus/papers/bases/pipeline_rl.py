@@ -3,7 +3,7 @@
     loss = -1/N sum_i sum_t sg[min((pi(a_(i,t))) / (mu(a_(i,t))), 5)] A_i log pi(a_(i,t))
     A_i = R_i - mean(R)
 
-$a_(i,t)$ is token t of answer i, and mu the version of the policy that sampled this token; the log-probability under mu is stored with the token. The
+$a_(i,t)$ is token t of answer i, and mu is the version of the policy that sampled this token; the log-probability under mu is stored with the token. The
 mean of R is over the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
 
 Between two updates every answer grows by at most a fourth of the limit on its length. The step trains on the finished groups; the others continue

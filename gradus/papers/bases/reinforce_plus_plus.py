@@ -6,7 +6,7 @@
     rho_t = (pi(a_t)) / (pi_old(a_t))
 
 The answer of T tokens $a_t$ has the reward R. The KL penalty is the estimate $k_1$ of the KL from the sampling policy $pi_old$ to the model at the
-start, $pi_ref$. So $hat R_t$ is R minus 0.01 times the sum of the penalties from token t on. Mean and deviation are over all tokens of the batch.
+start, $pi_ref$. So $hat R_t$ is R minus 0.01 times the sum of the penalties from token t on. The mean and the deviation are over all tokens of the batch.
 
 One sample per problem suffices; more are allowed. A single sample hardly changes the mean and the deviation of a batch. But a single sample changes
 the mean and the deviation of a group, so normalisation within groups is biased. If all rewards of a batch are equal, the advantages are the

@@ -5,7 +5,7 @@
     loss = mean over tokens of -min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A) - 0.1 mean over right tokens of log pi(a_t)
     hat R_t = sum_(s >= t) r_s
 
-$l_i$ is the number of tokens of answer i. A is whitened over the batch, and rho is the token ratio to the policy that sampled. The reward r comes at
+$l_i$ is the number of tokens of answer i. A is whitened over the batch, and rho is the token ratio to the sampling policy. The reward r comes at
 the last token, and V is the critic's value. Right tokens are the tokens of right answers. The critic learns with the loss of the base, ppo. The
 returns $hat R_t$ of the critic have lambda 1, so they are the reward itself. The first 50 steps update the critic only and leave the policy
 unchanged.

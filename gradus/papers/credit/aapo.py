@@ -8,12 +8,12 @@ log-likelihood.
 The policy gives G answers with the rewards $r_i$. The frozen start model gives G answers to the same problem with the rewards $q_i$, sampled with the
 same settings; no update uses these answers. Answer i of the policy is paired with answer i of the start model. The advantage momentum $m_i$ is
 positive as long as the policy does better than its start. So if all $r_i$ are equal, $A_i = m_i$; in this case GRPO has no gradient. N is the number
-of tokens of the batch, and the deviation is the sample deviation. There is no ratio, clip or KL term, so a batch serves one update. Metric:
+of tokens of the batch, and the deviation is the sample deviation. There is no ratio, clip or KL term, so a batch is used for one update. Metric:
 sibling_reward, the mean of $q_i$.
 
 Use if: late in training many groups have equal rewards, and the policy does better than its start.
-Avoid if: sampling is the bottleneck, because the start model answers as often as the policy (see grpo, dapo), or many groups have only wrong answers
-although the start model is often right.
+Avoid if: sampling is the bottleneck, because the start model answers as often as the policy (see grpo, dapo), or the start model is often right in groups
+with only wrong answers.
 Reference: Xiong et al., AAPO: Enhance the Reasoning Capabilities of LLMs with Advantage Momentum, arXiv:2505.14264. The bounds -0.2 and 0.28, the
 epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). Groups of the released code have 6 answers, at temperature 0.7 (1.5B)
 or 1 (7B).

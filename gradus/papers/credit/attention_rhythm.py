@@ -6,7 +6,7 @@ tokens.
     FAI_s = mean over t of W_glob(t, s), quad s + 10 <= t <= min(T, s + 50)
     A_t = gamma_t A if A >= 0, else A
 
-One more forward pass reads the attention weights $W_h(t, s)$ of head h from token t back to token s, in five of the L layers, evenly spread from layer
+One more forward pass reads the attention weights $W_h(t, s)$ of head h from token t back to token s. It reads five of the L layers, evenly spread from layer
 L/3 to layer 2L/3. The means are over tokens t of the reply, and T is its last token. The 30 percent of heads with the smallest distance $d_h$ are
 local, and the 30 percent with the largest are global. $W_loc$ and $W_glob$ are the mean weights of local and of global heads. A is the group-relative
 advantage of the answer, and $gamma_t$ has no gradient.
@@ -22,8 +22,8 @@ Use if: answers are long chains of reasoning, the reward comes at the end, and t
 Avoid if: the network's attention weights cannot be read, the network is too small for heads with different ranges, or answers are short (see grpo,
 dapo).
 Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Anchor Rhythm Enables Fine-Grained Policy Optimization, arXiv:2510.13554
-(v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI from tokens up to 100 positions later, and scales advantages of both
-signs, because the paper finds both changes better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
+(v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI from tokens up to 100 positions later, and scales advantages of both signs. The
+paper finds both changes better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
 Departures: The clip 0.2, alpha, and the range of 3 tokens before an anchor are ours; the paper names 1 to 3 tokens. The bounds tau and eta (the
 paper's second tau) are the medians of WAAD and delta in the reply; the paper gives no numbers. Shares are rounded up, and ties go to the earlier
 token. At least one head is local and one global. Each context of a trajectory is a separate reply.

@@ -9,12 +9,12 @@ The policy answers a problem n = 6 times; acc is the share of right answers. $S_
 of step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. It takes the first steps that
 meet two conditions. The FCI of the step is at least the quantile 0.8 (the least positive FCI if the quantile is 0). The start and the previous chosen
 step are at least 512 tokens away. If there are too few such steps, the policy also takes the first of the other steps. If acc is 0, all answers
-branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random answers of the other kind. If acc is 1, random answers
+branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random answers of the other kind branch, too. If acc is 1, random answers
 branch, but only if the mean FCI of the problem is above the running mean of such problems.
 
 A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below this node. Each path to a leaf is a
-sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. w is the number of samples with an advantage. The number of
-problems $B_t$ changes so that w stays near W, which is 30 per problem of the setting. Metrics: contrast (share of branched answers whose leaves
+sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. w is the number of samples with an advantage. The number of problems
+$B_t$ changes so that w stays near W. W is 30 times the number of problems in the setting. Metrics: contrast (share of branched answers whose leaves
 differ in reward), branched, problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.

@@ -12,7 +12,7 @@ head, learns the shares y(s). The stage makes a row of each different state with
 next steps, and the policy learns by least squares; the critic is fixed. Only the last step of an answer has a reward, so the reward of this stage's
 metrics is low. Metrics: critic/chance_error, fit_error, fit_log_ratio, last (share of candidates that end the answer).
 
-Use if: answers have steps that differ in worth, and the samples of the start model should be used without further sampling of the policy.
+Use if: answers have steps of different importance, and the policy should learn only from samples of the start model.
 Avoid if: the policy can sample during training, because such samples teach more (see vineppo, grpo), or a step is the whole answer (see dpo,
 a_star_po).
 Reference: Liu et al., Improving Multi-Step Reasoning Abilities of Large Language Models with Direct Advantage Policy Optimization, arXiv:2412.18279.

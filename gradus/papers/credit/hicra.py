@@ -17,8 +17,8 @@ Use if: the model thinks in words, its phrases are known or can be found in solu
 Avoid if: answers have no phrases, such as bare formulas (see grpo), or the model cannot yet execute its plans.
 Reference: Wang et al., Emergent Hierarchical Reasoning in LLMs through Reinforcement Learning, arXiv:2509.03646: strategic grams, semantic entropy, and
 the advantage of planning tokens. The public repository (TIGER-AI-Lab/Hierarchical-Reasoner) has no code yet.
-Departures: The paper compares grams with a sentence encoder; here the cosine of their word counts must exceed 0.8, and a gram joins the first cluster
-whose first gram is similar. A gram with a digit or a mathematical sign is a formula. The short list is ours. If grams of two clusters overlap, the
+Departures: The paper compares grams with a sentence encoder; here the cosine of their word counts must exceed 0.8. A gram joins the first cluster whose first
+gram is similar. A gram with a digit or a mathematical sign is a formula. The short list is ours. If grams of two clusters overlap, the
 first cluster counts.
 """
 
@@ -64,7 +64,7 @@ def words(text: str) -> list[str]:
 def strategic_grams(solutions: Sequence[str], *, shortest: int = 3, longest: int = 5, top: float = 0.2, similar: float = 0.8) -> tuple[tuple[str, ...], ...]:
     """Returns the clusters of grams that occur in the most solutions, the most frequent first.
 
-    Args: shortest, longest: number of words of a gram; top: share of clusters to return, rounded up; similar: the least cosine between the word
+    Args: `shortest`, `longest`: number of words of a gram. `top`: share of clusters to return, rounded up. `similar`: the least cosine between the word
     counts of two grams of a cluster. Clusters with equally many solutions are in the order of their first occurrence.
 
     >>> strategic_grams(["let us try 3", "let us try 4", "we go on"], top=0.5)

@@ -10,7 +10,7 @@ line gives the advantage in a group without a right answer, for rewards 0 and 1;
 lowers the advantages of all answers, right and wrong. This effect is large if few answers are right. A group whose answers are all right has
 advantage 0 and is dropped. A group of one has advantage 0.
 
-rho is the ratio of a token between the policy and the policy that sampled, and N counts the tokens of the mini-batch. Groups of wrong answers now add
+rho is the ratio of a token between the trained policy and the sampling policy, and N counts the tokens of the mini-batch. Groups of wrong answers now add
 many negative advantages. Therefore the bound is narrow for negative advantages, $epsilon_neg$ = 0.16, and wide for positive advantages, $epsilon_pos$
 = 0.24. A batch is cut into four mini-batches; with a single mini-batch no ratio reaches a bound. Metric: clip_share.
 

@@ -1,13 +1,14 @@
-"""Rank-GRPO: in answers that are ranked lists, advantage and importance ratio belong to the rank, not to the token or to the whole list.
+"""Rank-GRPO: in answers that are ranked lists, the advantage and the importance ratio belong to the rank, not to the token or to the whole list.
 
     r_(i,k) = rel_(i,k), quad "or" quad r_(i,k) = sum_(j >= k) rel_(i,j) / log_2(j + 1), quad "with" quad rel_(i,k) = 1 "for a hit"
     A_(i,k) = (r_(i,k) - mean_i(r_(i,k))) / (std_i(r_(i,k)) + 0.0001)
     w_(i,k) = exp(mean over t in S_(i,k) of log (pi(o_(i,t)) / pi_old(o_(i,t))))
     loss = mean over tokens of -min(w A, clip(w, 1 - 0.06, 1 + 0.08) A) + 0.001 k_3
 
-An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the user
-wants it, has not seen it, and the list has not named it before. The first form of $r_(i,k)$ is the default. The second form (`--reward.form tail`) is
-the discounted gain of rank k and of all later ranks, so an early hit gives no credit to later ranks. Mean and deviation are over the G answers to a
+An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the user wants
+the item, has not seen the item, and the list has not named the item before. The first form of $r_(i,k)$ is the default. The second form (`--reward.form
+tail`) is
+the discounted gain of rank k and of all later ranks, so an early hit gives no credit to later ranks. The mean and the deviation are over the G answers to a
 problem at the same rank. $k_3$ estimates the KL to the policy at the start of the stage.
 
 Text after item N is one more span, with the advantage -0.1. The end token has the advantage 0.1 if it comes right after item N. If it comes earlier,
@@ -143,7 +144,7 @@ def corrected(listed: Sequence[str], fits: Mapping[str, float], bias: Mapping[st
 
 @dataclass(frozen=True)
 class CorrectedLists:
-    """Gives one list per request without sampling: the other recommender's list, corrected. Without such lists it gives the worked solution."""
+    """Gives one list per request without sampling: the corrected list of the other recommender, or the worked solution if there is no such list."""
 
     weight: float = 0.1  # weight of the correction by counts
     problems: int = 256  # training problems whose choices are counted

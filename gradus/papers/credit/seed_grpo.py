@@ -14,8 +14,8 @@ rho is their ratio to the policy at the start of the update, and N counts the an
 gives GRPO. Metric: clip_share.
 
 Use if: answers can be compared, and rewards are more reliable if the samples agree, because verdicts are noisy or the model lacks knowledge.
-Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, because different
-answers then show no doubt.
+Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, because different answers are
+then no sign of uncertainty.
 Reference: Chen et al., SEED-GRPO: Semantic Entropy Enhanced GRPO for Uncertainty-Aware Policy Optimization, arXiv:2505.12346: the entropy of clusters,
 its maximum, and the three forms of f. The repository of the authors (Dreamer312/SEED-GRPO) has no code yet.
 Departures: alpha, the exponent of the focal form and the 8 mini-batches are ours. The paper estimates $p_k$ from the likelihoods of the answers in the

@@ -13,7 +13,7 @@ mini-batches.
 
 This is SPO-chain, for short answers. SPO-tree, for long answers, is `--rollout SegmentTree --credit TreeChanges`: a tree with 6-6-6 branches grows in
 segments of `tokens` tokens. The value of a leaf is its reward, and the value of an inner node is the mean over its children. The advantage of a node
-is its value minus the value of its parent. Every node is a sample, and no continuation is thrown away. Metrics: value, spread, continuations (per
+is its value minus the value of its parent. Every node is a sample, and no continuation is dropped. Metrics: value, spread, continuations (per
 answer), clip_share.
 
 Use if: few tokens decide an answer, and continuations are cheap.

@@ -96,7 +96,8 @@ class WithAnswers:
 
 @dataclass(frozen=True)
 class RankedTurns:
-    """Plays episodes by `rollout`, samples `count` candidates at each turn, and gives `pairs` pairs of them by the score of the critic.
+    """Plays episodes by `rollout`, samples `count` candidates at each turn, and makes `pairs` pairs of candidates. The score of the critic decides which
+    candidate of a pair is better.
 
     The score is the mean over the tokens of the log-ratio of `critic` to `player`, both with the view `sees`. `player` plays and samples. No update
     uses the episodes. The groups of a turn have two trajectories, with the rewards 1 and 0.

@@ -1,4 +1,4 @@
-"""THR: measures how the update of each token moves the likelihood of the group's right answers, and weighs the tokens by the sign of this influence.
+"""THR: measures how the update of each token changes the likelihood of the group's right answers. The sign of this influence decides the weight of the token.
 
     THR_(j,k) = s_j sum_(i in R) sum_m (g_(i,m) cdot g_(j,k)) (h_(i,m) cdot h_(j,k))
     A'_(j,k) = 1[|THR_(j,k)| > tau] (1 + sgn(THR_(j,k)) p) A_j, quad g = e_y - pi, quad s_j = 1 if j in R, else -1

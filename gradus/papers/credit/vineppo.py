@@ -15,15 +15,15 @@ A step ends at a line break, or at a blank between two equations, as in the task
 share the continuations of the prompt, and of any other text that they have in common. An update has two epochs of 8 mini-batches. Metrics: value,
 spread (deviation of a state's continuations), continuations (per answer), clip_share.
 
-Use if: answers have steps, the steps differ in worth, continuations are cheap, and the memory is too small for a critic.
+Use if: answers have steps of different importance, continuations are cheap, and the memory is too small for a critic.
 Avoid if: sampling is the bottleneck, because a step costs K continuations (see grpo, rloo), or answers have only one step.
 Reference: Kazemnejad et al., VinePPO: Refining Credit Assignment in RL Training of LLMs, arXiv:2410.01679, section 4. The paper's appendix and the
 released configurations give these values: K = 9, temperature 0.6, 8 answers per problem, batches of 64 out of 512 answers, two epochs and the KL
 coefficient 0.0001.
 Departures: The temperature and the numbers of problems and answers come from the setting; the released code also samples with top-p 0.9. The released
 code continues the text of a step; here the tokens are kept as sampled and are never encoded again. The released code cuts solutions of MATH at line
-breaks and ends of sentences, and keeps formulas whole. Whitening is over the batch; in the released code it is over the answers that all devices hold
-in one forward pass. For GSM8K the released code estimates the values of the prompt and of at most 25 later states. So in the released code the steps
+breaks and ends of sentences, and keeps formulas whole. Whitening is over the batch; in the released code it is over the answers of one forward pass on all
+devices. For GSM8K the released code estimates the values of the prompt and of at most 25 later states. So in the released code the steps
 after the 26th get advantage 0 (here with `--rollout.most 26`; None: all states). In the released code $k_3$ is limited to at most 10. The end token
 belongs to the last step. The title of the first version of the paper is VinePPO: Unlocking RL Potential For LLM Reasoning Through Refined Credit
 Assignment.

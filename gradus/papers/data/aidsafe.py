@@ -1,4 +1,4 @@
-"""AIDSAFE: agents extend each other's safety reasoning, a refiner cleans it, and the model learns from the result and from misled answers.
+"""AIDSAFE: agents extend safety reasoning, a refiner cleans it, and the model learns from it and from answers that overlook a rule.
 
     (T_(j), y_(j)) = agent_k (x, I, P, T_(j-1), y_(j-1)) quad "until all agents of a round agree, at most R rounds"
     T* = {t in T : t "names no rule outside of" P, quad J(t, t') <= 0.8 "for all earlier" t'}
@@ -168,7 +168,7 @@ class Deliberation:
 
 @dataclass(frozen=True)
 class MisledPairs:
-    """Gives pairs of a deliberated answer and the answer of a writer who believes that one of the problem's rules does not hold.
+    """Gives pairs of a deliberated answer and the answer of a writer who believes that one of the problem's rules is not valid.
 
     Requests that break no rule give no pair. At test time the policy acts.
     """

@@ -23,7 +23,7 @@ Reference: Zhang et al., CLPO: Curriculum Learning meets Policy Optimization for
 kinds with the answer in the prompt, groups with mixed answers, KL weights by difficulty. The released script (csuking/CLPO) has the same bounds, G =
 4, beta 0.001, one rewrite per problem, and the same kappa. The second version of the paper also trains the rewriter by the gain of accuracy.
 Departures: The rules for dropping rewrites and the wording of the instructions are ours. A failed answer does not count in acc(q). The script makes
-an update for every 8 kept groups; here a batch serves one update, and `--update.count` sets more. If no group has right and wrong answers, the script
+an update for every 8 kept groups; here a batch is used for one update, and `--update.count` sets more. If no group has right and wrong answers, the script
 trains on all groups of originals; here the step has no update.
 """
 
@@ -113,7 +113,7 @@ class Restructured:
     def __post_init__(self) -> None:
         check_ranges(self, hard="[-1, 1]", medium="[-1, 1]")
         if self.hard > self.medium:
-            raise UserError(f"Restructured.hard is {self.hard}, which is above Restructured.medium ({self.medium}); set hard to {self.medium} or less")
+            raise UserError(f"Restructured.hard is {self.hard}, which is above Restructured.medium ({self.medium}); set `hard` to {self.medium} or less")
 
     @property
     def test(self) -> Any:

@@ -23,8 +23,8 @@ alone. Level 2 has the problems that both the 1.5B and the 7B model sometimes so
 problems that the 32B model fails, and half of the problems that it solves. Both stages have 16 answers to each of 128 prompts. A batch has
 mathematics and code in the ratio 2.1:1, and the reward of code is the share of its tests that pass.
 Departures: Only the trained model measures the difficulty, before each stage. In the paper larger models also measure the difficulty, once, and
-problems that DeepSeek-R1 never solves are left out. The bounds 0.3 and 0.7, K = 8, the numbers that end a stage, the new optimiser, the limits of 64
-and 96 tokens, and the 256 problems that are measured per stage are ours. The reference of the KL is the model at the start of the stage.
+problems that DeepSeek-R1 never solves are left out. Our own choices are the bounds 0.3 and 0.7, K = 8, the numbers that end a stage, the new optimiser, the
+limits of 64 and 96 tokens, and the 256 problems that are measured per stage. The reference of the KL is the model at the start of the stage.
 """
 
 from gradus.credit.uncut import Uncut

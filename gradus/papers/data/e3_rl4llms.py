@@ -16,8 +16,8 @@ of the first step, the temperature rises. Sampling and log-probabilities use the
 allotted_most (answers to one problem), entropy. The temperature of each step is stored with its answers.
 
 Use if: problems differ in difficulty and come again, and the entropy of the policy collapses early.
-Avoid if: every problem is new, because without a memory there are no ranks. If most hard problems are impossible, more answers to them are wasted
-(see mopps).
+Avoid if: no problem comes again, because a rank needs earlier answers to the same problem. If most hard problems are impossible, more answers to
+them are wasted (see mopps).
 Reference: Liao et al., Enhancing Efficiency and Exploration in Reinforcement Learning for LLMs, EMNLP 2025, arXiv:2505.18573. The released scripts
 give n = 8, the bounds 4 and 12, u = 2, no KL, one update per batch of 64 problems and the annealing. The learning rate is 2e-6 for 7B and 5e-6 for
 1.5B.

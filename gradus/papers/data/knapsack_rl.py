@@ -15,7 +15,7 @@ A problem that was never visited gets N answers, and a problem with p = 1 gets $
 answers to be mixed with a probability of 0.9. If the problems with 0 < p < 1 need fewer answers than are left, the problems with p = 0 share the
 surplus equally. The advantage is GRPO's, in each problem's own group. Metrics: allotted_most (answers to one problem), predicted_rate.
 
-Use if: the same problems come again, many are solved by now, and others are solved in at most one of twenty answers.
+Use if: the same problems are drawn several times, many problems are already solved, and other problems are solved in at most one of twenty answers.
 Avoid if: every problem is new, so its success rate is not known, or most unsolved problems are impossible, because impossible problems get the surplus.
 Reference: Li et al., Knapsack RL: Unlocking Exploration of LLMs via Optimizing Budget Allocation, arXiv:2509.25849. The value and the bounds 2 and
 128 are the paper's. The numbers of answers to new problems and to problems with p of 0 and 1, and the surplus, are as in the released code.

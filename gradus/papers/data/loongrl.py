@@ -23,7 +23,7 @@ tokens made from multi-hop questions, and GRPO with 8 answers, clip 0.2 and 0.28
 hard items. The released code (rStar-RL/LoongRL) has about 4 chains of 4 lines per 1,024 tokens, and keys of 8 digits.
 Departures: Words must be equal. In the paper parts of words also count. The released reward only asks whether the final answer contains the stored
 answer. The final answer is the last box, or the text after the last "answer:" or "="; without one of these marks R is 0. There is no KL; the released
-script has the weight 0.001. Each batch serves four updates, as in the script. Our own choices are the people, facts, keys of 4 to 8 digits, texts of
+script has the weight 0.001. Each batch is used for four updates, as in the script. Our own choices are the people, facts, keys of 4 to 8 digits, texts of
 160 to 16,384 characters, and the numbers of steps of the stages. The items are not filtered before the first stage.
 """
 

@@ -14,7 +14,7 @@ At the first step, and again every 35 steps, the policy answers each problem N =
 are 0, the whole batch comes from the passes. Metrics: promise, the mean VPS of the requested problems; tokens/probe, the tokens of the answers for
 scores.
 
-Use if: the same problems come again many times, many of them are always or never solved, and answers for scores are cheap in comparison with training.
+Use if: the same problems are drawn many times, many problems are always or never solved, and answers for scores are cheap in comparison with training.
 Avoid if: the data is large or endless, so that scores of all problems cost too much (see mopps, sec), or all problems are about half solved.
 Reference: Leng et al., MMR1: Enhancing Multimodal Reasoning with Variance-Aware Sampling and Open Resources, arXiv:2509.21268: the scores, the
 mixture, alpha, beta, lambda, N and the 35 steps. The released script (LengSicong/MMR1) has 8 answers to each of 512 problems per step, KL weight

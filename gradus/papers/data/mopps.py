@@ -15,7 +15,7 @@ policy changes; with lambda = 1 all answers have the same weight. The posterior 
 problems at random among those with $gamma_i$ in [0.3, 0.7], and then the nearest others: `--curriculum.choice InBand`. Metrics: predicted_rate,
 rank_correlation (Spearman's correlation of the posterior means with the shares of right answers in the step).
 
-Use if: the same problems come again several times, many are always or never solved, and sampling is expensive.
+Use if: the same problems are drawn several times, many problems are always or never solved, and sampling is expensive.
 Avoid if: every problem is new, because a memory of problems then predicts nothing (see sec for kinds of problems, online_difficulty_filtering).
 Reference: Qu, Wang, Mao, Hu, Ommer & Ji, Can Prompt Difficulty be Online Predicted for Accelerating RL Finetuning of Reasoning Models?,
 arXiv:2507.04632. The released scripts for Countdown and Geometry3k have 8 candidates per problem and lambda 0.5; the scripts for MATH have 16

@@ -16,7 +16,7 @@ Avoid if: steps have no labels (see limr or difficulty_staged_rl, which choose b
 Reference: He, Panigrahi, Lin & Arora, Skill-Targeted Adaptive Training, arXiv:2510.10023, and the released data with its description: 500 difficult
 questions, 2 to 3 missing skills each, 5 problems per skill with 3 answers each, 9.5k pairs. STAT-Syn writes 2 new problems per pair with 3 solutions,
 and keeps a problem if at least 2 of its solutions have the same answer (`AnswersThatAgree`).
-Departures: A comparison with the worked solution, step by step, takes the place of the teacher and of the process reward model; a step is a word of
+Departures: A comparison with the worked solution, step by step, replaces the teacher and the process reward model; a step is a word of
 the solution, and "=" begins the last one. Only the first wrong step of an answer counts, because later wrong steps follow from it. The bounds 0.85
 and 0.7 are ours. The problems of stage `look` are both the validation set and the problems to draw from. Each problem has one solution, so a drawn
 problem gives one pair instead of three. All pairs are kept. Stage lengths are ours. No new problems are written, and there is one round instead of up
@@ -58,7 +58,7 @@ def first_wrong(written: Sequence[str], right: Sequence[str]) -> int | None:
 def missing(solution: str, given: Sequence[tuple[str, bool]], skills: Sequence[str], *, final: float, step: float, most: int) -> list[str]:
     """Returns the missing skills of a problem, the most frequent first; none if the problem is not difficult.
 
-    Args: given: the answers, each with its verdict, at least one; skills: one per step of the solution; final, step: the problem is difficult if the
+    Args: `given`: the answers, each with its verdict, at least one. `skills`: one per step of the solution. `final`, `step`: the problem is difficult if the
     share of right answers is below `final`, or if the share of answers that are right up to some step is below `step`.
     """
     right = steps_of(solution)

@@ -60,7 +60,7 @@ class Described(Combines):
 
     def __post_init__(self) -> None:
         if not self.opening or not self.closing:
-            raise UserError("Described needs the marks before and after a description; set opening and closing, for example to <desc> and </desc>")
+            raise UserError("Described needs the marks before and after a description; set `opening` and `closing`, for example to <desc> and </desc>")
 
     def start(self) -> dict[str, float]:
         return {}

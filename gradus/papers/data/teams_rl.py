@@ -1,4 +1,4 @@
-"""TeaMs-RL: a small policy learns by TRPO which operation an instructor applies to an instruction next, so that instructions become diverse.
+"""TeaMs-RL: a small policy learns by TRPO to choose the next operation that an instructor applies to an instruction, so that instructions become diverse.
 
     r_t = 1 if the rewrite adds something, else 0
     A_t = sum_(k >= 0) (gamma lambda)^k (r_(t+k) + gamma V_(t+k+1) - V_(t+k))

@@ -7,8 +7,8 @@
     loss = 1/G sum_i 1/|o_i| sum_t -min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.28) A_i)
 
 The pool has several sources of problems with verifiers. g(z) is the gradient of the log-likelihood of the worked solution of z at the start model,
-projected to 1024 numbers and scaled to length 1. V are 32 held-out problems. The influence I(z) is large if a step on z raises the likelihood of
-solutions to V. A source whose mean influence is negative is left out. Of every other source the half with the largest influence is kept.
+projected to 1024 numbers and scaled to length 1. V are 32 held-out problems. The influence I(z) is large if an update on z raises the likelihood of the
+solutions to the problems in V. A source whose mean influence is negative is left out. Of every other source the half with the largest influence is kept.
 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
 for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
@@ -16,7 +16,7 @@ problems are used. The loss has no KL term, and the ratio of a negative advantag
 category, else its task. Metrics: influence/SOURCE, sources (number of sources left), in_window (share of the kept problems), pass_rate,
 tokens/gradients.
 
-Use if: a pool mixes sources of unknown worth, worked solutions exist, and some held-out problems show the goal.
+Use if: a pool mixes sources of unknown usefulness, worked solutions exist, and some held-out problems show the goal.
 Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a backward pass per problem costs too much.
 Reference: Zha et al., Vision-G1: Towards General Vision Language Reasoning with Multi-Domain Data Curation, arXiv:2508.12680: selection by influence
 and difficulty, and rounds of selection and training. The released scripts (yuh-zha/Vision-G1) have groups of 16 answers, no KL term, and the clip 0.2

@@ -9,8 +9,8 @@ sentences, and documents without a fact that can be checked. Label: each documen
 Generate: for each persona, questions q with all necessary context, and a short answer a. Check: a pair is dropped if q contains a, if d does not
 contain a, or if q shares 13 words in a row with a question of the evaluation. A pair keeps domain, persona and document. In RL the policy sees q
 alone and answers from memory. The comparison is continued pre-training on the same documents: `sft --rollout PlainText`. A task has such pairs if its
-problems have the column `documents`, as in the task `facts`. The documents of `facts` are made up, and templates take the place of the language model
-that labels, writes and checks.
+problems have the column `documents`, as in the task `facts`. The documents of `facts` are made up, and templates replace the language model that labels,
+writes and checks.
 
 Use if: there are many documents with facts, questions with answers are few, and some samples of the policy have the right answer.
 Avoid if: the policy never guesses the answer, so that no group has a gradient (see sft, or spark_prover_x1 for documents first), or facts are to be

@@ -6,7 +6,7 @@
     loss = mean over pairs of [-min(rho A, clip(rho, 0, 2) A) + 0.001/d |v - v_ref|^2 + 1/d |v - v_ema|^2]
 
 For each finished sample $x_0$ of d dimensions, `draws` pairs (t, e) are drawn; the times t are stratified, and e is noise. The symbol v is the
-velocity, and delta its error at a pair. The value l takes the place of the log-probability; $l_old$ is l at the same pair under the weights before
+velocity, and delta its error at a pair. The value l replaces the log-probability; $l_old$ is l at the same pair under the weights before
 the update. The loss is a mean over samples and their pairs. R is the reward; its mean and deviation are over the group. $v_ref$ is the velocity
 of the start model, and $v_ema$ is the velocity of a moving average of the policy. The decay of this average after n updates is min(0.3, 0.001 n).
 

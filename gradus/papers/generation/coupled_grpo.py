@@ -93,7 +93,7 @@ class DenoisedKL:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         if batch.move >= self.moves:
-            raise UserError(f"the update reached epoch {batch.move + 1}, but DenoisedKL.moves is {self.moves}; set moves to the number of epochs of the update")
+            raise UserError(f"the update reached epoch {batch.move + 1}, but DenoisedKL.moves is {self.moves}; set `moves` to the number of epochs of the update")
         reference = batch.signals[self.needs[batch.move]].sum(-1)
         ratio = self.ratio.log_ratio(outputs[Denoised(self.masks)].sum(-1), reference, batch)
         values = kl_estimate(ratio, ratio.detach() * 0, estimator=self.estimator)

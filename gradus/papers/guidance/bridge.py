@@ -120,8 +120,8 @@ class Cooperative:
         return {name: tally.mean for name, tally in seen.items()}
 
     def _cooperate(self, policy: Any, alone: Any) -> None:
-        """Subtracts lam times the gradient of the player alone from the policy's gradient of the upper weights, and then deletes the gradient of the
-        player alone."""
+        """Subtracts lam times the gradient of the player `alone` from the policy's gradient, for the upper weights only. Then deletes the gradient of the
+        player `alone`."""
         lam = policy.spec.objective["policy"].coefficient
         for mine, theirs in self._shared(policy, alone):
             if mine.grad is not None and theirs.grad is not None:

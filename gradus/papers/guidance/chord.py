@@ -6,7 +6,7 @@
     mu_k = 0.05 + 0.85/2 (1 + cos((pi k) / 200))
 
 Each step has groups that the policy samples, and expert answers y to other problems x. A fifth of all answers are expert answers. $A_i$ is the reward
-standardised in the group, and rho is the ratio of a token to the policy that sampled. N counts the policy's own tokens, and M counts the tokens of
+standardised in the group, and rho is the ratio of a token to the sampling policy. N counts the policy's own tokens, and M counts the tokens of
 the expert answers. There is no KL term.
 
 mu falls from 0.9 to 0.05 along a cosine in 200 steps and stays there; in the last line pi is the number 3.14..., and k is the step. Other points of

@@ -60,7 +60,7 @@ class AnswerBefore(Combines):
         try:
             re.compile(self.answer)
         except re.error as error:
-            raise UserError(f"AnswerBefore.answer is no regular expression: {error}; put a backslash before a bracket that stands for itself") from None
+            raise UserError(f"AnswerBefore.answer is not a regular expression: {error}; put a backslash before a literal bracket") from None
 
     def value(self, completion: str) -> float:
         """Returns the value of a completion."""

@@ -4,7 +4,7 @@
     D_(i,t) = 1/2 (log pi(y_t) - log pi_T(y_t))^2
     beta_s = max(0.001, 0.005 - 0.00005 s)
 
-A_i is the reward standardised in the group, rho the ratio of a token to the policy that sampled, and Z the number of all tokens of the batch. $pi_T$ is
+A_i is the reward standardised in the group, rho the ratio of a token to the sampling policy, and Z the number of all tokens of the batch. $pi_T$ is
 the teacher, s the step. There is no KL to a reference model. D is the k2 estimate at the sampled token. If the samples come from the current policy,
 its expected gradient is the gradient of KL(pi || pi_T). In contrast, the k3 estimate has the expected gradient of KL(pi_T || pi). So the policy
 imitates first and follows the reward later.
@@ -21,7 +21,7 @@ annealed weight (0.005 to 0.001), reward-guided masks. The recipe follows a summ
 Departures: The KL is divided by the number of all tokens, also under a mask; our sources do not give this divisor. D is not multiplied by the ratio, so it is
 exact only in the first update on a batch. There is one update per batch, so the clip 0.2 does not act; a second source writes the term without a
 clip. The deviation of a group is the population deviation. At level group, the group consists of the problem's answers in the mini-batch. The variant
-with -beta_s (log pi - log pi_T) in the advantage in place of D is not built.
+with -beta_s (log pi - log pi_T) in the advantage in place of D is not implemented.
 """
 
 from __future__ import annotations

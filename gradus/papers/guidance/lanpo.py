@@ -6,8 +6,9 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 k_3]
 
 The answers to a problem x have three kinds of prompts. The plain kind has x alone. The prompt "reflection" shows an earlier attempt y at the same
-problem, with the request to check it. The prompt does not tell whether y was right, and the choice of y does not depend on its reward, so the prompt
-has no label to copy. The lesson z comes from other problems: the policy reads the k = 2 most similar problems of the pool, each with an attempt and
+problem, with the request to check it. The prompt does not tell whether y was right, and the choice of y does not depend on its reward, so the prompt contains
+no label that the policy could copy. The lesson z comes from other problems: the policy reads the k = 2 most similar problems of the pool, each with an
+attempt and
 its verdict, and writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a similarity of 0.3, these
 answers get the plain prompt.
 
@@ -16,7 +17,7 @@ reflection is easier than a first answer. The words of the lessons are not train
 problem without a stored attempt reflects on one of the plain answers of the same step. Evaluation has plain prompts. Metrics: reflected and lessons
 (shares of the answers with these kinds).
 
-Use if: problems come back or resemble each other, and the policy can correct an attempt that it reads.
+Use if: problems are repeated or resemble each other, and the policy can correct an attempt that it reads.
 Avoid if: problems have nothing in common, or the policy ignores text before the problem (see grpo).
 Reference: Li et al., LANPO: Bootstrapping Language and Numerical Feedback for Reinforcement Learning in LLMs, arXiv:2510.16552: a pool of past trials,
 reflection on the same problem without the reward, lessons from related problems, and numbers alone in the update.
@@ -50,7 +51,7 @@ KIND = "prompt"  # the link with the kind of an answer's prompt: plain, reflecti
 
 @dataclass(frozen=True)
 class Experienced:
-    """Gives shares of the answers to a problem a prompt with an earlier attempt, or with a lesson from similar problems."""
+    """A share of the answers to a problem gets a prompt with an earlier attempt, and another share gets a prompt with a lesson from similar problems."""
 
     rollout: Rollout = Auto()
     reflect: float = 0.25  # share of the answers that see an attempt; the number is rounded down

@@ -14,7 +14,7 @@ traces/kept (share of questions with a kept trace), traces/checks (share of kept
 
 `--schedule.stages.cold.recipe.rollout.writer.player NAME` lets a player write; the model of this player can differ from the policy's model.
 
-Use if: the policy reasons in few steps, so that RL has no checks and second tries to reinforce, and no traces of a long-reasoning model may be used.
+Use if: the policy never checks or repeats a step, so RL has no such behaviour to reinforce, and traces of a long-reasoning model are not allowed.
 Avoid if: the model already writes long reasoning (see grpo), or given traces exist (see sft, deepseek_r1).
 Reference: Chae et al., One Missing Piece for Open-Source Reasoning Models: A Dataset to Mitigate Cold-Starting Short CoT LLMs in RL, arXiv:2506.02338:
 outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. The
@@ -83,7 +83,7 @@ class Record:
 
 class Writer(Protocol):
     async def outlines(self, records: Sequence[Record], world: World) -> list[tuple[str, ...]]:
-        """Returns one outline per record, with as many titles as its budget. An outline of another length is thrown away."""
+        """Returns one outline per record, with as many titles as its budget. An outline of another length is dropped."""
         ...
 
     async def next(self, records: Sequence[Record], world: World) -> list[str]:

@@ -16,7 +16,7 @@ Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal R
 start, then self-distilled and expert-augmented SFT). The recipe follows a summary in our catalogue; the paper was not read. The public repository
 (MM-Thinking/Metis-RISE) has no code of the training.
 Departures: The shortest right answer and the numbers of steps are ours. The 16 updates per batch and the verdict 1 or -1 come from DAPO, which is
-also our choice. A task's worked solution takes the place of the stronger model. The reward has no points for the form. The policy reads pictures if
+also our choice. A task's worked solution replaces the stronger model. The reward has no points for the form. The policy reads pictures if
 its model does (task shapes); the method does not depend on the kind of input.
 """
 

@@ -17,7 +17,7 @@ Avoid if: the policy solves most problems (see grpo), or solutions should always
 Reference: Zhao et al., MM-HELIX: Boosting Multimodal Long-Chain Reflective Reasoning with Holistic Platform and Adaptive Hybrid Policy Optimization,
 arXiv:2510.08540, section 4 (adaptive hybrid policy optimisation). The public code has the generators and verifiers of the 42 puzzles, not the training.
 Departures: The threshold 2 of 8, the weight 1 and the divisor of L_off are ours. The 42 puzzles in pictures and the rewriting of skeletons by a
-strong model are not here; the tasks of this library with solver, verifier and levels take their place (sudoku4, zebra, shapes).
+strong model are not included; tasks of this library with solver, verifier and levels replace them (sudoku4, zebra, shapes).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def gate(group: Group, *, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Guided:
-    """Standardises the rewards of the policy's own answers. Gives given answers the weight 1 if fewer than `least` of the policy's own answers are
-    right, else the weight 0."""
+    """Standardises the rewards of the policy's own answers. Given answers get the weight 1 if fewer than `least` of the policy's own answers are right, else
+    the weight 0."""
 
     least: int = 2  # successes that close the gate; 0: it is never open
     scale: Scale = "population"

@@ -103,7 +103,7 @@ class Critiques:
         return frozenset({"solution"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns the rows, form by form: if their number is bounded, the last forms are left out, and every answer keeps a row. Equal critiques of
+        """Returns the rows, sorted by form. If the number of rows is bounded, the last forms are left out, and every answer keeps a row. Equal critiques of
         an answer give one row."""
         found: dict[str, tuple[Problem, dict[str, bool]]] = {}
         for t in answers(groups, cut=True):

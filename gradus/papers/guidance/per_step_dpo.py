@@ -11,8 +11,8 @@ before the pit. The worse text is the rest of the wrong answer. Both texts have 
 step that fails, and keeps the steps before it.
 
 An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. No update uses the sampled answers
-and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and a fall of 0.4 is the first one beyond the
-bound. The reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the
+and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and 0.4 is the smallest fall beyond the bound. The
+reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the
 step, from 1), value, spread.
 
 Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues these right steps to a right answer.
@@ -63,7 +63,8 @@ def first_pit(values: Sequence[float], bound: float = -0.3) -> int | None:
 
 @dataclass(frozen=True)
 class PitPairs:
-    """Adds one pair per wrong answer: a right continuation from before its first pit, and the rest of the answer. Pairs are auxiliary groups; no
+    """Adds one pair per wrong answer: a right continuation that starts before the first pit (a step with a low advantage), and the wrong answer from there
+    on. Pairs are auxiliary groups; no
     update uses the sampled answers."""
 
     rollout: Rollout = Auto()
@@ -96,7 +97,7 @@ class PitPairs:
         return [g.but(trajectories=tuple(t.but(trained=False) for t in g.trajectories)) for g in groups]
 
     async def _pair(self, wrong: Trajectory, sampling: Sampling, world: World) -> Group | None:
-        """Returns the pair of a wrong answer; None if it has no pit, or no right continuation from before the pit."""
+        """Returns the pair of a wrong answer; None if the answer has no pit, or no right continuation that starts before the pit."""
         (row,) = rows_of(self.marking, wrong, world)
         (context,) = wrong.contexts
         starts = [Start(wrong, context, at) for at in places(context, row)]

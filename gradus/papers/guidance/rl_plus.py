@@ -5,7 +5,8 @@
     r = (2 pi(y_t)) / (pi_old(y_t) + pi_w(y_t)), quad pi_w = 1/2 pi_old + 1/2
 
 The group's mean and standard deviation are over the policy's own answers alone; a deviation of 0 is replaced by 1. So a right solution among wrong answers
-has advantage 1, and the wrong answers have advantage 0. Z counts the tokens of all answers. rho is the ratio of an own token to the policy that sampled.
+has advantage 1, and the wrong answers have advantage 0. Z counts the tokens of all answers. rho is the ratio of the policy's own token to the sampling
+policy.
 
 The policy that wrote the solution is unknown. The probability with which a token of the solution was written is unknown. The estimate $pi_w$ of this
 probability is the mean of $pi_old$ and of 1, the value of greatest uncertainty. The weight r = 4 pi / (1 + 3 pi_old) is at most 4, so it needs no

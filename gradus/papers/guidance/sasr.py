@@ -6,8 +6,8 @@
     loss_GRPO = 1/G sum_i 1/|o_i| sum_t -min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.2) A_i) + 0.04 KL
 
 G_warm is the mean norm of the gradient of imitation in the warm-up, and G_last the norm in the last step of imitation. Norms are measured before clipping. A
-small norm says that the policy is close to the solutions. So p falls while the policy learns from the solutions, and rises again if RL moves the
-policy away from them. Right after the warm-up p is about 1 / (1 + gamma). Z counts the tokens of the solutions y. A_i, rho and KL are as in GRPO.
+small norm says that the policy is close to the solutions. So p falls while the policy learns from the solutions, and rises again if RL moves the policy away
+from the solutions. Right after the warm-up p is about 1 / (1 + gamma). Z counts the tokens of the solutions y. A_i, rho and KL are as in GRPO.
 The reference of KL is the policy at the end of the warm-up. After `forced` GRPO steps in a row, one step of imitation renews G_last.
 
 Use if: worked solutions exist for the task's own problems, and SFT alone overfits while RL alone learns too slowly.

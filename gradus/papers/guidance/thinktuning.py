@@ -12,7 +12,7 @@ feedback $f_i$, which ends with a solution. The feedback follows the answer, in 
 whole text. So the rewards r, their mean and their deviation belong to a mixed group: an unguided failure has a negative advantage, and a guided
 success has a positive advantage.
 
-The tokens of the student have the ratio rho to the policy that sampled. The tokens of the teacher have no ratio, because the teacher sampled them under another
+The tokens of the student have the ratio rho to the sampling policy. The tokens of the teacher have no ratio, because the teacher sampled them under another
 prompt. The weight $w_t$ of a teacher's token has no gradient, and grows with the student's probability $p_t$ of the token; c is 0.1. Feedback that
 ends in a wrong answer is not learned. The teacher is the start model. In evaluation the student answers alone. Metrics: guided (share of answers with
 feedback), guided/right (share of right answers among them), reflects (share of the student's own answers that contain one of `signs`).
@@ -108,7 +108,7 @@ class Taught:
 
 
 def taught(first: Trajectory, feedback: str, world: World) -> Trajectory:
-    """Returns the answer followed by the feedback, without a reward. The feedback takes the place of the answer's end token."""
+    """Returns the answer followed by the feedback, without a reward. The feedback replaces the answer's end token."""
     (context,) = first.contexts
     ends = context.ended is Ended.STOP and not world.text(context.tokens[-1:], first.player)
     own = context.first(context.actions - 1) if ends and context.actions > 1 else context

@@ -23,7 +23,7 @@ neither the size of a group nor the average over tokens; G = 8 is ours, and 1/|o
 answers; here one update per batch is the default, and the clip acts from `--update.count 2` on. In stage `read` the paper averages over each text
 first; here Z counts the tokens of the batch. The paper gives each stage its own learning rate, and SFT trains LoRA; here all stages train all weights
 with one rate, and their lengths are ours. The reward has no points for the form. Demonstration pictures inside the document are left out; requests
-may have pictures. The task `service_desk` has text alone.
+may have pictures. The task `service_desk` has only text.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class TurnCandidates:
         check_seats(task, self.players)
         if not getattr(task.environment, "forks", False):
             raise UserError(
-                f'TurnCandidates tries every candidate on a copy of the episode, but episodes of task "{task.name}" cannot be '
-                "copied; set --rollout Seats, or write a method fork(key) in the episode and set forks = True in the environment"
+                f'TurnCandidates copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Seats, or '
+                "write a method fork(key) in the episode and set forks = True in the environment"
             )
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

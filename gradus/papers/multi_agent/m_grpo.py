@@ -136,8 +136,8 @@ claims = (
         options={"people": "40", "level": "1"},
         fields={"prompts": "4", "group": "4", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "16", "rollout.calls": "2"},
         budget="steps=12",
-        problems=48,
-        samples=2,
+        problems=20,
+        samples=4,
         script="benchmarks.warmed m_grpo",
     ),
 )

@@ -103,7 +103,7 @@ claims = (
         fields={"prompts": "8", "group": "4", "warmup": "0", "study": "none"},
         own={"setting.learning_rate": "3e-4"},
         budget="steps=12",
-        problems=64,
+        problems=48,
         samples=1,
         script="benchmarks.warmed magrpo",
     ),

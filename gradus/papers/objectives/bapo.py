@@ -11,17 +11,17 @@ answers enter. The search stops at the first pair of bounds that reaches $rho_0$
 constant above ratio 3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
 
 The paper's reason: a fixed clip removes unlikely tokens of good answers, which raise the entropy, and keeps unlikely tokens of bad answers, which lower
-it. A batch serves 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
+it. Each batch is used for 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
 
-Use if: a batch serves many updates, or samples are stale, and the entropy of the policy falls.
-Avoid if: each batch serves one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
+Use if: a batch is used for many updates, or samples are stale, and the entropy of the policy falls.
+Avoid if: each batch is used for one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
 change of the whole policy may work better (see m2po).
 Reference: Xi et al., BAPO: Stabilizing Off-Policy Reinforcement Learning for LLMs via Balanced Policy Optimization with Adaptive Clipping,
 arXiv:2510.18927, eq. 8, algorithm 1, section 5.1 (bounds, steps and share). Epochs, mini-batches, the mean over tokens, no KL term and the ceiling 3
 are as in the released script and code.
 Departures: P and Q count only tokens that have a gradient. The paper and the code also add the clipped tokens, each with the bound in place of its
 ratio (`--objective.policy.trust.counted clipped`). With these tokens, a higher $c_low$ makes Q larger, so it cannot raise the share. The paper also
-weights each token of P and Q by its probability under the policy that sampled; here all weights are equal. The code raises $c_low$ first
+weights each token of P and Q by its probability under the sampling policy; here all weights are equal. The code raises $c_low$ first
 (`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95
 and 1.2 to 2, steps 0.05 and 0.1, and P / Q = 0.5, which is a share of 1/3; the text of the script gives a share of 0.5. The deviation is the population
 deviation; in the code it is the sample's plus 1e-6.
@@ -97,7 +97,7 @@ class BalancedClip:
         for name in ("low", "high"):
             if getattr(self, name) > getattr(self, f"{name}_max"):
                 raise UserError(
-                    f"BalancedClip.{name} is {getattr(self, name)}, which is above {name}_max ({getattr(self, f'{name}_max')}); set {name} "
+                    f"BalancedClip.{name} is {getattr(self, name)}, which is above BalancedClip.{name}_max ({getattr(self, f'{name}_max')}); set `{name}` "
                     f"to {getattr(self, f'{name}_max')} or less"
                 )
 

@@ -21,7 +21,7 @@ Use if: few samples are affordable, so the learning rate is high and the batch s
 Avoid if: the learning rate is low, because no token is then masked, and the method is GRPO without deviation (see dr_grpo, trpo).
 Reference: Melo et al., Stabilizing Policy Gradients for Sample-Efficient Reinforcement Learning in LLM Reasoning, arXiv:2510.00819. The formulas and
 thresholds are as in the released code (luckeciano/stable-pg-llm, GRPO with Adam): $m_F$ has the sampled score and the token's own state, the bound
-on $m_H$ is symmetric, and each batch serves one update. The settings of the code for Dr. GRPO are `--credit.policy_bound 0.001
+on $m_H$ is symmetric, and each batch is used for one update. The settings of the code for Dr. GRPO are `--credit.policy_bound 0.001
 --credit.objective_bound 0.0005`.
 Departures: The learning rate of the prediction does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest tokens; here $p_t$
 is the probability among all tokens. The released code takes for $h_t$ the state at $a_t$ itself, one position after the state that predicts $a_t$. An

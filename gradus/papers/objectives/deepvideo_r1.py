@@ -6,8 +6,8 @@
 
 The optimum of a reward under a KL penalty satisfies $r_i = eta log (pi^** / pi_old) + eta log Z$. If both sides are centred in the group of a
 question, Z disappears. So the policy learns log-ratios that match the advantages, and there is no ratio to clip. $k_3$ is the KL
-estimate of grpo. A token whose probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi =
-pi_old$ the gradient is just twice the policy gradient; only later updates differ from it, so each batch is used for two epochs.
+estimate of grpo. A token whose probability has already grown keeps its gradient until the log-ratio of its answer has reached its target. At $pi = pi_old$
+the gradient is twice the policy gradient; only the gradients of later updates differ from the policy gradient, so each batch is used for two epochs.
 `--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
 
 g is the difficulty of a question: the mean reward R of the last 64 groups minus the mean reward of the question's group. If g < -0.1, the question's
@@ -16,7 +16,7 @@ question: a share 0.5 g of its words. New answers to the changed question replac
 groups), fit_error, fit_log_ratio.
 
 Use if: many groups have equal rewards, worked solutions exist, and problems have pictures that noise makes harder.
-Avoid if: sampling twice costs too much, or the policy must stay near the policy that sampled, because nothing is clipped (see grpo).
+Avoid if: sampling twice costs too much, or the policy must stay near the sampling policy, because nothing is clipped (see grpo).
 Reference: Park et al., DeepVideo-R1: Video Reinforcement Fine-Tuning via Difficulty-aware Regressive GRPO, arXiv:2506.07464, sections 3.2 and 3.3. The
 authors' repository (mlvlab/DeepVideoR1) could not be read here.
 Departures: Our own choices are eta = 1, the mean over tokens, two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64

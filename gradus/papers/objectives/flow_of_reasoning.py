@@ -1,4 +1,5 @@
-"""Flow of Reasoning: trains answers to be frequent in proportion to their reward (trajectory balance), with replay and a local search.
+"""Flow of Reasoning: trains the policy so that the probability of an answer is proportional to its reward (trajectory balance), with replay and a local
+search.
 
     R = 100 if right, else 0.001, quad "plus" quad w min(10, -1 / log pi_ref(y))
     loss = mean over problems of 1/K sum_k (s_k - 1/K sum_j s_j)^2, quad s_k = sum_t log pi(y_(k,t)) - beta log R(y_k)

@@ -5,7 +5,7 @@
     F(r, A) = 1 + epsilon_h if A > 0 and r > 1 + epsilon_h; 1 - epsilon_l if A < 0 and r < 1 - epsilon_l; else r
     L = mean over right tokens of log pi
 
-r is the token ratio between the policy and the policy that sampled, A the group-relative advantage, and sg stops the gradient. N counts the tokens of
+r is the token ratio between the trained policy and the sampling policy, A the group-relative advantage, and sg stops the gradient. N counts the tokens of
 the mini-batch. The loss has the same value as PPO's clipped loss. Within the bounds it also has the same gradient. A token outside the bounds keeps
 the gradient that it has at its bound; PPO gives such a token no gradient. So a rare token with A > 0 still becomes more likely, and an unlikely token
 with A < 0 still becomes less likely. The bounds are as in dapo: $epsilon_l$ is 0.2 and $epsilon_h$ is 0.28.
@@ -14,8 +14,8 @@ L imitates right answers: right tokens are the tokens of right answers in the mi
 code the reward is the share of tests that pass: `--task code --task.reward share`. A batch is cut into 8 mini-batches; with a single mini-batch no
 ratio leaves the bounds. Metric: clip_share, the share of tokens outside the bounds; in PPO these tokens have no gradient.
 
-Use if: a batch serves several updates, right answers are rare, and the clip drops the tokens that would change the policy most.
-Avoid if: a batch serves one update (see grpo), or samples are very stale, or the learning rate is high. In the last two cases the probabilities of
+Use if: a batch is used for several updates, right answers are rare, and the clip drops the tokens that would change the policy most.
+Avoid if: a batch is used for one update (see grpo), or samples are very stale, or the learning rate is high. In the last two cases the probabilities of
 clipped tokens change further at every update, without a limit (see m2po).
 Reference: Su et al. (Kuaishou), Klear-Reasoner: Advancing Reasoning Capability via Gradient-Preserving Clipping Policy Optimization, arXiv:2508.07629:
 loss, gradient, imitation with alpha 0.1, share of passed tests as the reward for code. The released scripts have the bounds 0.2 and 0.28, 8 answers per

@@ -13,7 +13,7 @@ gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`
 RED-Drop.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
-Avoid if: each batch serves one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.
+Avoid if: each batch is used for one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.
 Reference: Yao et al., Group-Relative REINFORCE Is Secretly an Off-Policy Algorithm: Demystifying Some Myths About GRPO and Its Friends,
 arXiv:2509.24203. Bounds, 20 updates per batch, the mean over tokens and groups of 8 are as in the released configuration.
 Departures: Dropped answers leave the batch; in the released code their tokens count in N. OPMD has the paper's factor 1/2, so the coefficient 0.1 of
@@ -71,8 +71,8 @@ class MaskedReinforce:
         check_ranges(self, low="[0, 1]", high="[0, inf]", far_low="[0, 1]", far_high="[0, inf]", temperature="(0, inf]")
         if self.mask == "ring" and (self.far_low < self.low or self.far_high < self.high):
             raise UserError(
-                f"MaskedReinforce.far_low ({self.far_low}) must be at least low ({self.low}), and far_high ({self.far_high}) must be at least "
-                f"high ({self.high}); raise far_low or far_high"
+                f"MaskedReinforce.far_low ({self.far_low}) must be at least `low` ({self.low}), and `far_high` ({self.far_high}) must be at "
+                f"least `high` ({self.high}); raise `far_low` or `far_high`"
             )
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:

@@ -5,8 +5,8 @@
     lambda_i = 1/2 - (L_i - min L)/(max L - min L)
     r_i = 1 + lambda_i if right, else min(0, lambda_i)
 
-The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem takes
-the place of $tau log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
+The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem replaces $tau
+log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
 four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. tau is 0.1,
 and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
 
@@ -16,7 +16,7 @@ step an answer grows by at most a third of its token limit; the next step contin
 fit_log_ratio, predicted_rate, reward/length.
 
 Use if: answers are long and verified, and their length should not grow without need.
-Avoid if: the batch serves one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
+Avoid if: the batch is used for one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
 Reference: Kimi Team, Kimi k1.5: Scaling Reinforcement Learning with LLMs, arXiv:2501.12599, sections 2.3.2 (loss), 2.3.3 (length), 2.3.4 (sampling),
 2.6.2 (partial rollouts). The code is not public.
 Departures: The paper publishes neither tau nor the number of answers, updates and parts; they are chosen here. The paper's order from easy to hard

@@ -16,7 +16,7 @@ answers in the released code). Metrics: penalised_share, lost_logprob (the mean 
 log-probability in P).
 
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
-Avoid if: each batch serves one update, because the penalty is then 0 (see grpo), or groups with equal rewards should have no effect (see dapo).
+Avoid if: each batch is used for one update, because the penalty is then 0 (see grpo), or groups with equal rewards should have no effect (see dapo).
 Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, version 2:
 the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). The batch, the clip 0.2, KL 0.001 and the means are as in the
 released code.

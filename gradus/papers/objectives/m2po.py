@@ -90,7 +90,7 @@ class SecondMomentClip:
     """PPO's clip with the bounds exp(-T) and exp(T). The bounds are never tighter than 1 - low and 1 + high.
 
     T is the largest |delta| of a harmful token for which the mean of min(delta^2, T^2) over harmful tokens is below tau. The token at T is clipped
-    too. Mean and T are computed over the mini-batch; in the released code they are computed over each micro-batch. `low` and `high` have the defaults
+    too. The mean and T are computed over the mini-batch; in the released code they are computed over each micro-batch. `low` and `high` have the defaults
     of the released function, but the released trainer calls it with 0 for both.
     """
 

@@ -11,13 +11,14 @@ the reward minus the group's mean, normalised over the answers of the mini-batch
 is 0.28. Groups with equal rewards leave the batch first. G is the number of groups of the mini-batch.
 
 f, v and l are 0 or 1, and s is 0 to -1. Format f: an answer has one closed block of thoughts, and text after it; else the reward is 0. Correctness v:
-the task's verifier. Language l: problem, thoughts and answer are in the same language, after code and formulas are removed. Length s: 0 up to $l_max
+the task's verifier. Language l: the problem, the thoughts and the answer are in the same language, after code and formulas are removed. Length s: 0 up to
+$l_max
 - l_cache$ tokens, then falling linearly to -1 at $l_max$.
 
 Generators never stop. New weights reach the generators in the middle of an answer, so the tokens of one answer come from up to four versions, each
 with its own probability $pi_sampled$. Each batch is cut into two mini-batches. Metric: clip_share.
 
-The paper's data are problems that are solved in some of 16 tries, but not in all. The tries come first from a weak model, then from a model that this
+The paper's data are problems that are solved in some of 16 tries, but not in all. The answers come first from a weak model, then from a model that this
 method trained. `gradus screen` measures a task in this way. In later stages the paper raises the difficulty and the limit of tokens: `--schedule Ramp
 --schedule.path setting.max_tokens --schedule.points ((0,40960),(1000,49152)) --schedule.shape step`.
 

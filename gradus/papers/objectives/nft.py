@@ -14,7 +14,7 @@ the gradient is the gradient of -A log pi. w(q) makes hard questions count more,
 deviation`, w is `sqrt((1 - r_q) / r_q)` and A w is GRPO's advantage, so one update per batch gives GRPO's gradient. Only groups with right and wrong
 answers enter the update. Each batch is cut into 16 mini-batches. Metric: clamped_share (tokens of wrong answers with a bounded value).
 
-Use if: a verifier judges answers, a batch serves many updates, and imitation of right answers alone makes the policy settle too early.
+Use if: a verifier judges answers, a batch is used for many updates, and imitation of right answers alone makes the policy settle too early.
 Avoid if: answers have graded scores (see grpo), or the policy should learn only from right answers (see expert_iteration).
 Reference: Chen et al., Bridging Supervised Learning and Reinforcement Learning in Math Reasoning, arXiv:2505.18116: the implicit negative policy, the
 token form, the weights of questions, the equality with GRPO. The released scripts have 16 answers to each of 512 questions, 16 mini-batches, epsilon 1,

@@ -9,7 +9,7 @@
 s is the number of finished steps, and S is the number of steps of the run. $beta_min$ is 0 and $beta_max$ 0.04, the constant weight of GRPO. $R_acc$
 is 1 for a right answer, $R_format$ is 1 for a completion of the form `<think>...</think><answer>...</answer>`, and alpha is 1. $pi_ref$ is the model
 at the start. The verifier of the task reads the whole completion, so the text between the answer's tags needs a form that the verifier knows, such as
-a box. With $beta_min = beta_max$ the method is GRPO with the format reward. There is one update per batch, so the ratio rho is 1 and the clip does
+\\boxed{}. With $beta_min = beta_max$ the method is GRPO with the format reward. There is one update per batch, so the ratio rho is 1 and the clip does
 not act. Metric: kl.
 
 Use if: the model must move away from its start to learn the task, and must not lose other skills by the end.

@@ -49,8 +49,8 @@ def drawn(probabilities: Tensor, uniforms: Tensor) -> Tensor:
 def one_token_scores(logits: Tensor, targets: Tensor, uniforms: Tensor | None, *, beta: float, kappa: float) -> Tensor:
     """Returns [A, 2]: the mean over the draws of R(a) log pi(a), with gradient, and the share of draws that hit the target.
 
-    Args: `logits` [A, V]; `targets` [A], the tokens of the solution; `uniforms` [A, K], a number in [0, 1) for each draw; None: the mean is over all
-    tokens, weighted by their probabilities.
+    Args: `logits` [A, V]; `targets` [A], the tokens of the solution; `uniforms` [A, K], a number in [0, 1) for each draw. If `uniforms` is None, the mean is
+    over all tokens, weighted by their probabilities.
     """
     logs, target = logits.log_softmax(-1), targets.unsqueeze(1)
     chances = (logits.detach() / kappa).softmax(-1)

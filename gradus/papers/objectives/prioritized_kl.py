@@ -8,7 +8,7 @@
 $z_ref$ are the logits of the model at the start, V is the size of the vocabulary, and $H_t$ the entropy of the policy. The certainty $c_t$ is 1 if
 the start model has one possible token, and 0 if all tokens are equally likely. The exponent is large, so a slightly uncertain token has nearly no
 penalty. The weight has no gradient. $A_t$ is the advantage from a critic (gamma 1, lambda 0.95), not whitened. The reward is 1 for a right answer and
--1 for a wrong one, at the last token. Each batch serves one update, as in A2C. `--objective.kl.weight.exponent 0` gives the plain KL penalty. Metric:
+-1 for a wrong one, at the last token. Each batch is used for one update, as in A2C. `--objective.kl.weight.exponent 0` gives the plain KL penalty. Metric:
 kl, without weights.
 
 Use if: a model solves easy problems, fails at harder problems because of a few tokens, and a KL penalty must protect its other abilities.
@@ -18,8 +18,8 @@ code (jvasso/llm-rl-arithmetic) has this certainty, exponent 150, coefficient 5,
 Departures: tau is 1. At tau 4 all weights of the built-in model are below 0.001 and the method has no KL penalty; set `--objective.kl.weight.tau 4`
 for a model with larger logits. The certainty is defined as in the run of the released code. Another setting of the code is max q itself:
 `--objective.kl.weight.certainty probability`. The released code samples at temperature 2, and computes $d_t$ and $H_t$ at this temperature. The
-released actor and critic share a network, and the critic's loss has the coefficient 0.1; here the critic is a separate player. The released
-mini-batches of two tokens give many updates without ratios.
+released actor and critic share a network, and the critic's loss has the coefficient 0.1; here the critic is a separate player. The released code has
+mini-batches of two tokens, so it makes many updates per batch, and it uses no ratios.
 """
 
 from __future__ import annotations

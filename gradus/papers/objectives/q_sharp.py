@@ -10,7 +10,7 @@ $pi_ref$ alone. So p is fitted by maximum likelihood to observed rewards, and no
 gives q, the logit of p, for every next token in one pass.
 
 The guided policy writes an answer of L tokens. The answer is cut after h tokens, with h uniform in 0 .. L - 1, and $pi_ref$ writes the rest. So the
-model learns on states that guided decoding visits. The model learns only on the tokens after h, in groups of this step and of earlier steps
+model learns on states that guided decoding visits. The model learns only from the tokens after h, in groups of this step and of earlier steps
 (`selection`). Evaluation decodes with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`); this form is not
 optimal.
 

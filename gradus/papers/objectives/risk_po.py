@@ -6,10 +6,11 @@
     q_c := q_c + eta (c - mean(1[s < q_c]))
     loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.2, 1 + 0.2) A_i), quad s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|)
 
-B is a bundle of five questions of the batch. Paper g, as in an exam, has the g-th answer to each question of the bundle. The score $s_g$ of the paper
-is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the levels a = 0.2 and b = 0.8.
-The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so papers with a higher score have advantage 0.
-All answers of a paper get its advantage $A_g$. The deviation is taken over the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
+B is a bundle of five questions of the batch. The answer set g contains the g-th answer to each question of the bundle, like the paper of one student in an
+exam. The score $s_g$ of the set is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the
+levels a = 0.2 and b = 0.8.
+The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so answer sets with a higher score have advantage 0. All
+answers of a set get the advantage $A_g$. The deviation is taken over the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
 tokens, and N counts the answers.
 
 The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch, both quantiles move by the fourth line, with eta = 0.1, for c = a
@@ -26,7 +27,7 @@ Departures: In the article the slopes of tail and range have the ratio 1 + w to 
 a), which is 4.5 to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Then most answers become
 more likely, right or wrong, and the policy does not learn the toy task. The released code adds 1e-6 to the deviation of the sample; here A is not
 divided if all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`,
-`--objective.policy.average TokenMean`). The released scripts share A among the answers of a paper by their distance from the question's mean
+`--objective.policy.average TokenMean`). The released scripts share A among the answers of a set by their distance from the question's mean
 (`--credit.share distance`), or divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own
 quantiles. If the last bundle has fewer than five questions, its scores are scaled as if it had five; the released code does not scale them. An answer
 beyond the shortest group of a bundle has A = 0.
@@ -103,7 +104,7 @@ def deviation(values: np.ndarray, scale: Scale) -> float:
 
 @dataclass(frozen=True)
 class BundledRisk:
-    """Bundles the questions of a batch, and gives the answers of a paper the mixed risk of its score. The quantiles are tracked over the run."""
+    """Bundles the questions of a batch. All answers of an answer set get the mixed risk of the set's score. The quantiles are tracked over the run."""
 
     low: float = 0.2  # level a; 0 only without the tail part
     high: float = 0.8  # level b
@@ -118,11 +119,11 @@ class BundledRisk:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1)", high="(0, 1]", tail="[0, inf)", bundle="[1, inf)", rate="[0, inf)")
         if self.low >= self.high:
-            raise UserError(f"BundledRisk.low is {self.low}, which is not below BundledRisk.high ({self.high}); set low to a number below {self.high}")
+            raise UserError(f"BundledRisk.low is {self.low}, which is not below BundledRisk.high ({self.high}); set `low` to a number below {self.high}")
         if self.tail and not self.low:
             raise UserError(
-                f"BundledRisk.low is 0, so no score is in the lower tail, but tail (the weight of such scores) is {self.tail}; set low above "
-                "0, or set tail to 0"
+                f"BundledRisk.low is 0, so no score is in the lower tail, but `tail` (the weight of such scores) is {self.tail}; set `low` above "
+                "0, or set `tail` to 0"
             )
 
     def start(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ROVER: learns the action values of the uniformly random policy, as log-ratios to the policy that sampled; there is no clip, critic or policy
+"""ROVER: learns the action values of the uniformly random policy, as log-ratios to the sampling policy; there is no clip, critic or policy
 iteration.
 
     q_t = rho (log pi(a_t|s_t) - log pi_old(a_t|s_t))
@@ -15,7 +15,7 @@ of $-2 (r - mean(r)) log pi$, a policy gradient. So the value of the next state 
 Metrics: fit_error, next_value.
 
 Use if: rewards are verified, many different answers are right, and variety matters (pass@k).
-Avoid if: each batch serves one update, because the method is then REINFORCE with group-relative advantages (see grpo, rloo).
+Avoid if: each batch is used for one update, because the method is then REINFORCE with group-relative advantages (see grpo, rloo).
 Reference: He et al., Random Policy Valuation is Enough for LLM Reasoning with Verifiable Rewards, 2025, arXiv:2509.24981: the theorem on the uniform
 policy, the relative values and algorithm 1. The paper has 8 answers, batches of 128 problems in four mini-batches, and rate 1e-6.
 Departures: None from algorithm 1. The released code averages over all tokens (`--objective.policy.average TokenMean`). The released script for

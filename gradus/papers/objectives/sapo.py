@@ -6,7 +6,7 @@
     grad loss = -1/G sum_i 1/|y_i| sum_t w(r_(i,t)) r_(i,t) A_i grad log pi(y_(i,t))
     w(r) = 4 p (1 - p) = "sech"^2(tau (r - 1) / 2), quad p = sigmoid(tau (r - 1))
 
-$r_(i,t)$ is the ratio of token t of answer i between the policy and the policy that sampled; $A_i$ is the group-relative advantage. The weight w is 1
+$r_(i,t)$ is the ratio of token t of answer i between the trained policy and the sampling policy; $A_i$ is the group-relative advantage. The weight w is 1
 at r = 1 for every tau, so the first update of a batch is the plain policy gradient. Far above 1, w falls as $exp(-tau (r - 1))$. The weight w is
 never exactly zero, so no token is dropped. The value f(1) is 2/tau, not 1, so compare only the gradients with other methods, not the values of the
 loss.
@@ -16,8 +16,8 @@ $tau_+$ is 1 and $tau_-$ is 1.05. If the ratios of an answer lie close together,
 answer, as in gspo. If a few tokens of an answer have drifted, only these tokens lose gradient. A batch is cut into four mini-batches; with a single
 mini-batch every ratio is 1, and the gate never acts. Metric: damped, the mean of 1 - w.
 
-Use if: a batch serves several updates, and the clip drops tokens whose gradient is still useful.
-Avoid if: a batch serves one update, because the gate then never acts (see grpo), or samples are very stale, or the learning rate is high. The gate
+Use if: a batch is used for several updates, and the clip drops tokens whose gradient is still useful.
+Avoid if: a batch is used for one update, because the gate then never acts (see grpo), or samples are very stale, or the learning rate is high. The gate
 reduces the gradient only a little at ratios below 2, so it does not stop a policy that drifts (see m2po).
 Reference: Gao et al. (Qwen), Soft Adaptive Policy Optimization, arXiv:2511.20347: the gate, its two temperatures and its gradient, and four
 mini-batches per batch in its controlled experiments, which compare with GRPO and GSPO. The objective has no KL term.

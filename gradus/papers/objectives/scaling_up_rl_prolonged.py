@@ -23,8 +23,9 @@ Use if: training goes on for so long that the policy leaves its start far behind
 Avoid if: the run is short, because the term with beta 0.0001 then has no visible effect, and no evaluation stagnates (see dapo).
 Reference: Liu et al., Scaling Up RL: Unlocking Diverse Reasoning in LLMs via Prolonged Training, arXiv:2507.12507: clip 0.2 and 0.4, temperature
 1.2, beta 0.0001, 8 stretches between resets by hand. The weights are public; no training code was found.
-Departures: A rule causes the resets, with numbers chosen here. In the paper people decide on a reset when the validation stagnates or falls. Between
-two stretches they add data and a penalty for answers whose thinking has no end; at last they double the limit of tokens (`--max_tokens`). The reward
+Departures: A rule causes the resets, with numbers chosen here. In the paper people decide on a reset when the validation stagnates or falls. Between two
+periods of training, the authors add data and a penalty for answers whose thinking has no end; at the end they double the limit of tokens (`--max_tokens`).
+The reward
 is the verdict, without the penalty of dapo for long answers. The standard deviation is the population deviation, as in dapo.
 """
 

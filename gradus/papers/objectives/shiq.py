@@ -10,7 +10,7 @@ an answer of T tokens, and $r_t$ is the reward at this token, often 0 before the
 $beta KL(pi, pi_ref)$ is the softmax of g itself, and v is the value of this policy. The arbitrary values of the start model's logits are subtracted
 as a potential, which does not change the optimal policy. So d is 0 at the start, and the error of each token is the reward that follows.
 
-The sum over the rest of the answer takes the place of the next state's value; so a reward at the end reaches all tokens at once. The gradient passes
+The sum over the rest of the answer replaces the value of the next state, so a reward at the end affects all tokens in the first update. The gradient passes
 through $log pi$ and d. The logits themselves matter, not only their softmax: $log pi(a) - log pi_ref(a) + d / beta = g(a) - g_ref(a)$. The answers need
 no pairs and can come from any sampler that can give every answer. beta is 0.1. The data is as in the base, copg: answers of the start model,
 collected in the first stage or read from a file. In an episode the sum is over the policy's own tokens. Metrics: fit_error, value_shift.

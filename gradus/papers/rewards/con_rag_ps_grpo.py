@@ -13,12 +13,12 @@ at random for each answer: n g kappa s comparisons, with the same expected value
 One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
 
 Use if: users word the same question in several ways, and a search in front of the model makes its answers depend on the wording.
-Avoid if: right answers are known and accuracy is all that matters (see grpo), or the model always says the same already.
+Avoid if: right answers are known and accuracy is all that matters (see grpo), or the model already gives the same answer to all paraphrases.
 Reference: Hamman et al., Improving Consistency in Retrieval-Augmented Systems with Group Similarity Rewards, arXiv:2510.04392: paraphrased sets, the
 reward, its cheaper estimate, BLEU, and the three kinds of inconsistency. No code of the authors was found.
 Departures: Our own choices are the numbers kappa 3, s 2, g 4, beta 0.04, and the weight 0 of the stored answer. BLEU is smoothed, because short
 answers have no four equal words in a row. The wordings of the task `paraphrased` come from templates, and its search counts common words. A problem
-without paraphrases earns the task's verdict. `inconsistency` measures the search and the answers; the judge of meaning is left out.
+without paraphrases gets the task's verdict as its reward. `inconsistency` measures the search and the answers; the judge of meaning is left out.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ClippedConfidence(Combines):
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]")
         if self.low > self.high:
-            raise UserError(f"ClippedConfidence.low is {self.low}, which is above ClippedConfidence.high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"ClippedConfidence.low is {self.low}, which is above ClippedConfidence.high ({self.high}); set `low` to {self.high} or less")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

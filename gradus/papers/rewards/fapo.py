@@ -20,8 +20,9 @@ Avoid if: the result determines the steps, or the detector is worse than chance 
 Reference: Ding et al., FAPO: Flawed-Aware Policy Optimization for Efficient and Reliable Reasoning, arXiv:2510.22543: the rewards, lambda = 1, and
 the condition on N and P. The released code (yyDing1/FAPO) has 8 answers to each of 512 problems in mini-batches of 32 problems, the buffer 4096 for
 overlong answers, and the learning rate 1e-6; the detector has 16 answers at temperature 1.2.
-Departures: Steps are lines (`--reward.parts.flaws.cascade.then.steps.separator`); the released code gives the whole solution to the detector. The
-last whole number of the detector's text is the index; the released code reads a box. An index outside the steps counts as clean; in the released code
+Departures: Steps are lines (`--reward.parts.flaws.cascade.then.steps.separator`); the released code gives the whole solution to the detector. The last whole
+number of the detector's text is the index; the released code reads the index from a \\boxed{}. An index outside the steps counts as clean; in the released
+code
 as a flaw. If the detector gives no reply, a right answer has failed; in the released code such an answer counts as clean. The recipe for the detector
 is left out, because no task has solutions with labelled errors; its reward is here. The released code samples each batch once, so the further
 sampling and the selection of dapo are left out. The penalty for length grows over the last fifth of the sampling limit, as in dapo; in the released

@@ -55,7 +55,7 @@ def repeated_share(words: Sequence[str], n: int) -> float:
 
 @dataclass(frozen=True)
 class RepeatedShare(Combines):
-    """The share of repeated n-grams of words of a completion. Give it a negative weight."""
+    """The share of the word n-grams of a completion that are repetitions. Give it a negative weight."""
 
     n: int = 4
     name: ClassVar[str] = "repetition"

@@ -13,7 +13,7 @@ margin 0.01 below u. An answer without a mark, or without a token after it, gets
 bonus; `chance`, the mean of c; with `check_by` also `consistency`, the share of answers whose reasoning implies their own answer.
 
 Use if: answers come after reasoning, and right answers often do not follow from it.
-Avoid if: the reasoning does not determine the answer, or every right answer is likely to the reference, so that all get the bonus (see grpo).
+Avoid if: the reasoning does not determine the answer, or the reference finds every right answer likely, so that all right answers get the bonus (see grpo).
 Reference: Chen et al., GRPO-CARE: Consistency-Aware Reinforcement Learning for Multimodal Reasoning, arXiv:2506.16141, section 4: bonus, reference,
 no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, 0.995 every 10 steps, the sample deviation plus 1e-4,
 the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
@@ -86,7 +86,10 @@ def bonuses(base: Sequence[float], chances: Sequence[float], *, beta: float, upp
 
 @dataclass(frozen=True)
 class Consistent(Combines):
-    """Adds a bonus to `reward` for accurate answers that `player` finds likely after their reasoning, compared with the other accurate answers."""
+    """Adds a bonus to `reward` for accurate answers that fit their reasoning: `player` gives them the mean probability of the accurate answers, or more.
+
+    The probability is that of the final answer after the reasoning. It may be below the mean by `margin`.
+    """
 
     reward: Reward = Verified()
     beta: float = 0.5  # the bonus as a share of the reward

@@ -10,11 +10,12 @@ its own D, which is smaller for an easy question. Here D is twice the largest co
 through pi and D. The rest is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. The rewards of such groups are only
 centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
 
-Use if: in many groups all answers are wrong, and the policy is surer of some of them than of others.
+Use if: in many groups all answers are wrong, and the policy is more certain of some wrong answers than of others.
 Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually the better ones.
 Reference: Feng et al., Don't Waste Mistakes: Leveraging Negative RL-Groups via Confidence Reweighting, arXiv:2510.08696: a reward model that is tied
 to the policy, the likelihood of the verdicts, and the calibrated reward. No code of the authors was found.
-Departures: Ours are the confidence per token, D, the missing division and the weight 0.5 of groups without a right answer. The deviation is the population
+Departures: Our own choices are the confidence per token, D, the missing division and the weight 0.5 of groups without a right answer. The deviation is the
+population
 deviation.
 """
 

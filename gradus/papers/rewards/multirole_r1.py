@@ -17,7 +17,7 @@ Use if: the right answer depends on a group's view, and a single view misses the
 Avoid if: answers are objective and short chains suffice (see grpo), or the length is limited.
 Reference: Wang et al., Diversity-Enhanced Reasoning for Subjective Questions, arXiv:2507.20187: multi-role chains with a self-consistency filter,
 GRPO with accuracy, diversity and format. The repository of the authors (yumeng-10/multirole-r1) could not be read.
-Departures: Ours are lambda, $n_max$, the weight of the format, the five lexical measures in this form, the bonus for right answers alone, and the
+Departures: Our own choices are lambda, $n_max$, the weight of the format, the five lexical measures in this form, the bonus for right answers alone, and the
 least number of words of a part. Groups are as in the base. The deviation is the population deviation. The paper's study of diversity, length and
 accuracy is left out; reward/diversity and the length are metrics.
 """

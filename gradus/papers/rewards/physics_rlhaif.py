@@ -1,10 +1,11 @@
-"""RLHAIF: people rank a small share of the answers to physics problems, an AI ranks the rest by their example, and PPO follows the reward model.
+"""RLHAIF: people rank a small share of the answers to physics problems, an AI ranks the rest after these examples, and PPO maximises the score of the reward
+model.
 
     loss_RM = mean over problems of mean over pairs of -log sigmoid(s("better") - s("worse"))
     R = s(y) - 0.05 sum_t (log pi_old(a_t) - log pi_ref(a_t))
 
 Stage `sft`: the policy imitates worked solutions. Stage `judge`: the policy answers each problem several times and does not learn. People compare the
-answers to a tenth of the problems, at least to one problem per step; their first verdicts stand as examples before the AI's prompt. The AI compares
+answers to a tenth of the problems, at least to one problem per step; their first verdicts are examples at the start of the AI's prompt. The AI compares
 all other answers. An answer ranks by the comparisons that it wins. The judge, a copy of the supervised policy with a value head, learns all pairs of
 a problem. Stage `policy`: the judge is fixed, and PPO starts from the supervised policy. The other two methods of the paper are
 `physics_rlhaif_dpo`, which learns from the same pairs without a judge, and `physics_rlhaif_remax`, which needs no critic. Metrics:

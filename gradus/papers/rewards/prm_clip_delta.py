@@ -1,4 +1,4 @@
-"""Clip and Delta: the step scores of a process reward model are bounded and made telescoping, so repeated easy steps earn nothing.
+"""Clip and Delta: the step scores of a process reward model are bounded, and their differences are the rewards, so repeated easy steps earn nothing.
 
     r_k = alpha d_k, quad r_K "also gets" s
     q'_k = min(q_k - eta, 0)
@@ -139,7 +139,7 @@ class RefinedSteps(Combines):
         check_ranges(self, alpha="[0, inf)", eta="[0, 1]")
         for field, known in (("refine", ("none", "clip", "delta", "clip_delta")), ("last", ("own", "dropped"))):
             if getattr(self, field) not in known:
-                raise UserError(f"RefinedSteps: {field} is {getattr(self, field)!r}; it must be one of {', '.join(known)}")
+                raise UserError(f"RefinedSteps.{field} is {getattr(self, field)!r}; it must be one of {', '.join(known)}")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

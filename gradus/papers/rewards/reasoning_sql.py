@@ -1,4 +1,5 @@
-"""Reasoning-SQL: GRPO for queries, with partial rewards between a wrong and a right result: items used, n-grams, syntax, a judge, and the form.
+"""Reasoning-SQL: GRPO for queries, with partial rewards between a wrong and a right result, for the used items, n-grams, syntax, the judge's grade and the
+form.
 
     R = 3 r_exec + 2 r_judge + r_schema + r_ngram + r_syntax + r_form
     r_schema = (|S cap S^*|) / (|S cup S^*|), quad r_ngram = (|B cap B^*|) / (|B cup B^*|)
@@ -18,7 +19,8 @@ Avoid if: there is no reference query to compare with (then only result, syntax 
 Reference: Pourreza et al., Reasoning-SQL: Reinforcement Learning with SQL Tailored Partial Rewards for Reasoning-Enhanced Text-to-SQL,
 arXiv:2503.23157: the six rewards and GRPO without a supervised stage. No code of the authors was found.
 Departures: The weights are ours; the result of a query counts more than all other rewards together. The paper's judge is a large model with its own
-rubrics; here the player `judge` gives points from 0 to 10 (`WrittenPoints`), and `ClauseJudge` is its scripted twin. Names count as used if they
+rubrics; here the player `judge` gives points from 0 to 10 (`WrittenPoints`), and `ClauseJudge` is a scripted judge with the same task. Names count as used if
+they
 occur as tokens of the query, even inside a text. The schema filter is left out. A task whose verifier runs no queries gives only its verdict.
 """
 

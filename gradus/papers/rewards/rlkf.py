@@ -17,8 +17,8 @@ Stages: `begin` imitates solutions, 5 % of which are replaced by a refusal, so t
 `judge` trains the reward model, a copy of the policy with a value head. `policy` is PPO with the fixed reward model. Metrics: judge/pair_accuracy,
 held_out/accuracy (Acc), held_out/uncertain (1 - Rate), held_out/reliability (Rely).
 
-Use if: wrong answers do harm, the policy knows some questions and not others, and the same answer is not right or wrong by luck.
-Avoid if: an abstention can be rewarded directly, because a verifier is at hand in RL (see truthrl).
+Use if: wrong answers do harm, the policy knows some questions and not others, and luck does not decide whether an answer is right.
+Avoid if: an abstention can be rewarded directly, because RL has a verifier (see truthrl).
 Reference: Xu et al., Rejection Improves Reliability: Training LLMs to Refuse Unknown Questions Using RL from Knowledge Feedback, arXiv:2403.18349,
 abstract: reliability and its metrics, knowledge feedback, the reliable reward model, PPO; the formula of Rely as our catalogue gives it.
 Departures: No code was found, and only the abstract was read. k, the bound 0.5, the share 5 % and the KL coefficient 0.1 are those of our catalogue.

@@ -9,7 +9,7 @@ after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it
 asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
 rest is GRPO without a KL term.
 
-The judge of the paper is a generative model. Here `Prefixed` takes the place of the judge. This part compares the prediction with the nearest prefix
+The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix
 of the reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
 reward/prefix, reward/likeness.
 
@@ -19,8 +19,8 @@ Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.
 Departures: The judge by edits is ours; a prediction of up to nine words must match exactly. lambda is 1. A step has predictions of both kinds, and
 the mean of the loss is over all of them. The instruction stage is plain `sft` on the task's solutions. Filters of trivial segments and of overlap
-with tests are left out (see `gradus leaks`). The documents of the task `segments` are generated. A problem without a reference earns the task's
-verdict.
+with tests are left out (see `gradus leaks`). The documents of the task `segments` are generated. A problem without a reference gets the task's verdict as its
+reward.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def prefix_likeness(said: str, reference: str, *, strict: bool = False) -> float
 
 @dataclass(frozen=True)
 class Prefixed(Combines):
-    """1 if the prediction has at least the likeness `least` to a prefix of the problem's `reference`, else 0. A problem without a reference earns the
-    task's verdict."""
+    """1 if the prediction has at least the likeness `least` to a prefix of the problem's `reference`, else 0. A problem without a reference gets the task's
+    verdict as its reward."""
 
     least: float = 0.9
     of: str = "final"  # the part of a completion that is the prediction, as in `Overlap`

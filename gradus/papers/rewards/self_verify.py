@@ -5,7 +5,7 @@
     A = (r - mean(r)) / (std(r)) "within each group of answers, and within each group of verdicts"
     "score"(a) = sum_(i : a_i = a) 1/M sum_(m=1)^M "yes"_(i,m)
 
-After the answers of a step are judged, question, answer and truth go to a buffer of the last 2 steps. Verification problems are drawn from the
+After the answers of a step are judged, the question, the answer and the truth go into a buffer of the last 2 steps. Verification problems are drawn from the
 buffer: one right and one wrong answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends
 with "yes" or "no"; each verification problem gets as many verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
@@ -19,7 +19,7 @@ Avoid if: nearly all answers are right or nearly all wrong, because balanced pai
 (see grpo).
 Reference: Zhang et al., Incentivizing LLMs to Self-Verify Their Answers, arXiv:2506.01369, sections 3 and 4: one run for both problems, the buffer of
 the policy's own answers, and votes weighted by verdicts. The repository of the authors could not be read.
-Departures: Ours are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
+Departures: Our own choices are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
 problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If there are more pairs than the share allows, the
 newest pairs are taken. A verdict without "yes" or "no" is wrong.
 """

@@ -1,5 +1,4 @@
-"""SemanticGRPO: the reward of an explanation is the likeness of its embedding and the embedding of an expert's explanation; no judge and no shared
-words.
+"""SemanticGRPO: an explanation is rewarded for the likeness of its embedding and that of an expert's explanation, in any words.
 
     R = 0.5 max(cos(E(e), E(e_ref)), 0) + 0.4 right + 0.1 form
     E(e) = u / |u|, quad u = mean over windows of m / |m|

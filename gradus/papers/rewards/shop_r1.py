@@ -8,11 +8,12 @@
 An answer is a JSON object with a rationale and an action: click (a name), type_and_submit (a name and a text) or terminate. At each token the KL from
 the uniform distribution to the policy's distribution is computed, in nats. S is the mean of this KL over the N tokens of the rationale; alpha is
 0.005. With the right type, a click earns 0.2 for having a name, and 1000 rouge for the name; a submission earns 0.1 for having a name, 0.1 for having
-a text, 0.1 rouge for the name, and 1000 rouge for the text. rouge is the ROUGE-L with the true value; a value below 0.75 counts as 0. The factor 1000
-makes long values worth more than cheap safe actions such as terminate, which earns 0.3. The division by the deviation keeps the scale harmless. The
+a text, 0.1 rouge for the name, and 1000 rouge for the text. rouge is the ROUGE-L with the true value; a value below 0.75 counts as 0. With the factor 1000,
+long values earn more than easy actions such as terminate, which earns 0.3. The division by the deviation keeps the scale harmless. The
 rest is GRPO with a KL weight of 0.001 and temperature 0.6.
 
-If one answer of a group has an exact value, this value alone rules the group; the small terms count in the other groups. The flat reward of the
+If one answer of a group has an exact value, this value alone decides the advantages of the group; the small terms matter only in the other groups. The flat
+reward of the
 ablation is `--reward.attributes 0 --reward.values 0`. Metrics: reward/type, reward/value, reward/certainty.
 
 Use if: structured actions with free text are predicted, and easy actions would win if all actions earned the same.
@@ -22,7 +23,7 @@ hierarchy, factor 1000, threshold 0.75, alpha 0.005, KL 0.001, temperature 0.6, 
 code of the authors was found.
 Departures: In the paper the mean in S may be over the vocabulary as well, which makes the term tiny; the form above has an effect. The split
 0.2 and 0.1 follows a public re-implementation of the paper's table. The sessions of the task `shop` are generated. A problem without the column
-`action` earns the task's verdict.
+`action` gets the task's verdict as its reward.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def action_of(completion: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True)
 class ShopperReward(Combines):
-    """The reward of an action with its rationale (see `shop_r1`). A problem without the column `action` earns the task's verdict."""
+    """The reward of an action with its rationale (see `shop_r1`). A problem without the column `action` gets the task's verdict as its reward."""
 
     valid: float = 0.5
     certainty: float = 0.005  # alpha

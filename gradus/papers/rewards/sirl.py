@@ -6,7 +6,7 @@
     A_t = (hat R_t - mean(hat R)) / (std(hat R)), quad hat R_t = sum_(s >= t) r_s
 
 An answer is `<think>thoughts</think><model>formulas</model><python>code</python>`. The code is run by the solver. The answer is right if the optimal
-value v has |v* - v| / (|v*| + 1) < 1e-6, or if problem and code both have no solution. f is 2 minus a sum: 1/8 for each think or model tag that does
+value v has |v* - v| / (|v*| + 1) < 1e-6, or if the problem and the code both have no solution. f is 2 minus a sum: 1/8 for each think or model tag that does
 not occur exactly once, 1/4 for each such python tag, and 1/3 for each of three faults of order. The faults are a thought that ends after another part
 begins, a part that ends before it begins, and code that does not come last. h is the share of the best solution's values that the code also finds.
 

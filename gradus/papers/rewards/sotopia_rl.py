@@ -14,8 +14,8 @@ Stage `sft`: the policy imitates dialogues. Stage `label`: it plays and does not
 policy gives 16 utterances, and GRPO learns from the reward model in two epochs over each batch. This stage plays whole dialogues only in evaluations:
 held_out/goal, held_out/relationship and held_out/knowledge, from 0 to 1.
 
-Use if: an episode has one late score, a judge can say in hindsight which utterances mattered, and several qualities count.
-Avoid if: every turn has its own reward, or the policy meets histories that its data do not have, because histories are fixed here.
+Use if: an episode has one late score, a judge can say at the end which utterances mattered, and several qualities count.
+Avoid if: every turn has its own reward, or the policy meets histories that do not occur in its data, because the histories of the prompts are fixed.
 Reference: Yu et al., Sotopia-RL: Reward Design for Social Intelligence, arXiv:2508.03905: attribution, dimensions, reward model and GRPO. The released
 code (sotopia-lab/sotopia-rl) has the attribution, equal weights, groups of 16, learning rate 5e-6, two GRPO epochs, and the KL weight 0.04.
 Departures: The judge is a script that knows the private facts of the task `negotiation` (`ScriptedAttribution`); in the paper it is GPT-4o

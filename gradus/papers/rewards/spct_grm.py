@@ -19,7 +19,7 @@ Use if: preferences over responses exist, principles differ between queries, and
 Avoid if: a score must be cheap (see reward_model), or a fixed list of criteria is known (see infimed_orbit).
 Reference: Liu et al., Inference-Time Scaling for Generalist Reward Modeling, arXiv:2504.02495, sections 3 and 4: both stages, the rule-based reward, KL weight
 0.08, groups of 4, three samples and one hinted sample per item, summed scores of k = 32 samples, and the meta model with the best half.
-Departures: No training code was found. Item, reward and stages are those of our catalogue. General instruction data is left out of `tune`. The KL
+Departures: No training code was found. The item, the reward and the stages come from our catalogue. General instruction data is left out of `tune`. The KL
 weight is the weight of the paper's model with 27B parameters. The meta model learns from samples of the trained policy alone; the paper adds earlier
 samples without a hint. The vote is reported as the mean of the scores, which gives the same order as the sum. If no sample can be read, the vote is
 the first sample. If k/2 is no whole number, it is rounded up. Clip and number of updates are as in grpo.
@@ -58,7 +58,7 @@ class AlsoHinted:
 
     def __post_init__(self) -> None:
         if "{}" not in self.form:
-            raise UserError("AlsoHinted.form does not contain {}; add {}, in whose place the number of the best response stands")
+            raise UserError("AlsoHinted.form does not contain {}; add {}, because the number of the best response replaces it")
 
     @property
     def test(self) -> Any:

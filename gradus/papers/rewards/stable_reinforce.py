@@ -15,7 +15,7 @@ a token beyond the bounds has no gradient. Means and deviation are as in Reinfor
 mean over tokens. `--search "Majority(count=5)"` takes a vote of five verdicts.
 
 Use if: a policy learns by Reinforce++, and single rewards are far from the rest, or samples are stale.
-Avoid if: the rare success is the signal, because one success among eleven or more other tokens of equal return counts as an outlier.
+Avoid if: the policy must learn from rare successes, because one success among eleven or more other tokens of equal return counts as an outlier.
 Reference: Zhang et al., R1-Reward: Training Multimodal Reward Model Through Stable Reinforcement Learning, arXiv:2505.02835, section 4.
 The released code (yfzhang114/r1_reward) has the clip of d, the values 1, -1 and 0 of $R_"cons"$, both weights 0.5, and 256 answers in two mini-batches.
 Departures: By our catalogue, the paper's text gives $R_"cons"$ the values 0 and 1; here are the values of the code. The released filter bounds the

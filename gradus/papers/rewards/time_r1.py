@@ -9,7 +9,8 @@ d is a month of the answer and $d^*$ the right one, both counted in months. n is
 25, else 0.05. c is the share of right pairs among the three pairs of an order; each right pair counts 0.333. delta is the distance of the completed
 year, or of the month around the year.
 
-P compares the answer with its own months. Difference: $P = e^(-a_p |n - "own gap"|)$, where $a_p$ is 0.1 if n < 25, else 0.1 * 25 / n. Ordering: P is
+P compares the answer with the months that the answer itself gives. Difference: $P = e^(-a_p |n - "own gap"|)$, where $a_p$ is 0.1 if n < 25, else 0.1 * 25 /
+n. Ordering: P is
 1, 0.7, 0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the answer's own months. P is multiplied by 0.2 if the three months are equal, rise month by
 month in the order 1-2-3, or fall month by month in the order 3-2-1. So a policy cannot guess the second part alone.
 
@@ -111,7 +112,7 @@ def penalty(text: str) -> float:
 
 @dataclass(frozen=True)
 class Closeness(Combines):
-    """The reward of months (see `time_r1`). A problem without the column `parts` earns the task's verdict."""
+    """The reward of months (see `time_r1`). A problem without the column `parts` gets the task's verdict as its reward."""
 
     easy: float = 0.1  # the rate a of easy problems, 1 / month
     hard: float = 0.07  # the rate a of hard problems

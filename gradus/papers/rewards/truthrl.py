@@ -1,4 +1,4 @@
-"""TruthRL: a right answer is worth 1, "I don't know" 0, and a wrong answer -1, so an honest abstention beats a guess that is likely wrong.
+"""TruthRL: a right answer is worth 1, "I don't know" 0, and a wrong answer -1, so an abstention is worth more than a guess that is probably wrong.
 
     r_i = 1 "if answer" i "is right," 0 "if it abstains," -1 "otherwise"
     A_i = (r_i - mean(r)) / (std(r))
@@ -18,7 +18,7 @@ Use if: wrong answers do harm, questions are about facts, and the start model ab
 Avoid if: the start model never abstains, because three values are then two; first fine-tune on a few abstentions. If every question can be answered,
 see grpo.
 Reference: Wei et al., TruthRL: Incentivizing Truthful LLMs via Reinforcement Learning, arXiv:2509.25760, sections 2 and 3: the three values, the
-binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not at hand.
+binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not available.
 Departures: The task's verifier judges; the paper has a language model as a judge, because exact comparison makes the policy abstain too often. The
 paper takes 256 samples of the start model to find the unknown questions; here a column of the task names them. The variant with a reward for the
 reasoning is left out. The deviation is the population deviation.

@@ -6,8 +6,8 @@
 
 $R_i$ is the verdict, 0 or 1. $rank_i$ is the place of $l_i$ among all G answers of the group, right and wrong: 0 for the least likely answer, G - 1
 for the likeliest. beta_rank is 0.25. A wrong answer keeps 0. GRPO alone has a rank bias: answers that are already likely get most of the gain, so
-the distribution becomes sharper and pass@N falls. Groups with equal verdicts are dropped. A second pass over each batch also helps: after the first
-pass the likely answers meet the clip first, and the later pass moves the unlikely ones. The KL coefficient is 0.1.
+the distribution becomes sharper and pass@N falls. Groups with equal verdicts are dropped. A second pass over each batch also helps: the likely answers reach
+the clip first, so a later pass changes only the unlikely answers. The KL coefficient is 0.1.
 
 The likelihoods are measured when the answers are sampled. If a group has a single right answer, the factor only rescales its reward, and the
 advantages do not change.

@@ -15,10 +15,11 @@ failed checks. With only the check of the answer failed, R is -1/6, above the th
 
 Use if: only one problem matters, the weights must stay, and a check of an answer is reliable.
 Avoid if: sampling is cheap and as good (see best_of_n with --search BestOf), or the hidden states cannot be read.
-Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level Policy Gradient in Latent Space, arXiv:2505.13308. The part of the released
-code that could be reached was read (bigai-nlco/LatentSeek, the rewards).
-Departures: rho is 0.2, as in the paper; the released default is 0.1. The penalty for a wrong format is left out. An end token among the first m tokens ends
-the answer. The words of the checks and the task are ours.
+Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level Policy Gradient in Latent Space, arXiv:2505.13308. The released code was read
+(bigai-nlco/LatentSeek).
+Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; its example takes 0.05. The penalty for a
+wrong format is left out. An end token among the first m tokens ends the answer; the code decodes on after it. The check of the answer sees the final answer
+alone, not the solution. The words of the checks and the task are ours.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class LatentGradient:
-    """Answers greedily, and moves the hidden states of the first part of the answer while `check` finds a fault."""
+    """Answers greedily. Then moves the hidden states of the first part of the answer step by step, until `check` finds no fault."""
 
     check: Check = OwnChecks()
     rho: float = 0.2  # share of the answer whose states move

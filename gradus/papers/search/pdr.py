@@ -5,10 +5,11 @@
     B_seq = sum_r (max_i |s_i^r| + |D_r|), quad B_total = sum_r (sum_i |s_i^r| + |D_r|)
     J = E_(y ~ pi(. | x)) R(y) + E_(y ~ pi(. | x, C^(R-1))) R(y)
 
-Round r samples $M_r$ drafts $s_i^r$ after the question x and the workspace $C^(r-1)$, which is empty at first. D writes the new workspace from the drafts
-of this round; the old workspace is forgotten. The workspace has at most kappa tokens, so a prompt never grows with the number of drafts or rounds. The last
-round has one draft, the answer. With one draft per round the procedure is sequential refinement. $B_seq$ counts the longest draft of each round and stands
-for the waiting time; $B_total$ counts every token. $|D_r|$ counts the tokens that D samples between two rounds.
+Round r samples $M_r$ drafts $s_i^r$ after the question x and the workspace $C^(r-1)$, which is empty at first. D writes the new workspace from the drafts of
+this round; the old workspace is forgotten. The workspace has at most kappa tokens, so the prompt of a draft never grows with the number of drafts or rounds.
+Only the prompt of a written summary contains all drafts. The last round has one draft, the answer. With one draft per round the procedure is sequential
+refinement. $B_seq$ counts the longest draft of each round and stands for the waiting time; $B_total$ counts every token. $|D_r|$ counts the tokens that D
+samples between two rounds.
 
 D copies `k` random drafts (`RandomDrafts`), or the policy writes a summary of all drafts (`WrittenSummary`). In training, half of the problems of a step are
 answered directly. For the other half the current policy first makes drafts, and the group answers from their workspace; drafts have no gradient. Both halves
@@ -21,7 +22,7 @@ Avoid if: the policy cannot use earlier drafts in its prompt, or drafts hardly d
 Reference: Madaan et al., Rethinking Thinking Tokens: LLMs as Improvement Operators, arXiv:2510.01123, sections 3 (operators and budgets) and 4
 (operator-consistent RL). No code was found.
 Departures: The last line of a draft is copied, not its text up to a limit. The choice of drafts by a score (top k) is left out. The number of rounds and
-drafts, k = 2, kappa = 128 and the wording are ours. The start is the run's model, not the end of an ordinary RL run.
+drafts, k = 2, kappa = 128 and the wording are ours. A draft may be as long as an answer. The start is the run's model, not the end of an ordinary RL run.
 """
 
 from __future__ import annotations
@@ -136,8 +137,9 @@ class DraftDistillRefine:
         return now, rounds
 
     def _cut(self, text: str, world: World, player: str) -> str:
-        """Returns the first `kappa` tokens of the text."""
-        tokens = world.told(text, player).tokens[: self.kappa]
+        """Returns the first `kappa` tokens of the text, without an end token."""
+        told, end = world.told(text, player).tokens, world.told("", player).tokens
+        tokens = told[: len(told) - len(end)][: self.kappa]
         world.note("workspace", len(tokens))
         return world.text(tokens, player)
 

@@ -16,8 +16,9 @@ Use if: RL on the large model is too expensive, and a small model of the same vo
 Avoid if: the large model can be trained (see grpo), or the small model got hardly better, because its difference is then noise.
 Reference: Ouyang et al., RAST: Reasoning Activation in LLMs via Small-model Transfer, arXiv:2506.15710, equation 3 and the analysis of path coverage. The
 released code was read (ozyyshr/RAST).
-Departures: If the widths of the vocabularies differ, the released code cuts all logits to the shorter width; here the widths must agree. The nucleus of
-0.95 belongs to the task (`--task.sampling.top_p 0.95`). The released code of this file can mix the differences of two pairs of models; here there is one.
+Departures: If the widths of the vocabularies differ, the released code cuts all logits to the shorter width; here the widths must agree. The nucleus of 0.95
+belongs to the task (`--task.sampling.top_p 0.95`). The released code can add the differences of two pairs of models; here there is one pair. The cosine
+between the changes of the small and of the large model is left out; recovery and coverage are functions, and no run reports them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ Reference: Zhoubian et al., ReST-RL: Achieving Accurate Code Reasoning of LLMs w
 UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end mark
 (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child; the code
-draws at random. The code keeps 3 visible children by default, its scripts 5. The learning rate is not 10^-7. The value model starts from the policy.
+draws at random. The code keeps 3 visible children by default, its documented runs 5. The learning rate is not 10^-7. The value model starts from the policy.
+At least one group stays in a step. The code cuts the answer after an added line break; here its last beginning ends as the answer does.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ class PartialSolutions:
     def _cut(self, request: Request, group: Group, world: World) -> list[Request]:
         """Returns the requests that continue beginnings of the best answer of a group."""
         judged = [t for t in group.trajectories if t.failed is None]
-        best = max(judged, key=lambda t: t.value)
-        if best.value < self.best_min or self.share == 0:
+        best = max(judged, key=lambda t: t.value, default=None)
+        if best is None or best.value < self.best_min or self.share == 0:
             return []
         context = best.contexts[0]
         ends, said = list[int](), 0
@@ -120,6 +121,7 @@ class PartialSolutions:
             said += end_of_step(context, said, self.step, world, best.player)
             ends.append(said)
         ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a beginning
+        ends = sorted(set(ends))  # an end token alone is no line
         limit, start = sampling_of(request, world), len(context.sequence) - context.actions
         out = []
         for i, line in enumerate(beginnings(len(ends), self.share, self.alpha, world.key.fold("beginnings", request.problem.id, *request.tags))):

@@ -6,7 +6,7 @@
 
 The policy is trained by GRPO on right and wrong final answers alone; no verdict is ever rewarded. At test time it samples k answers to a question,
 judges each of them once, and takes the majority among the answers that it judges right. If it judges all k wrong, the majority of all of them is
-taken. Equal counts go to the answer that comes first.
+taken. Equal counts go to the answer that comes first among all k.
 
 The study measures the judge along the run. $q_r$ is the share of right verdicts on right samples, and $q_w$ on wrong ones; $F_1$ is their harmonic
 mean. Chi-square compares, in a table of 2 x 2 over all samples, solving with judging: does the policy judge better where it solves? Precision is the
@@ -19,9 +19,9 @@ Use if: no reward model exists, many samples per question are affordable, and th
 Avoid if: the questions are hard for the policy, because it then keeps wrong samples (see self_verify, which trains the judge).
 Reference: Feng et al., Is PRM Necessary? Problem-Solving RL Implicitly Induces PRM Capability in LLMs, arXiv:2505.11227, sections 3 to 5: F1 along RL,
 the chi-square test, and Self-PRM with k = 8 to 64. No code was found.
-Departures: The judge says yes or no to a final answer, in the words of the task `checked`, and names no first wrong step; `{solution}` in the template
-shows the whole solution. The judged solutions are the policy's own samples; the paper judges given solutions of ProcessBench. The thirds are cut at 1/3
-and 2/3 of the samples. External PRMs are left out.
+Departures: The judge says yes or no to a final answer, in the words of the task `checked`, and names no first wrong step; `{solution}` in the template shows
+the whole solution. The judged solutions are the policy's own samples; the paper judges given solutions of ProcessBench, so its table of solving and judging
+counts questions, and this one counts samples. The thirds are cut at 1/3 and 2/3 of the samples. External PRMs are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AReaL: sampling never waits for training, weights change between two tokens, and two ratios separate the age of a token from the size of an update.
+"""AReaL: sampling never waits for training. One ratio corrects for the age of a token, and another ratio bounds the size of an update.
 
     loss = -mean over tokens of w_t min(u_t A, clip(u_t, 1 - 0.2, 1 + 0.2) A)
     w_t = (pi_prox(a_t)) / (pi_behav(a_t)), quad u_t = (pi(a_t)) / (pi_prox(a_t))
@@ -11,7 +11,7 @@ gradient if its probability has doubled since its sampling. The weight w has no 
 loss of PPO. The batch is cut into 4 mini-batches; with one mini-batch u is 1 and the clip never acts.
 
 The reward R is 5 for a right answer and -5 for a wrong answer. There is no critic and no KL term, and all tokens of an answer have the same advantage.
-Mean and deviation are over all tokens of the batch.
+The mean and the deviation are over all tokens of the batch.
 
 Workers sample without a pause. Request number N, counted from 1, is admitted after v updates if the rule above is true. B is the number of prompts
 per step, and eta = 4. A step trains on the groups that were finished first. When new weights are published, a worker stops between two tokens, takes

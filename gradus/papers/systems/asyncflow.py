@@ -3,7 +3,7 @@
     g_k = max(G_(k-1), U_(k-1-S)),  G_k = g_k + generation,  U_k = max(G_k, U_(k-1)) + update
 
 Rollout k begins at $g_k$ and ends at $G_k$; update k ends at $U_k$. So the weights of rollout k are at most S updates old, and no rollout waits for the update
-before it. If both take 10 s, ten steps take 200 s for S = 0 and 110 s for S = 1; a larger S gains nothing more. S = 0 (`--system none`) is synchronous
+before it. If both take 10 s, ten steps take 200 s for S = 0 and 110 s for S = 1; a larger S saves no further time. S = 0 (`--system none`) is synchronous
 training, and has the bytes of GRPO. `--system.steps` sets S.
 
 Within a rollout, problems flow in micro-batches of 4. A table (the transfer queue) has a row per problem and marks each column as written. A task takes each

@@ -5,8 +5,8 @@
     f(r, A) = min(max(r, 1 - 0.2), 5) A quad "if" A < 0
     A_i = (R_i - mean(R)) / (std(R))
 
-mu is the version of the policy that sampled the answer. DORA, the system, samples without a pause (`Streaming`): several versions are alive, and each
-answer is finished by the version that began it, so its cache of keys and values stays valid. A step trains on the groups that are finished first. A
+mu is the version of the policy that sampled the answer. DORA, the system, samples without a pause (`Streaming`): several versions are in use, and the version
+that began an answer also finishes it, so its cache of keys and values stays valid. A step trains on the groups that are finished first. A
 group more than s = 2 steps old is dropped. Ratios on stale answers can be large. For A < 0 a clip on one side does not bound the loss, because a
 large r multiplies A; the third bound (`ceiling`) limits it. $T_max$ is the token limit of an answer. Every loss is divided by $T_max$, so short
 answers do not count more. There is no KL term. Metrics: staleness (steps), stale (groups that were dropped), ceiling_share, clip_share.

@@ -9,7 +9,7 @@ MR-SP has two stages, and neither stage changes the loss.
 
 Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The frames
 are stored under the digest of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a
-pass with gradient if such a weight learns. With `--players.policy.trains layers`, tower and projector are frozen, so every frame is encoded once, as
+pass with gradient if such a weight learns. With `--players.policy.trains layers`, the tower and the projector are frozen, so every frame is encoded once, as
 long as its encoding is kept (256 MiB). The reference has its own tower, and keeps its own encodings.
 
 Prefill: with `--processes P` the N packed tokens are cut into P parts of nearly equal size. Process p computes part p, and encodes only the frames of

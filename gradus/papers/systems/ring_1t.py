@@ -9,7 +9,7 @@ This is IcePop. q is the probability with which the sampling engine drew token $
 for it at the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
 authors argue that the difference between the two engines grows exponentially if such tokens keep their gradient.
 
-C3PO++: Omega slots decode side by side until the step has Phi new tokens. A finished answer leaves its slot, and the next answer begins there. An
+C3PO++: Omega slots decode in parallel until the step has Phi new tokens. A finished answer leaves its slot, and the next answer begins there. An
 unfinished answer keeps its slot and continues in the next step with the new weights, so its tokens have several versions of q. An answer that is
 unfinished at the end of its fifth step is retired. So the cost of a step does not depend on the longest answer. Metrics: idle (idle token-steps of
 slots per token), decode_steps, in_flight, retired, versions.

@@ -1,4 +1,4 @@
-"""RLinf-VLA: PPO for policies that act in chunks of tokens, with one value per action of a chunk; simulator and policy work in a pipeline.
+"""RLinf-VLA: PPO for policies that act in chunks of tokens, with one value per action of a chunk; the simulator and the policy work in a pipeline.
 
     R_(k,c) = sum of the rewards of action c of chunk k
     A_(k,c) = sum_(j >= 0) (gamma lambda)^j delta_(j) over the actions that follow, across chunks
@@ -20,7 +20,8 @@ The episodes are played in two sub-batches: while the simulator steps one half, 
 their own threads (disaggregated placement). The group-relative form is rlinf_vla_grpo.
 
 Use if: a policy gives several actions at a time, rewards are sparse, and the simulator and the policy take about equally long.
-Avoid if: the simulator computes in the same thread as the policy, so that a pipeline saves nothing (`--rollout.parts 1`), or actions are single (see ppo).
+Avoid if: the simulator computes in the same thread as the policy, so that a pipeline saves nothing (`--rollout.parts 1`), or the policy gives one action at a
+time (see ppo).
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
 numbers come from the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95,
 action-level rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head. Two

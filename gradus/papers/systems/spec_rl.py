@@ -14,7 +14,7 @@ distribution of a given $p_new$. In a run $p_new$ has also been trained on the d
 Metrics: generated (tokens per answer), kept (tokens per draft), reused (share of whole drafts).
 
 Use if: the same problems come again in many passes, answers are long, and generation is the largest cost.
-Avoid if: problems do not come again; or the answers must change much from pass to pass (a high lenience keeps old answers; see grpo).
+Avoid if: no problem is drawn twice; or the answers must change much from pass to pass (a high lenience keeps old answers; see grpo).
 Reference: Liu et al., SPEC-RL: Accelerating On-Policy Reinforcement Learning via Speculative Rollouts, arXiv:2509.23232, eq. 4, algorithm 1
 and appendix A.1 (lenience), and the authors' code: the continuation, and log-probabilities of the whole assembled answer.
 Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The numbers $u_t$

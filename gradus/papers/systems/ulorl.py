@@ -1,12 +1,12 @@
-"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and at low entropy very likely tokens of right answers are left
-out.
+"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and if the entropy is low, very likely tokens of right answers have no
+loss.
 
     rho_t = (pi(a_t)) / (sg[pi(a_t)]) = 1
     loss = -1/(sum_i |o_i|) sum_i sum_t M_(i,t) rho_(i,t) A_i
     A_i = (r_i - mean(r)) / (std(r))
     M_(i,t) = 0 if r_i = 1 and pi(a_(i,t)) >= 0.99 and H_i < 0.2, else 1
 
-The token limit of an answer is divided into 8 segments, and each step adds at most one segment to every answer in flight, with the weights of that
+The token limit of an answer is divided into 8 segments, and each step adds at most one segment to every unfinished answer, with the weights of that
 step. Finished groups are used for training at once; all other groups continue in the next step. So the segments of an answer come from several
 versions of the policy. The ratio rho replaces the policy of every segment by the current one (POIS); sg stops the gradient. Nothing is clipped, and
 the gradient of a token is $A_i$ times the gradient of log pi. A step has one update; in later updates on the same batch rho would also be 1.
@@ -26,8 +26,8 @@ Avoid if: all answers are short (see grpo, dapo), or stale tokens need a correct
 Reference: Du et al. (Tencent), UloRL: An Ultra-Long Output Reinforcement Learning Approach for Advancing Large Language Models' Reasoning Abilities,
 arXiv:2507.19766, algorithm 1 (segments), section 3.1.2 (POIS, SAIS), eq. 9 and 10 (mask). The paper's numbers: limit 131072, 8 segments, tau_p 0.99,
 sigma 0.2, 128 problems per step, 8 answers per problem, one update per step, temperature 0.85, learning rate 1e-6. No code was released.
-Departures: A group is used for training when all its answers are finished; the paper lets single answers join the training data, and does not describe
-the use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
+Departures: A group is used for training when all its answers are finished. The paper lets single answers join the training data, and does not describe the
+use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
 solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the setting. The paper judges
 answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in the base.
 """

@@ -184,7 +184,7 @@ class AnytimeReturn(Combines):
 
 @dataclass(frozen=True)
 class BudgetRelative:
-    """The budget-relative advantage for the tokens of a thought, and for a forced answer its score minus the mean score at the same cut."""
+    """Tokens of a thought get the budget-relative advantage. A forced answer gets its score minus the mean score at the same cut."""
 
     prior: Prior = "uniform"
     baseline: Baseline = "both"  # "group": only the mean return of the group

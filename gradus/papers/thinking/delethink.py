@@ -67,11 +67,11 @@ class Chunked:
 
     def __post_init__(self) -> None:
         if not 0 < self.carry < self.size:
-            raise UserError(f"chunks: carry is {self.carry} and size is {self.size}; carry must be at least 1 and less than size")
+            raise UserError(f"chunks: `carry` is {self.carry} and `size` is {self.size}; `carry` must be at least 1 and less than `size`")
         if not 0 <= self.head < self.carry:
-            raise UserError(f"chunks: head is {self.head} and carry is {self.carry}; head must be at least 0 and less than carry")
+            raise UserError(f"chunks: `head` is {self.head} and `carry` is {self.carry}; `head` must be at least 0 and less than `carry`")
         if min(self.limit, self.limit if self.at_test is None else self.at_test) < 1:
-            raise UserError(f"chunks: limit is {self.limit} and at_test is {self.at_test}; each must be 1 chunk or more")
+            raise UserError(f"chunks: `limit` is {self.limit} and `at_test` is {self.at_test}; each must be 1 chunk or more")
 
     @property
     def budget(self) -> int:
@@ -105,7 +105,7 @@ class Chunked:
         if prompt + self.size > room:
             raise UserError(
                 f"chunks of {self.size} tokens after the {prompt} tokens of the prompt of problem {request.problem.id} do not fit into the "
-                f"model's context of {room} tokens; make size and carry smaller (--rollout.size, --rollout.carry, --rollout.head)"
+                f"model's context of {room} tokens; make `size` and `carry` smaller (--rollout.size, --rollout.carry, --rollout.head)"
             )
 
     async def _trace(self, request: Request, index: int, first: Context, world: World) -> tuple[Context, ...]:

@@ -46,8 +46,8 @@ from gradus.types.signals import Signal, Values
 
 @dataclass(frozen=True)
 class CosineAndRepetition(Combines):
-    """The sum of a length reward and of the penalties on repeated tokens. Components: the components of `cosine`, "repetition", and "repeated" (share
-    of the tokens)."""
+    """The sum of a length reward and of the penalties on repeated tokens. Components: "repetition"; "repeated", the share of
+    repeated tokens; and all components of `cosine`."""
 
     cosine: CosineLength = CosineLength()
     repetition: Repetition = Repetition()

@@ -55,7 +55,7 @@ VALUE = "budget_value"  # f_2 of the budget, a component of the reward
 
 @dataclass(frozen=True)
 class BudgetGroups:
-    """Divides the samples of a request among `budgets`, in equal shares, and begins each answer with `text`; the budget takes the place of {}.
+    """Divides the samples of a request among `budgets`, in equal shares, and begins each answer with `text`; the budget replaces {}.
 
     The link `budget` of a trajectory is its budget. The inserted tokens belong to the prompt. At test time, answers have no budget.
     """
@@ -156,7 +156,7 @@ class BudgetAdvantage:
 
     def _group(self, group: Group) -> np.ndarray:
         if any(VALUE not in t.components for t in group.trajectories):
-            raise UserError(f"group {group.key} has no values of budgets, which BudgetAdvantage compares with; set --reward BudgetReward")
+            raise UserError(f"group {group.key} has no values of budgets, but BudgetAdvantage compares these values; set --reward BudgetReward")
         budgets = np.array([budget_of(t) for t in group.trajectories])
         best = np.array([t.components[VALUE] for t in group.trajectories], np.float64)
         own = np.array([group.rewards[budgets == b].mean() for b in budgets])

@@ -7,7 +7,7 @@
 
 e is the embedding of the sampled token, and p is the distribution (at the sampling temperature) from which this token was drawn. $E_v$ is the
 embedding of token v, and h is the summary. The gates r and i (with weights W and b), the share a and the next input x are computed per dimension; c
-is 8. The start values of lambda make a uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
+is 8. The start values of lambda are such that a is uniform in [0.99, 0.999] if r = 1. So the input is nearly the plain token, and training opens the gate.
 Starting with the token that completes the answer mark, all inputs are plain embeddings.
 
 Tokens are sampled as usual, so the policy is stochastic, and GRPO trains it without examples of such mixed inputs (see grpo for the loss). The update
@@ -57,7 +57,7 @@ class MarkedOnce(Combines):
 
     def __post_init__(self) -> None:
         if not self.mark:
-            raise UserError("MarkedOnce: mark is empty; write the text that comes before the answer, such as ####")
+            raise UserError("MarkedOnce.mark is empty; write the text that comes before the answer, such as ####")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         allowed = (1,) if self.required else (0, 1)

@@ -22,9 +22,9 @@ strict bounds are as in the released code (akatigre/MASA-RL), with clip 0.2 and 
 Departures: The gate, the cut and their numbers are not in the released trainer; three quarters, the factor 2 and the first fifth are chosen here. If all
 problems of a step would be skipped, the first one stays. In cloned predictions the code has a pass rate from 0 to 1, and the sum of the right lengths
 divided by the number of all solutions. Here they have the pass rate in eighths, and the mean length of the right solutions. Predictions are cloned in
-their own step, not after a full batch. The case of a notion does not count here, but in the code the case counts. The code also has a dual clip of 10
-and the sample deviation, and predictions may be as long as solutions; here there is no dual clip, the deviation is the population deviation, and a
-prediction has 256 tokens. Hints from predictions are left out.
+their own step, not after a full batch. The case of a notion does not count here, but in the code the case counts. The code also has a dual clip of 10 and the
+sample deviation, and predictions may be as long as solutions. Here there is no dual clip, the deviation is the population deviation, and a prediction has 256
+tokens. Hints from predictions are left out.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def meta_rewards(guess: SelfPrediction | None, solutions: Sequence[Trajectory], 
 
 @dataclass(frozen=True)
 class MetaPredictions:
-    """Samples `count` predictions per problem as an auxiliary group with its own rewards, then solutions by `rollout`, which acts alone at test time."""
+    """Samples `count` predictions per problem as an auxiliary group with its own rewards, then solutions by `rollout`; at test time there are only the
+    solutions."""
 
     rollout: Rollout = Auto()
     form: Form = Json()

@@ -6,7 +6,9 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 The phases have the bounds $L_0 = 0$, 20000 and 60000 tokens; a phase draws new problems from its own band only. From the second phase on, a fifth of each
-step consists of problems of earlier phases, drawn without replacement with the probability P; G = 8 is the number of answers. A problem that two visits
+step consists of problems of earlier phases. These problems are drawn without replacement with the probability P; G = 8 is the number of answers. A problem
+that two
+visits
 never solved is not drawn again. The optimiser forgets its moments at the start of a phase. An answer is right if a rule finds the reference answer,
 or if a judge calls both answers equivalent, because a rule alone misses other wordings. The loss is GRPO with a mean over tokens, four updates per
 batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT is an additional first stage: `sft:100,qwenlong_l1:400`.
@@ -74,7 +76,10 @@ class LengthPhases:
     def __post_init__(self) -> None:
         check_ranges(self, share="[0, 1)", visits="[1, inf)", pool="[1, inf)")
         if len(self.bounds) != len(self.steps) + 2 or list(self.bounds) != sorted(set(self.bounds)):
-            raise UserError(f"LengthPhases: bounds is {self.bounds} and steps is {self.steps}; give rising bounds, two more of them than steps")
+            raise UserError(
+                f"LengthPhases.bounds is {self.bounds} and LengthPhases.steps is {self.steps}; give bounds in rising order, and two "
+                "more bounds than steps"
+            )
 
     def start(self) -> dict[str, Any]:
         return {"drawn": [0] * (len(self.steps) + 1), "lengths": [], "phase": 0, "seen": {}, "index": {}}

@@ -10,8 +10,9 @@ fifth of the run alpha rises to
 1. The rest is PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of SFT on demonstrations of thinking may
 come first: `sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
 
-Another measure of effort is another part: `--reward.parts.effort` takes any reward from 0 to 1, for example `Rubric`, whose judge reads whether a chain tries
-other ways, checks itself and goes back.
+To measure the effort in another way, use another part: `--reward.parts.effort` takes any reward from 0 to 1, for example `Rubric`. The judge of `Rubric`
+checks whether a
+chain tries other ways, checks itself and goes back.
 
 Use if: the start model answers at once, but sometimes searches, and longer search finds more answers.
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).

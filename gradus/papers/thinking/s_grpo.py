@@ -1,5 +1,4 @@
-"""S-GRPO: one chain of thought is cut at several places, and the policy answers at once after each cut. Early right answers earn more, so thoughts
-become shorter.
+"""S-GRPO: a chain of thought is cut at several places, and the policy answers at once after each cut. Early right answers earn more.
 
     o_k = z_(<= t_k) + "inserted text" + a_k, quad t_1 < ... < t_m, quad o_(m+1) = "the whole answer"
     r_k = 2^(1 - N_k) "if" a_k "is right, else" 0

@@ -94,8 +94,8 @@ class Served:
             raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
         if len(job.prefix) >= limit:
             raise UserError(
-                f"a prompt has {len(job.prefix)} tokens, but prompt and answer together may have at most {limit} tokens, the limit of the model "
-                "and of vLLM; shorten the prompt, or start vLLM with a larger --max-model-len"
+                f"a prompt has {len(job.prefix)} tokens, but the prompt and the answer together may have at most {limit} tokens; "
+                "shorten the prompt, or start vLLM with a larger --max-model-len"
             )
         return min(job.sampling.limit, limit - len(job.prefix))
 
@@ -151,7 +151,7 @@ class Served:
         """Raises UserError if vLLM's log-probabilities do not belong to the full tempered distribution."""
         whole = sampling.top_k == 0 and sampling.top_p == 1.0 and sampling.min_p == 0.0
         if 0 < sampling.temperature < LEAST_TEMPERATURE:
-            raise UserError(f"temperature is {sampling.temperature}; vLLM needs 0 (greedy) or at least {LEAST_TEMPERATURE}")
+            raise UserError(f"`temperature` is {sampling.temperature}; vLLM needs 0 (greedy) or at least {LEAST_TEMPERATURE}")
         if sampling.temperature == 0 or (sampling.temperature == 1 and whole):
             return
         self._mode = self._mode or self.sampler.mode(token)
@@ -160,7 +160,7 @@ class Served:
         remedy = (
             "start the server with --logprobs-mode processed_logprobs, or sample at temperature 1"
             if whole
-            else "start the server with --logprobs-mode raw_logprobs and sample at temperature 1, or leave out top_k, top_p and min_p"
+            else "start the server with --logprobs-mode raw_logprobs and sample at temperature 1, or leave out `top_k`, `top_p` and `min_p`"
         )
         raise UserError(
             f"{self.sampler.where} gives {self._mode} log-probabilities, but at temperature {sampling.temperature:g}"
@@ -193,7 +193,7 @@ class Served:
             raise UserError(
                 f"the log-probabilities of {self.sampler.where} differ from the model's own log-probabilities by {apart:.2f} nats per token, "
                 f"but players.*.engine.tolerance is {self.tolerance:g}; start the server with the weights of this model and the right "
-                "--logprobs-mode, or set a higher tolerance if the server quantises the weights"
+                "--logprobs-mode. If the server quantises the weights, set a higher tolerance"
             )
         self._agreed = version
 

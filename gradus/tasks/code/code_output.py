@@ -26,7 +26,7 @@ def code_output(level: int = 2, backward: float = 0.25, augment: float = 0.1) ->
     """
     for name, value in (("backward", backward), ("augment", augment)):
         if not 0 <= value <= 1:
-            raise UserError(f"task code_output: {name} is {value}; give a share, a number from 0 to 1")
+            raise UserError(f"task code_output: `{name}` is {value}; give a share, a number from 0 to 1")
     return generated_task(
         "code_output",
         partial(_code_output, backward=backward, augment=augment),

@@ -20,7 +20,7 @@ def code_pair(level: int = 1, turns: int = 1) -> Task:
     `turns`: the players may write again after they have seen both lines and the output. The joint reward has four levels of 1/4 each (see `levels`).
     Raises: UserError for fewer than one turn.
     """
-    environment = CodePair(turns=turns)
+    environment = CodePair(limit=turns)
     source = Generated("code_pair", make, level, LEVELS)
     return Task(
         "code_pair",
@@ -37,9 +37,9 @@ def code_pair(level: int = 1, turns: int = 1) -> Task:
 def make(rng: Random, level: int) -> Draft:
     """Draws a sum and a factor. The solution has the lines of the helper and of the main player."""
     x, y = (rng.randint(10 ** (level - 1), 10**level - 1) for _ in range(2))
-    factor = rng.randint(2, 9)
+    factor = rng.randint(2, 20)
     helper, main = f"a={x}+{y}", f"print(a*{factor})"
     question = f"({x}+{y})*{factor}"
     solution, answer = f"{helper}\n{main}", (x + y) * factor
     pairs = demonstrated(Pair(str(answer), CodePair()), [solution])  # of one player who writes both lines
-    return Draft(question, answer, solution, question, Frozen(lines=(helper, main), demonstration=pairs))
+    return Draft(question, answer, solution, question, Frozen(question=question, lines=(helper, main), demonstration=pairs))

@@ -13,6 +13,7 @@ from gradus.types.parts import Turn, World
 from gradus.types.ranges import check_ranges
 
 SEATS = ("helper", "main")
+SHOWN = 160  # characters of a line or an output that the players see
 ASKS: Mapping[str, str] = {"helper": "helper: set a", "main": "main: print with a"}
 """The request to each seat. The problem's question stands before this text."""
 
@@ -21,15 +22,15 @@ ASKS: Mapping[str, str] = {"helper": "helper: set a", "main": "main: print with 
 class CodePair:
     """The helper writes the first line of a program, and the main player writes the second line. Both lines are run together.
 
-    The reward is the same for both seats (see `levels`). An episode ends when all levels are reached, or after `turns` turns. In a rollout without seats,
+    The reward is the same for both seats (see `levels`). An episode ends when all levels are reached, or after `limit` turns. In a rollout without seats,
     one player writes both lines.
     """
 
-    turns: int = 1
+    limit: int = 1
     seats: tuple[str, ...] = SEATS
 
     def __post_init__(self) -> None:
-        check_ranges(self, turns="[1, inf)")
+        check_ranges(self, limit="[1, inf)")
 
     def start(self, problem: Problem, key: Key, world: World) -> Pair:
         return Pair(str(problem.answer), self)
@@ -40,8 +41,8 @@ class Pair:
 
     def __init__(self, due: str, settings: CodePair) -> None:
         self.due, self.settings, self.played = due, settings, 0
-        self.told = dict(ASKS)
-        self.first = Turn("", player=SEATS[0])
+        self.told, self.state = dict(ASKS), ""
+        self.first = Turn("two lines", player=SEATS[0], state="")
 
     def acting(self) -> Mapping[str, str]:
         """Returns the observation of each seat."""
@@ -64,10 +65,11 @@ class Pair:
         self.played += 1
         ran = run(f"{helper}\n{main}")
         reached = levels(helper, main, ran, self.due)
-        over = reached == 4 or self.played >= self.settings.turns
-        told = f"{helper}\n{main}\n{ran.stdout.strip() or ran.stderr}"
+        valid, won, late = reached > 0, reached == 4, self.played >= self.settings.limit
+        told = "\n".join(text[:SHOWN] for text in (helper, main, ran.stdout.strip() or ran.stderr))
         self.told = {seat: f"{told}\n{ask}" for seat, ask in ASKS.items()}
-        return Turn(told, reached / 4, terminated=over, player=SEATS[0], state=told)
+        self.state = told if valid else self.state
+        return Turn(told, reached / 4, terminated=won, truncated=late and not won, player=SEATS[0], state=self.state, valid=valid)
 
 
 def levels(helper: str, main: str, ran: Ran, due: str) -> int:

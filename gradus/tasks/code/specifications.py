@@ -37,8 +37,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Checked:
-    """The stages that an answer reached: whether its code is the problem's code, compiles, cheats, is verified, and has a specification that is as
-    strong as the reference."""
+    """The stages that an answer reached. The fields tell whether its code is the problem's code, compiles, cheats, and is verified, and whether its
+    specification
+    is as strong as the reference."""
 
     code: bool
     compiles: bool = False

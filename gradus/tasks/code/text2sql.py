@@ -43,9 +43,9 @@ def text2sql(level: int = 2, database: str = "generated", hidden: bool = False, 
     read. The demonstration tries the query (with `hidden`: reads the spellings) with the tool `Sql` and then gives it as the answer.
     """
     if hidden and (database != "generated" or not 2 <= level <= 4):
-        raise UserError("text2sql: hidden is true; it needs the database generated and a level from 2 to 4, because the condition is on a city")
+        raise UserError("text2sql: `hidden` is true; it needs the database generated and a level from 2 to 4, because the condition is on a city")
     if schema not in ("asked", "all"):
-        raise UserError(f'text2sql: schema is "{schema}"; it must be "asked" or "all"')
+        raise UserError(f'text2sql: `schema` is "{schema}"; it must be "asked" or "all"')
     make = partial(_about, database=database, whole=schema == "all") if database != "generated" else partial(_generated, hidden=hidden)
     short = database == "generated" and level <= 4
     return generated_task(

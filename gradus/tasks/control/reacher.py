@@ -111,7 +111,10 @@ def fingertip(state: np.ndarray) -> np.ndarray:
 
 
 def moved(state: np.ndarray, turn: np.ndarray, touch: float) -> np.ndarray:
-    """Returns the state after one step: two angles, the target, and 1 if the fingertip has touched it. A turn beyond the bounds of an action is clipped."""
+    """Returns the state after one step: two angles, the target, and 1 if the fingertip has touched it.
+
+    `turn` is the action: the changes of the two angles, which are clipped to the bounds of an action.
+    """
     after = state.copy()
     after[:2] += np.clip(turn, -TURN, TURN)
     if np.hypot(*(fingertip(after) - after[2:TOUCHED])) <= touch:

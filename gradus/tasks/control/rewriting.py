@@ -26,7 +26,7 @@ MOST = 2  # constraints of one instruction
 def rewriting(turns: int = 4) -> Task:
     """Makes the task of rewriting an instruction. In each turn the controller chooses one of six operations. `turns`: number of operations of an episode."""
     if turns < 1:
-        raise UserError(f"task rewriting: turns is {turns}; an episode needs at least one operation")
+        raise UserError(f"task rewriting: `turns` is {turns}; an episode needs at least one operation")
     source = Starts("rewriting")
     return Task(
         "rewriting",

@@ -244,7 +244,8 @@ def _named(problem: Problem, name: str, task: Task) -> Problem:
 
 
 def _again(at: int, size: int | None, key: Key) -> int:
-    """Returns the index of draw `at` in a source of `size` problems. The first round over the source is in order; each later round has a new order."""
+    """Returns the index of the problem that draw number `at` takes from a source of `size` problems. The first round over the source is in order; each later
+    round has a new order."""
     if size is None or at < size:
         return at
     again, place = divmod(at, size)

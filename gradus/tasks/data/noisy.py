@@ -24,7 +24,7 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
     """
     for name, share in (("missed", missed), ("fooled", fooled)):
         if not 0 <= share <= 1:
-            raise UserError(f"task noisy: {name} is {share}; give a share, a number from 0 to 1")
+            raise UserError(f"task noisy: `{name}` is {share}; give a share, a number from 0 to 1")
     task = task_named(of) if level is None else task_named(of, level=level)
     if not isinstance(task.source, Generated) or task.verify is None or isinstance(task.verify, Together):
         raise UserError(f"task noisy: the problems of {of} must be generated, and its answers must be judged one at a time; take another task, such as arithmetic")

@@ -57,7 +57,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.personas < 1 or self.ngram < 1 or self.least_words < 0 or not 0 <= self.boilerplate <= 1:
-            raise UserError(f"{self} is out of range; personas and ngram must be 1 or more, least_words 0 or more, and boilerplate a share from 0 to 1")
+            raise UserError(f"{self} is out of range; `personas` and `ngram` must be 1 or more, `least_words` 0 or more, and `boilerplate` a share from 0 to 1")
 
 
 def plain(text: str) -> str:

@@ -26,9 +26,9 @@ def bandit(level: int = 2, rich: float = 0.0, best: int = 1) -> Task:
     UserError if `rich` or `best` is out of range.
     """
     if not 0 <= rich <= 1 - SPREAD:
-        raise UserError(f"task bandit: rich is {rich}; it must lie in [0, {1 - SPREAD}], because the best arm must pay more than the other arms")
+        raise UserError(f"task bandit: `rich` is {rich}; it must lie in [0, {1 - SPREAD}], because the best arm must pay more than the other arms")
     if not 1 <= best < (arms := LEVELS.get(level, len(ARMS))):
-        raise UserError(f"task bandit: best is {best}; give 1 to {arms - 1}, because level {level} has {arms} arms")
+        raise UserError(f"task bandit: `best` is {best}; give 1 to {arms - 1}, because level {level} has {arms} arms")
     return generated_task(
         "bandit",
         partial(make, rich=rich, best=best),

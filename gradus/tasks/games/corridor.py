@@ -24,7 +24,7 @@ def corridor(level: int = 3, patience: float = 2.5, back: int = 0) -> Task:
     Raises: UserError if `patience` does not lie in 1 to 100.
     """
     if not 1 <= patience <= 100:
-        raise UserError(f"task corridor: patience is {patience}; give 1 to 100 turns per room, because no player can leave a room in fewer than 1")
+        raise UserError(f"task corridor: `patience` is {patience}; give 1 to 100 turns per room, because no player can leave a room in fewer than 1")
     rooms = LEVELS.get(level, 1)
     source = Generated("corridor", partial(make, back=back), level, (min(LEVELS), max(LEVELS)))
     turns = int(rooms * patience)

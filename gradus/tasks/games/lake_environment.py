@@ -36,9 +36,9 @@ class FrozenLake:
 
     def __post_init__(self) -> None:
         if not 0 <= self.slip <= 1:
-            raise UserError(f"frozen_lake: slip is {self.slip}; give a probability, from 0 to 1")
+            raise UserError(f"frozen_lake: `slip` is {self.slip}; give a probability from 0 to 1")
         if self.limit < 1:
-            raise UserError(f"frozen_lake: limit is {self.limit}; it must be 1 move or more")
+            raise UserError(f"frozen_lake: `limit` is {self.limit}; it must be 1 move or more")
         if self.show not in self.ways:
             raise unknown("way to show the lake", self.show, self.ways, "In show of frozen_lake")
 

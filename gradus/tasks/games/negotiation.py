@@ -26,7 +26,7 @@ def negotiation(level: int = 1, skill: float = 1.0) -> Task:
     draw their utterances and end with some gain. Raises: UserError for a share outside [0, 1].
     """
     if not 0 <= skill <= 1:
-        raise UserError(f"task negotiation: skill is {skill}; give a share, a number from 0 to 1")
+        raise UserError(f"task negotiation: `skill` is {skill}; give a share, a number from 0 to 1")
     source = Generated("negotiation", make, level, (min(LEVELS), max(LEVELS)))
     held_out = replace(source, held_out=True)
     source = source if skill == 1 else replace(source, make=partial(make, skill=skill))

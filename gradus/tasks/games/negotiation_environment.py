@@ -1,4 +1,5 @@
-"""A bargain over one thing. The policy buys; a scripted seller has a hidden cost, lowers the price for offers, and lowers it more for polite ones."""
+"""A bargain over one thing. The policy buys; a scripted seller has a hidden cost, lowers the price for offers, and lowers the price more for polite
+offers."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ class Negotiation:
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            raise UserError(f"negotiation: limit is {self.limit}; it must be 1 turn or more")
+            raise UserError(f"negotiation: `limit` is {self.limit}; it must be 1 turn or more")
 
     def start(self, problem: Problem, key: Key, world: World) -> Bargain:
         limit, cost, ask = (int(problem.meta[name]) for name in ("limit", "cost", "ask"))

@@ -26,7 +26,7 @@ class TwentyQuestions:
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            raise UserError(f"twenty_questions: limit is {self.limit}; it must be 1 turn or more")
+            raise UserError(f"twenty_questions: `limit` is {self.limit}; it must be 1 turn or more")
 
     def start(self, problem: Problem, key: Key, world: World) -> Quiz:
         return Quiz(problem.answer, tuple(problem.meta["candidates"]), self)

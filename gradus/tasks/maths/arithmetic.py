@@ -20,9 +20,9 @@ def arithmetic(level: int = 3, operations: str = "+-*", repeats: int = 1) -> Tas
     column. Problems and verdicts do not depend on `repeats`.  Raises: UserError for other operations, and for `repeats` below 1.
     """
     if repeats < 1:
-        raise UserError(f"task arithmetic: repeats is {repeats}; give 1, or more for longer worked solutions")
+        raise UserError(f"task arithmetic: `repeats` is {repeats}; give 1, or more for longer worked solutions")
     if not operations or set(operations) - set("+-*"):
-        raise UserError(f'task arithmetic: operations is "{operations}"; give one or more of + - *')
+        raise UserError(f'task arithmetic: `operations` is "{operations}"; give one or more of + - *')
     return generated_task(
         "arithmetic",
         partial(_arithmetic, operations=operations, repeats=repeats),

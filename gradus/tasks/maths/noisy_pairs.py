@@ -22,9 +22,9 @@ def noisy_pairs(level: int = 2, swapped: float = 0.3, pairs: int | None = None) 
     training pairs; None: no limit. Raises: UserError for a share outside [0, 1], and for fewer than one pair.
     """
     if not 0 <= swapped <= 1:
-        raise UserError(f"task noisy_pairs: swapped is {swapped}; give a share, a number from 0 to 1")
+        raise UserError(f"task noisy_pairs: `swapped` is {swapped}; give a share, a number from 0 to 1")
     if pairs is not None and pairs < 1:
-        raise UserError(f"task noisy_pairs: pairs is {pairs}; give 1 or more, or none for an endless set")
+        raise UserError(f"task noisy_pairs: `pairs` is {pairs}; give 1 or more, or none for an endless set")
     task = arithmetic(level)
     assert isinstance(task.source, Generated)
     source = replace(task.source, make=partial(_paired, make=task.source.make, swapped=swapped), size=pairs)

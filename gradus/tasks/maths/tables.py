@@ -30,9 +30,9 @@ def tables(level: int = 1, kinds: str = "all", problems: int | None = None, larg
     below 9.
     """
     if problems is not None and problems < 1:
-        raise UserError(f"task tables: problems is {problems}; give 1 or more, or none for an endless set")
+        raise UserError(f"task tables: `problems` is {problems}; give 1 or more, or none for an endless set")
     if largest < 9:
-        raise UserError(f"task tables: largest is {largest}, which gives too few numbers for a table; give 9 or more")
+        raise UserError(f"task tables: `largest` is {largest}, which gives too few numbers for a table; give 9 or more")
     known = chosen("tables", kinds, KINDS)
     task = generated_task(
         "tables",

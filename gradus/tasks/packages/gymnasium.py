@@ -44,9 +44,9 @@ def task(name: str, config: str = "", text: str = "", success: float | None = No
     full = f"gymnasium:{name}"
     world = Gymnasium(name, pairs_of(full, config), text, success, limit or LIMIT)
     if limit is not None and limit < 1:
-        raise UserError(f"{full}: limit is {limit}; it must be 1 turn or more")
+        raise UserError(f"{full}: `limit` is {limit}; it must be 1 turn or more")
     if arrays and text:
-        raise UserError(f"{full}: arrays is true and text is {text}, but arrays need no text form; leave out arrays or text")
+        raise UserError(f"{full}: `arrays` is true and `text` is {text}, but arrays need no text form; leave out `arrays` or `text`")
     with borrowed(world) as env:
         first, _ = env.reset(seed=0)
         if arrays:

@@ -40,7 +40,7 @@ def task(name: str, config: str = "", max_tokens: int = 64) -> Task:
         source,
         replace(source, held_out=True),
         environment=environment,
-        about=f"the game {name} of textarena for one player; a problem is its seed",
+        about=f"the game {name} of the package textarena for one player; a problem is its seed",
         sampling=Sampling(max_tokens=max_tokens),
     )
 
@@ -77,7 +77,7 @@ def made(game: str, config: Pairs) -> Any:
     textarena = imported("textarena")
     if game not in textarena.envs.registration.ENV_REGISTRY:
         near = nearest(game, textarena.envs.registration.ENV_REGISTRY)
-        raise UserError(f'unknown game of textarena "{game}"{near}; games for one player are {", ".join(ONE_PLAYER)}')
+        raise UserError(f'unknown game of the package textarena "{game}"{near}; games for one player are {", ".join(ONE_PLAYER)}')
     try:
         with apart(PrivateRandom(0)):
             env = textarena.make(game, **values(config))
@@ -90,10 +90,10 @@ def made(game: str, config: Pairs) -> Any:
         text = " ".join(str(error).split())[:200]
         remedy = f"games for one player are {', '.join(ONE_PLAYER)}" if not config else "check the settings of --task.config"
         raise UserError(
-            f"the game {game} of textarena cannot be played here by one player: {type(error).__name__}: {text}; {remedy}"
+            f"the game {game} of the package textarena cannot be played here by one player: {type(error).__name__}: {text}; {remedy}"
         ) from error
     if not isinstance(unwrapped(tried).state, textarena.SinglePlayerState):
-        raise UserError(f"the game {game} of textarena is for several players; choose a game for one player: {', '.join(ONE_PLAYER)}")
+        raise UserError(f"the game {game} of the package textarena is for several players; choose a game for one player: {', '.join(ONE_PLAYER)}")
     return env
 
 
@@ -101,7 +101,7 @@ def refuse_agents(game: str, parts: Iterable[Any], textarena: Any) -> None:
     """Raises UserError for a game that contains its own language model."""
     if any(isinstance(part, textarena.Agent) for part in parts):
         raise UserError(
-            f"the game {game} of textarena uses a language model over the network, so its episodes cannot be repeated; choose another game for one "
+            f"the game {game} of the package textarena uses a language model over the network, so its episodes cannot be repeated; choose another game for one "
             f"player: {', '.join(ONE_PLAYER)}"
         )
 
@@ -187,7 +187,7 @@ def refuse_download(name: str, *_: Any, **__: Any) -> bool:
                 continue
             return True
     raise UserError(
-        f'this game of textarena reads the data "{name}" of nltk, which is not on this machine; download this data with: '
+        f'this game of the package textarena reads the data "{name}" of nltk, which is not on this machine; download this data with: '
         "python -m nltk.downloader words averaged_perceptron_tagger_eng"
     )
 

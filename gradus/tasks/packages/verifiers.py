@@ -46,7 +46,7 @@ def task(name: str, config: str = "", env: str = "", tasks: int = 1000, max_toke
         Part(rows, held_out=True),
         verify=Scored(rows) if several is None else None,
         environment=several,
-        about=f"the environment {name} of verifiers, {'one turn' if several is None else 'many turns'}, judged by its own rewards",
+        about=f"the environment {name} of the package verifiers, {'one turn' if several is None else 'many turns'}, judged by its own rewards",
         sampling=Sampling(max_tokens=max_tokens),
     )
 
@@ -69,14 +69,17 @@ def loaded(name: str, config: str, env: str) -> Loaded:
         kind = vf.environment_class(name)
         if kind is vf.SingleAgentEnv:
             if vf.default_harness_id(name) == name:
-                raise UserError(f"the environment {name} of verifiers contains its own program (a harness), which is not supported; take another environment")
+                raise UserError(
+                    f"the environment {name} of the package verifiers contains its own program (a harness), which is not supported; "
+                    "take another environment"
+                )
             read = vf.taskset_config_type(name).model_validate({"id": name, **settings})
             return Loaded(name, vf.load_taskset(read))
         read = vf.env_config_type(name).model_validate({**more, "taskset": {"id": name, **settings}})
         roles = [role for role, value in read if isinstance(value, vf.AgentConfig)]
         if len(roles) != 1:
             raise UserError(
-                f"the environment {name} of verifiers is for {len(roles)} agents ({', '.join(roles)}), but Gradus supports only one agent; take "
+                f"the environment {name} of the package verifiers is for {len(roles)} agents ({', '.join(roles)}), but Gradus supports only one agent; take "
                 "another environment"
             )
         null = {roles[0]: {**more.get(roles[0], {}), "harness": {"id": "null"}}}  # the agent's program is replaced by the policy
@@ -86,7 +89,10 @@ def loaded(name: str, config: str, env: str) -> Loaded:
     except ModuleNotFoundError as error:
         raise UserError(missing(name, error)) from None
     except Exception as error:
-        raise UserError(f"the environment {name} of verifiers cannot be loaded: {reason(error)}{old(name) or '; check --task.config and --task.env'}") from error
+        raise UserError(
+            f"the environment {name} of the package verifiers cannot be loaded: "
+            f"{reason(error)}{old(name) or '; check --task.config and --task.env'}"
+        ) from error
     return Loaded(name, made.taskset, made, roles[0])
 
 
@@ -96,7 +102,7 @@ def missing(name: str, error: ModuleNotFoundError) -> str:
     lacking = cause.name if isinstance(cause, ModuleNotFoundError) else error.name
     if lacking is None or lacking == module_of(name):
         return f'no environment "{name}" of verifiers is installed; install its package, or put the folder of its module on PYTHONPATH'
-    return f"the environment {name} of verifiers imports the module {lacking}, which is not installed; install its package"
+    return f"the environment {name} of the package verifiers imports the module {lacking}, which is not installed; install its package"
 
 
 def module_of(name: str) -> str:
@@ -128,7 +134,10 @@ def check_rows(rows: Rows, made: Loaded) -> None:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"the environment {made.name} of verifiers cannot list its tasks: {reason(error)}; check the settings of --task.config") from error
+        raise UserError(
+            f"the environment {made.name} of the package verifiers cannot list its tasks: {reason(error)}; check the settings of "
+            "--task.config"
+        ) from error
     own = lambda thing, name, base: getattr(type(thing), name) is not getattr(base, name)  # noqa: E731
     faults = {
         "calls tools over MCP servers": bool(tools),
@@ -142,7 +151,7 @@ def check_rows(rows: Rows, made: Loaded) -> None:
         "has no prompt, and exports no environment that begins the conversation": made.role is None and first.data.prompt is None,
     }
     if fault := next((text for text, found in faults.items() if found), None):
-        raise UserError(f"the environment {made.name} of verifiers {fault}, which is not supported; take an environment of text tasks")
+        raise UserError(f"the environment {made.name} of the package verifiers {fault}, which is not supported; take an environment of text tasks")
     messages_of(first.data)
 
 

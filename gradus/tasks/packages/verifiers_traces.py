@@ -51,7 +51,10 @@ def add(trace: Any, message: Message, *, sampled: bool = False, cut: bool = Fals
     vf = imported("verifiers.v1", "verifiers")
     kinds = {"system": vf.SystemMessage, "user": vf.UserMessage, "assistant": vf.AssistantMessage}
     if message["role"] not in kinds:
-        raise UserError(f"a message of verifiers has the role {message['role']}, which is not supported; the supported roles are system, user and assistant")
+        raise UserError(
+            f"a message of the package verifiers has the role {message['role']}, which is not supported; the supported roles are "
+            "system, user and assistant"
+        )
     parent = len(trace.nodes) - 1 if trace.nodes else None
     trace.nodes.append(vf.MessageNode(parent=parent, message=kinds[message["role"]](content=message["content"]), sampled=sampled))
     if sampled:

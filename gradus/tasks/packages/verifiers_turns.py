@@ -51,7 +51,8 @@ class Conversation:
         if not isinstance(found, Handover):
             self.work.close()
             raise UserError(
-                f"the environment {loaded.name} of verifiers waits before its first turn, which is not supported; its method run must call turn() before it waits"
+                f"the environment {loaded.name} of the package verifiers waits before its first turn, which is not supported; its method "
+                "run must call turn() before it waits"
             )
         self.first = Turn("" if found.message is None else observation_of(found.message))
 

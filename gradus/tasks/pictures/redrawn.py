@@ -33,8 +33,8 @@ def described(text: str) -> list[Item]:
 def redrawn(problem: Problem, description: str) -> Problem | None:
     """Returns a question about the place of a shape with a new picture. Question, answer and the pixels of the asked shape's cell are unchanged.
 
-    The other shapes come from the description. Two kinds of shapes are left out, so that the answer stays right: shapes in the cell of the asked
-    shape, and shapes with the colour and form of the asked shape. Returns None for any other question, for a description without a drawable shape,
+    The other shapes come from the description. Two kinds of shapes are left out, so that the answer stays right: shapes in the cell of the asked shape, and
+    shapes with its colour and form. Returns None for any other question, for a description without a drawable shape,
     and for a held-out picture.
     """
     place, media = _PLACE.fullmatch(str(problem.answer)), problem.media

@@ -29,7 +29,7 @@ def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float 
     look at the picture.
     """
     if not 0 <= bias <= 1:
-        raise UserError(f"task shapes: bias is {bias}; give a share, a number from 0 to 1")
+        raise UserError(f"task shapes: `bias` is {bias}; give a share, a number from 0 to 1")
     names = chosen("shapes", kinds, KINDS)
     most, of_shape, of_colour = LEVELS[level][1:4] if level in LEVELS else (7, 4, 5)
     chances = {"count": 0.3, "colour": 1 / of_colour, "shape": 1 / of_shape, "place": 1 / 16, "relation": 0.5, "list": 0.0}

@@ -38,7 +38,7 @@ def countdown(level: int = 3, misses: int = 0) -> Task:
     Raises: UserError for a negative number.
     """
     if misses < 0:
-        raise UserError(f"task countdown: misses is {misses}; give 0, or the number of missed attempts that each problem shows")
+        raise UserError(f"task countdown: `misses` is {misses}; give 0, or the number of missed attempts that each problem shows")
     return generated_task(
         "countdown",
         partial(_missed, most=misses) if misses else _countdown,

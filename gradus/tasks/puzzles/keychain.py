@@ -37,9 +37,9 @@ def keychain(level: int = 2, hops: int = 0, length: int = 0) -> Task:
     `length`: characters of filler; 0: the level's number. Raises: UserError if `hops` or `length` is out of range.
     """
     if not 0 <= hops <= 100:
-        raise UserError(f"task keychain: hops is {hops}; give 1 to 100, or 0 for the usual number of hops of the level")
+        raise UserError(f"task keychain: `hops` is {hops}; give 1 to 100, or 0 for the usual number of hops of the level")
     if not 0 <= length <= _MOST:
-        raise UserError(f"task keychain: length is {length}; give at most {_MOST} characters, or 0 for the usual length of the level")
+        raise UserError(f"task keychain: `length` is {length}; give at most {_MOST} characters, or 0 for the usual length of the level")
     pairs, own, width, _ = _LEVELS.get(level, _LEVELS[8])
     reached = hops or own
     return generated_task(

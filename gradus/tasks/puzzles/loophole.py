@@ -23,7 +23,7 @@ def loophole(level: int = 2, pays: float = 3.0) -> Task:
     countdown. Raises: UserError if `pays` is below 1.
     """
     if not pays >= 1:
-        raise UserError(f"task loophole: pays is {pays}; give 1 or more, because a right answer gets 1 (the task countdown has no loophole)")
+        raise UserError(f"task loophole: `pays` is {pays}; give 1 or more, because a right answer gets 1 (the task countdown has no loophole)")
     task = countdown(level)
     assert isinstance(task.source, Generated)
     return replace(

@@ -51,7 +51,7 @@ def rates_of(noise: str) -> tuple[float, ...]:
     except ValueError:
         rates = ()
     if not rates or not all(0 <= rate < 1 for rate in rates):
-        raise UserError(f'task planted_subsequence: noise is "{noise}"; give "all", or rates of at least 0 and below 1, separated by commas, such as 0,0.5')
+        raise UserError(f'task planted_subsequence: `noise` is "{noise}"; give "all", or rates of at least 0 and below 1, separated by commas, such as 0,0.5')
     return rates
 
 

@@ -1,6 +1,6 @@
 """Sudoku of 4 x 4 cells. The answer is only the 16 digits of the full board, in the order of the cells.
 
-There are only 288 full boards, and every empty cell's digit is in the answer, so the split is by full board, not by puzzle.
+There are only 288 full boards, and the answer contains the digit of every empty cell. So the split is by full board, not by puzzle.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ def dates(level: int = 2, kinds: str = "all") -> Task:
     """Makes the task. The prompt gives the month of one event. For each other event the prompt tells how many months later or earlier this event is
     than another event. `level` 1 to 4: gaps up to 6, 18, 40 and 90; at level 3 one event of the text does not matter, at level 4 two events.
 
-    `kinds`: "all" or a list of inference (the month of an event), difference (two months and the months between them), ordering (three months and the order of
-    the events, such as 2-1-3) and completion (a month, and the year or number of the month that a text hides). The answer is in the last `<answer>` tag, or
+    `kinds`: "all" or a list of kinds. inference: the month of an event. difference: two months and the months between them. ordering: three months and the
+    order of the events, such as 2-1-3. completion: a month, and the year or number of the month that a text hides. The answer is in the last `<answer>` tag,
+    or
     after the last "="; its parts are separated by a blank. `meta["parts"]` has the right parts.
     """
     return generated_task(

@@ -29,7 +29,7 @@ def dilemmas(level: int = 2, roles: int = 0) -> Task:
     A worked solution has a part for each of some groups, with the named group as the last. `roles`: the number of parts, 1 to 4; 0: a random number.
     """
     if not 0 <= roles <= len(VIEWS):
-        raise UserError(f"task dilemmas: roles is {roles}; give a number from 0 to {len(VIEWS)}")
+        raise UserError(f"task dilemmas: `roles` is {roles}; give a number from 0 to {len(VIEWS)}")
     return generated_task(
         "dilemmas",
         partial(_dilemma, roles=roles),

@@ -35,7 +35,7 @@ PERSONAS: Mapping[str, str] = Frozen(traveller="town", employer="job", neighbour
 def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "all") -> Task:
     """Makes the task: answer questions about `documents` documents, 1 to 400, of three facts each. The policy sees only the question.
 
-    The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates takes the place of the language model.
+    The pipeline of `tasks/data/pipeline` makes the training questions from the documents; a grammar of templates replaces the language model.
     Held-out questions ask for the same facts in other words, so they measure memory. `seed`: another seed gives other documents. The `meta` of a problem has
     its document in `documents`, and also `source_id`, `domain` and `persona`.
 
@@ -45,9 +45,9 @@ def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "a
     is out of range, or for an unknown role.
     """
     if not 1 <= documents <= 400:
-        raise UserError(f"task facts: documents is {documents}; give a number from 1 to 400")
+        raise UserError(f"task facts: `documents` is {documents}; give a number from 1 to 400")
     if not 0 < known <= 1:
-        raise UserError(f"task facts: known is {known}; give a share above 0, up to 1")
+        raise UserError(f"task facts: `known` is {known}; give a share above 0, up to 1")
     if role not in ("all", "start"):
         raise unknown("role", role, ("all", "start"), "Of task facts")
     training, held_out = _made(documents, seed)

@@ -27,7 +27,7 @@ def flawed(level: int = 2, letters: int = 1) -> Task:
     SoundSteps uses. Raises: UserError for fewer than one letter.
     """
     if letters < 1:
-        raise UserError(f"task flawed: letters is {letters}; give 1 or more, because with no letters every answer is right")
+        raise UserError(f"task flawed: `letters` is {letters}; give 1 or more, because with no letters every answer is right")
     task = string_ops.string_ops(level)
     assert isinstance(task.source, Generated)
     return replace(

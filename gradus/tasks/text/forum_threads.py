@@ -51,7 +51,10 @@ def cause(tool: str, symptom: str) -> str:
 
 
 def draw_thread(rng: random.Random, tools: Sequence[str], answered: float = 0.8, cells: int = 1) -> Thread:
-    """Draws a thread about one of the tools and `cells` kinds of cells. With chance `answered` an expert replies, at a random place after the question."""
+    """Draws a thread about one of the tools and `cells` kinds of cells.
+
+    An expert replies with the probability `answered`, at a random place after the question.
+    """
     tool, symptom, cell, asker = rng.choice(tools), rng.choice(list(SYMPTOMS)), rng.choice(CELLS), rng.choice(_NAMES)
     if cells > 1:
         cell = " and ".join([cell, *rng.sample([other for other in CELLS if other != cell], cells - 1)])

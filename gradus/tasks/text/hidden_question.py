@@ -40,7 +40,7 @@ _FILLER = (
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the facts that answer it. `people`: the persons on the way, from the first to the last."""
+    """A question with the facts that answer it. `people`: the persons of the chain, from the first to the last."""
 
     question: str
     facts: tuple[str, ...]
@@ -57,11 +57,11 @@ def hidden_question(level: int = 2, chains: int = 0, depth: int = 0, length: int
     """
     for name, value, most in (("chains", chains, 8), ("depth", depth, 8), ("length", length, _MOST)):
         if not 0 <= value <= most:
-            raise UserError(f"task hidden_question: {name} is {value}; give 1 to {most}, or 0 for the usual number of the level")
+            raise UserError(f"task hidden_question: `{name}` is {value}; give 1 to {most}, or 0 for the usual number of the level")
     own = _LEVELS.get(level, _LEVELS[6])
     due, least = length or own[3], needed(chains or own[0], depth or own[1], own[2], own[4])
     if due < least:
-        raise UserError(f"task hidden_question: length is {due}, which is too short for the chains and facts; give length={least} or more, or give fewer chains")
+        raise UserError(f"task hidden_question: `length` is {due}, which is too short for the chains and facts; give {least} or more, or give fewer chains")
     return generated_task(
         "hidden_question",
         partial(_hidden_question, chains=chains, depth=depth, length=length),

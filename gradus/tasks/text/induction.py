@@ -32,7 +32,7 @@ def induction(level: int = 3, role: Role = "write") -> Task:
     problems are of each kind. Raises: UserError for an unknown role.
     """
     if role not in ("write", "follow", "both"):
-        raise UserError(f'task induction: role is "{role}"; give "write", "follow" or "both"')
+        raise UserError(f'task induction: `role` is "{role}"; give "write", "follow" or "both"')
     return generated_task(
         "induction",
         partial(_induction, role=role),

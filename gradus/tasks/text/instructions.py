@@ -40,7 +40,7 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
     """
     names = chosen("instructions", kinds, CONSTRAINTS)
     if not set(names) & set(TELLING):
-        raise UserError(f"task instructions: kinds is {kinds}; add at least one kind that names a word or letters of the text: {', '.join(TELLING)}")
+        raise UserError(f"task instructions: `kinds` is {kinds}; add at least one kind that names a word or letters of the text: {', '.join(TELLING)}")
     return generated_task(
         "instructions",
         functools.partial(_instructions, kinds=names),

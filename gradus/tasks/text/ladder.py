@@ -13,7 +13,7 @@ from gradus.types.returned import check_drawn
 
 
 def ladder(levels: str = "1,1,3,8,8") -> Task:
-    """Makes a task with problems of `string_ops` at several levels in turn. A level that is listed twice in `levels` has twice the share.
+    """Makes a task with problems of `string_ops`, one level after the other. A level that is listed twice in `levels` has twice the share.
 
     The levels are the arms of the source, so that a curriculum can choose between them. A problem's `difficulty` is its level.
     Raises: UserError unless the text is whole numbers with commas between them, and all of them are levels of string_ops.
@@ -21,7 +21,7 @@ def ladder(levels: str = "1,1,3,8,8") -> Task:
     try:
         rungs = tuple(int(text) for text in levels.split(","))
     except ValueError:
-        raise UserError(f'task ladder: levels is "{levels}"; write whole numbers separated by commas, such as 1,3,8') from None
+        raise UserError(f'task ladder: `levels` is "{levels}"; write whole numbers separated by commas, such as 1,3,8') from None
     hardest = string_ops(level=max(rungs))
     for level in rungs:
         string_ops(level=level)

@@ -31,10 +31,10 @@ def masked_text(level: int = 2, role: Role = "hide") -> Task:
     `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage in which a random word is
     replaced by [MASK], and the answer is "=" and the word. "both": half of the problems are of each kind. In held-out problems, the hidden word follows from
     the rest, if the passage has such a word. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. `proposed` makes a
-    new problem from a proposed span: to fill in this span. Raises: UserError for an unknown role.
+    new problem from a proposed span. In the new problem this span is hidden. Raises: UserError for an unknown role.
     """
     if role not in ("hide", "fill", "both"):
-        raise UserError(f'task masked_text: role is "{role}"; give "hide", "fill" or "both"')
+        raise UserError(f'task masked_text: `role` is "{role}"; give "hide", "fill" or "both"')
     task = generated_task(
         "masked_text",
         partial(_masked, role=role),

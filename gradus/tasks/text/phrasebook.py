@@ -44,7 +44,7 @@ def phrasebook(level: int = 1, seed: int = 0) -> Task:
     words as lines "word: meaning". A demonstration looks up the rare words (`lookup: WORD`), and then answers. The column `rare` names them.
     """
     if not 1 <= level <= len(PATTERNS):
-        raise UserError(f"task phrasebook: level is {level}; give a number from 1 to {len(PATTERNS)}")
+        raise UserError(f"task phrasebook: `level` is {level}; give a number from 1 to {len(PATTERNS)}")
     source = Generated("phrasebook", partial(_sentence, seed=seed), level, (1, len(PATTERNS)))
     return Task(
         "phrasebook",

@@ -45,7 +45,7 @@ def privacy(level: int = 2, unseen: str = "", open: float = 0.0) -> Task:
     if unseen and unseen not in DOMAINS:
         raise unknown("domain", unseen, DOMAINS, "In option unseen of task privacy")
     if not 0 <= open <= 1:
-        raise UserError(f"task privacy: open is {open}; give a share, a number from 0 to 1")
+        raise UserError(f"task privacy: `open` is {open}; give a share, a number from 0 to 1")
     task = generated_task(
         "privacy", _privacy, verify, level=level, levels=(1, 4), max_tokens=44 + 16 * level, chance=0.0,
         about='what may be passed on? "bank clerk needs age; pay 71 age 38" -> "<think>age</think><answer>age 38</answer>"; level: facts',

@@ -25,7 +25,7 @@ def research(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, rep
     explorer for all hops at once; the other demonstrations ask for one hop at a time.
     """
     if not 0 <= direct <= 1:
-        raise UserError(f"research: direct is {direct}; give a share of the demonstrations, a number from 0 to 1")
+        raise UserError(f"research: `direct` is {direct}; give a share of the demonstrations, a number from 0 to 1")
     environment = Research(seed, people, top)
     source = Generated("research", partial(make, settings=environment, report=report, direct=direct), level, LEVELS)
     return Task(

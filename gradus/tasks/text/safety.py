@@ -1,4 +1,5 @@
-"""Requests to answer or to refuse by five rules. A request names things. A request is refused if one of its things falls under a rule; other words do not count."""
+"""Requests to answer or to refuse by five rules. A request names things. A request is refused if a rule forbids one of its things; other words do not
+count."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ class SearchQA:
     def __post_init__(self) -> None:
         for name, least in (("people", 4), ("top", 2), ("limit", 1)):
             if getattr(self, name) < least:
-                raise UserError(f"search_qa: {name} is {getattr(self, name)}; it must be {least} or more")
+                raise UserError(f"search_qa: `{name}` is {getattr(self, name)}; it must be {least} or more")
         if self.people > 10_000:  # two names per person, and only 24,500 names of two syllables
-            raise UserError(f"search_qa: people is {self.people}; give at most 10000, because each person needs two of the 24500 names")
+            raise UserError(f"search_qa: `people` is {self.people}; give at most 10000, because each person needs two of the 24500 names")
 
     @property
     def corpus(self) -> Corpus:

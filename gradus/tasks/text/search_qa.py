@@ -33,11 +33,13 @@ def search_qa(
     if `known` is out of range, for an unknown role, and for `known` together with `calculator`.
     """
     if not 0 <= known <= 1:
-        raise UserError(f"task search_qa: known is {known}; give a share from 0 to 1")
+        raise UserError(f"task search_qa: `known` is {known}; give a share from 0 to 1")
     if role not in ROLES or (role == "start" and not known):
-        raise UserError(f'task search_qa: role is "{role}" and known is {known:g}; the role is all or start, and the role start needs a share `known` above 0')
+        raise UserError(
+            f'task search_qa: `role` is "{role}" and `known` is {known:g}; the role is all or start, and the role start needs a share `known` above 0'
+        )
     if known and calculator:
-        raise UserError("task search_qa: known is set together with calculator, but the ages of the calculator are never known; leave one of them out")
+        raise UserError("task search_qa: `known` is set together with `calculator`, but the ages of the calculator are never known; leave one of them out")
     environment = SearchQA(seed, people, top, calculator=calculator)
     source = Generated("search_qa", partial(make, settings=environment, instruction=instruction, known=known), level, LEVELS)
     training = source if role == "all" else replace(source, make=partial(_shown, settings=environment, instruction=instruction, known=known), share=0.0)
@@ -120,7 +122,7 @@ def starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
 
 
 def path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:
-    """Draws one relation per hop, starting at an entity of this kind. Returns None if an entity on the way has no relations."""
+    """Draws one relation per hop, starting at an entity of this kind. Returns None if an entity of the chain has no relations."""
     taken: tuple[str, ...] = ()
     for _ in range(hops):
         if kind not in RELATIONS:

@@ -90,9 +90,9 @@ def service_desk(
     """
     for name, value, least, most in (("topics", topics, 1, 4), ("fields", fields, level, 6), ("tools", tools, 2, 8), ("steps", steps, 1, tools - 1)):
         if not least <= value <= most:
-            raise UserError(f"task service_desk: {name} is {value}; give a number from {least} to {most}")
+            raise UserError(f"task service_desk: `{name}` is {value}; give a number from {least} to {most}")
     if not 0 <= stated <= 1:
-        raise UserError(f"task service_desk: stated is {stated}; give a share from 0 to 1")
+        raise UserError(f"task service_desk: `stated` is {stated}; give a share from 0 to 1")
     dials = partial(made, topics=topics, fields=fields, tools=tools, steps=steps, seed=seed)
     task = generated_task(
         "service_desk", partial(_request, dials=dials, stated=stated, whole=document), verify_exact, level=level, levels=(1, 4),

@@ -35,7 +35,7 @@ def string_ops(level: int = 3, functions: Sequence[str] = tuple(FUNCTIONS), docu
     Raises: UserError for an unknown function, or an empty list.
     """
     if not functions:
-        raise UserError("task string_ops: functions is empty; name at least one function")
+        raise UserError("task string_ops: `functions` is empty; name at least one function")
     for name in functions:
         if name not in FUNCTIONS:
             raise unknown("string function", name, FUNCTIONS)

@@ -27,7 +27,7 @@ def summaries(level: int = 2, swapped: float = 0.0) -> Task:
     Held-out pairs are never swapped. Raises: UserError for a share outside [0, 1].
     """
     if not 0 <= swapped <= 1:
-        raise UserError(f"task summaries: swapped is {swapped}; it is a share, so give a number from 0 to 1")
+        raise UserError(f"task summaries: `swapped` is {swapped}; it is a share, so give a number from 0 to 1")
     task = generated_task(
         "summaries",
         partial(_summaries, swapped=swapped),

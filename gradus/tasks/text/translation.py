@@ -100,7 +100,7 @@ def translation(level: int = 2, form: Literal["plain", "tags"] = "plain") -> Tas
     `<answer>` tags, and the last `<answer>` tag. Raises: UserError for an unknown form.
     """
     if form not in ("plain", "tags"):
-        raise UserError(f'task translation: form is "{form}"; give "plain" or "tags"')
+        raise UserError(f'task translation: `form` is "{form}"; give "plain" or "tags"')
     return generated_task(
         "translation",
         partial(_translation, form=form),

@@ -121,7 +121,7 @@ class BigramPolicy:
         return "".join(chr(ord("a") + int(t)) for t in tokens if t != END)
 
     def act(self, asks: Sequence[Any]) -> list[Context]:
-        """Samples a context for every ask (`gradus.training.world.Ask`). The draws depend only on the key of the ask."""
+        """Samples a context for every request (`gradus.training.world.Ask`). The draws depend only on the key of the request."""
         return [self._one(ask) for ask in asks]
 
     def lockstep(self, longest: int, head: str | None = None) -> StepwiseRows:

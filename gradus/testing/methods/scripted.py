@@ -133,7 +133,7 @@ def scripted_world(
 
 
 def turn_of(ask: Ask) -> int:
-    """Returns the number of the turn for which an ask wants an action. The first turn of an episode has the number 0."""
+    """Returns the number of the turn for which a request (`Ask`) needs an action. The first turn of an episode has the number 0."""
     return int(ask.request.tags[-1])
 
 

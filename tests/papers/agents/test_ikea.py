@@ -55,6 +55,12 @@ def test_a_piece_without_an_action_breaks_the_form() -> None:
     assert played([f"<answer>{PROBLEM.answer}</answer>"], KnowledgeBoundary(think=False))[0].reward == 1.6
 
 
+@pytest.mark.parametrize(("searches", "value"), [(0, -1.0), (2, -1.0), (3, 0.05)])
+def test_a_last_piece_without_an_action_is_wrong_and_breaks_nothing(searches: int, value: float) -> None:
+    one, _ = played([SEARCH] * searches + ["<think>hm</think>"])  # in the first cases the last of several such pieces
+    assert (one.links["turns"], one.links["invalid"], one.reward, one.right) == (4, 4 - searches, value, False)
+
+
 def test_the_fourth_search_is_written_but_not_executed_and_no_answer_is_wrong() -> None:
     one, policy = played([SEARCH])
     (context,) = one.contexts

@@ -132,4 +132,6 @@ def test_a_leaf_votes_by_its_result() -> None:
     leaves = [Trajectory("x", PROBLEM, (), completion=final(query)) for query in (GOLD, GOLD.lower(), "SELECT a FROM t", "SELECT c FROM t", "")]
     votes = [result_vote(leaf) for leaf in leaves]
     assert votes[0] == votes[1] != votes[2]
-    assert votes[3] is None
+    assert votes[3] is votes[4] is None
+    same = [Trajectory("x", PROBLEM, (), completion=final(query)) for query in (GOLD.replace("a FROM", "a AS x FROM"), GOLD + " ORDER BY a DESC")]
+    assert [result_vote(leaf) for leaf in same] == votes[:1] * 2  # neither names of columns nor the order of rows count

@@ -81,6 +81,11 @@ def test_numbers_of_kept_answers(draw: str, right: int, wrong: int, count: int) 
     assert len(set(names)) == len(names)
 
 
+def test_at_least_one_answer_stays_if_all_are_right_with_different_rewards() -> None:
+    rows = [answer(name, reward).but(components=Frozen(verified=1.0)) for name, reward in (("a", 1.0), ("b", 0.5))]
+    assert len(kept(ResampleOnCorrect(share=0.1), Group("g", tuple(rows)))) == 1
+
+
 def test_the_mean_reward_of_32_answers_stays() -> None:
     given = group(20, 12)
     ((one,), _) = ResampleOnCorrect().keep([given], Key(0))

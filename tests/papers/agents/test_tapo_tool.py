@@ -97,7 +97,7 @@ def test_the_best_of_several_answers_and_the_bound_of_a_right_answer() -> None:
     assert StrictBlocks().of(column, "<answer>abcd</answer>")[0] == 0.75
 
 
-@pytest.mark.parametrize(("length", "penalty"), [(1024, 0.0), (1536, -0.5), (2048, -1.0)])
+@pytest.mark.parametrize(("length", "penalty"), [(1024, 0.0), (1536, -0.5), (2048, -1.0), (3072, -1.0)])
 def test_the_length_penalty_is_also_added_to_minus_1(length: int, penalty: float) -> None:
     group = toy_group(0.0, lengths=[length])
     world, _ = scripted_world(TASK, lambda ask: "")
@@ -158,6 +158,6 @@ def test_the_rest_is_dapo() -> None:
     assert set(changes(dapo, tapo_tool)) == {"environment", "rollout.rollout", "reward", "setting.prompts", "setting.group", "update.count"}
     assert (tapo_tool.setting.prompts, tapo_tool.setting.group, tapo_tool.update.count, tapo_tool.selection) == (64, 4, 4, Mixed())
     assert tapo_tool.reward.overlong == Overlong(2048, 1024)
-    assert (tapo_tool.environment.tools["search"].top, tapo_tool.rollout.rounds) == (1, None)
+    assert (tapo_tool.environment.tools["search"].top, tapo_tool.rollout.rounds) == (1, 10)
     with pytest.raises(UserError, match="source"):
         StrictBlocks("maths")

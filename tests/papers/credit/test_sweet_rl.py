@@ -185,5 +185,5 @@ def test_the_stages():
     assert sweet_rl.players["critic"].objective is None
     assert isinstance(CRITIC["rollout"], WithAnswers)
     assert (sweet_rl.rollout.count, sweet_rl.rollout.pairs, sweet_rl.rollout.rollout.max_turns) == (16, 4, 10)
-    with pytest.raises(UserError, match="tell is"):
+    with pytest.raises(UserError, match="`tell` is"):
         RankedTurns(tell="no place")

@@ -78,7 +78,7 @@ TASK = code_pair()
 
 
 def pair(helper, main, turns=1):
-    task = replace(TASK, environment=replace(TASK.environment, turns=turns))
+    task = replace(TASK, environment=replace(TASK.environment, limit=turns))
     world, policy = scripted_world(task, lambda ask: {"helper": helper, "main": main}[ask.request.tags[ask.request.tags.index("seat") + 1]])
     (problem,) = task.source.draw([0], 1, world.seed)
     groups = asyncio.run(magrpo.rollout.run([Request(problem, 1)], world))

@@ -197,7 +197,7 @@ def test_eight_updates_of_a_batch_move_the_bounds():
 
 
 def test_bounds_that_cross_are_refused():
-    with pytest.raises(UserError, match=r"BalancedClip.low is 0.95, which is above low_max \(0.9\); set low to 0.9 or less"):
+    with pytest.raises(UserError, match=r"BalancedClip.low is 0.95, which is above BalancedClip.low_max \(0.9\); set `low` to 0.9 or less"):
         BalancedClip(low=0.95)
     with pytest.raises(UserError, match=r"high_step"):
         BalancedClip(high_step=0.0)

@@ -184,7 +184,7 @@ def test_it_learns():
 
 
 def test_a_ring_within_its_bounds_is_refused():
-    with pytest.raises(UserError, match=r"far_low \(0.1\) must be at least low \(0.2\), and far_high \(2.0\) must be at least high \(0.2\); raise far_low"):
+    with pytest.raises(UserError, match=r"far_low \(0.1\) must be at least `low` \(0.2\), and `far_high` \(2.0\) must be at least `high` \(0.2\); raise `far_low`"):
         MaskedReinforce(mask="ring", far_low=0.1)
     assert MaskedReinforce(mask="one_side", low=0.6, high=3.0).high == 3.0
     assert TokenMean() == group_relative_reinforce.objective["policy"].average

@@ -231,9 +231,9 @@ def test_a_step_without_groups_keeps_the_state():
 
 
 def test_levels_that_do_not_fit_are_refused():
-    with pytest.raises(UserError, match=r"BundledRisk.low is 0.8, which is not below BundledRisk.high \(0.8\); set low to a number below 0.8"):
+    with pytest.raises(UserError, match=r"BundledRisk.low is 0.8, which is not below BundledRisk.high \(0.8\); set `low` to a number below 0.8"):
         BundledRisk(low=0.8)
-    with pytest.raises(UserError, match=r"BundledRisk.low is 0, so no score is in the lower tail, but tail \(the weight of such scores\) is 1.5"):
+    with pytest.raises(UserError, match=r"BundledRisk.low is 0, so no score is in the lower tail, but `tail` \(the weight of such scores\) is 1.5"):
         BundledRisk(low=0.0)
     with pytest.raises(UserError, match=r"BundledRisk.bundle is 0"):
         BundledRisk(bundle=0)

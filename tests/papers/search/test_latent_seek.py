@@ -117,6 +117,22 @@ def test_without_free_states_or_steps_it_is_greedy_decoding(world) -> None:
         assert [t.completion for t in answered(world, part)] == plain
 
 
+class Fixed:
+    """A check with one verdict for every answer."""
+
+    def __init__(self, value):
+        self.value = value
+
+    async def reward(self, answer, world):
+        return self.value
+
+
+def test_a_reward_at_the_threshold_does_not_stop(world) -> None:
+    plain = [t.completion for t in greedy(world)]
+    at, above = ([t.completion for t in answered(world, LatentGradient(Fixed(value), lr=0.1, steps=3))] for value in (-0.2, -0.19))
+    assert at != plain == above
+
+
 def test_the_search_moves_wrong_answers_only_and_no_weight(world) -> None:
     before = {n: p.clone() for n, p in world[1].players["policy"].policy.network.named_parameters()}
     plain = greedy(world)

@@ -54,6 +54,12 @@ def test_the_prompt_is_bounded_whatever_the_number_of_drafts() -> None:
         assert len(asked) == sum(drafts)
 
 
+def test_the_end_token_is_no_part_of_the_workspace() -> None:
+    for kappa, text in ((12, "abcd"), (5, "abcd"), (4, "abcd"), (3, "abc")):
+        _, asked, world = played(lambda prompt, n: "abcd", DraftDistillRefine(drafts=(1, 1), form="{workspace}", kappa=kappa))
+        assert (asked[1][0], world.notes["workspace"]) == (f"q\n{text}", len(text))
+
+
 def test_the_old_workspace_is_forgotten() -> None:
     part = DraftDistillRefine(drafts=(1, 1, 1), distill=RandomDrafts(k=1), form="[{workspace}]")
     _, asked, _ = played(lambda prompt, n: f"d{n}", part)
@@ -79,6 +85,20 @@ def test_one_round_is_the_plain_sample() -> None:
     ours, plain = (asyncio.run(r.run(requests, world)) for r in (DraftDistillRefine(drafts=(1,)), SingleTurn()))
     assert [[t.completion for t in g.trajectories] for g in ours] == [[t.completion for t in g.trajectories] for g in plain]
     assert [g.rewards.tolist() for g in ours] == [g.rewards.tolist() for g in plain]
+
+
+def test_each_answer_has_its_own_drafts() -> None:
+    """The drafts of two answers are eight different draws."""
+    seen = []
+
+    def speak(ask):
+        if "draft" in ask.request.tags:
+            seen.append(ask.key)
+        return "z"
+
+    world, _ = scripted_world(TOY, speak, reward=Verified())
+    asyncio.run(DraftDistillRefine(drafts=(4, 1)).run([Request(PROBLEM, count=2)], world))
+    assert (len(seen), len(set(seen))) == (8, 8)
 
 
 def test_half_of_the_problems_get_a_workspace_and_drafts_are_not_trained() -> None:

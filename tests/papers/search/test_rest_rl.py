@@ -80,6 +80,22 @@ def test_the_best_answer_is_cut_and_continued() -> None:
     assert {t.reward for g in beside for t in g.trajectories} == {0.0, 1.0}
 
 
+def test_an_end_token_alone_is_no_line() -> None:
+    """An answer that ends with the mark of a step has two lines, not three."""
+    request = [Request(Problem("p", "toy", text="p", answer="z y "), count=2)]
+    right = TOY.verify(request[0].problem, "z y ")
+    assert right == 1.0
+    _, beside, _, _ = stepped({"p": iter(["x", "z y ", *["z"] * 9])}, request)
+    assert len(beside) == 2
+    assert {readable(g.trajectories[0].contexts[0].prefix) for g in beside} <= {"pz ", "pz y "}
+
+
+def test_a_group_of_failures_is_not_cut() -> None:
+    world, _ = scripted_world(TOY, lambda ask: "z", reward=Verified())
+    group = toy_group(Failed("no"), Failed("no"))
+    assert PartialSolutions(std_min=0.0)._cut(Request(group.trajectories[0].problem, count=2), group, world) == []
+
+
 def test_no_cut_below_the_bar_and_never_an_empty_step() -> None:
     request = [Request(Problem("p", "toy", text="p", answer="z"), count=2)]
     groups, beside, _, world = stepped({"p": iter(["z", "x"])}, request, best_min=1.5)

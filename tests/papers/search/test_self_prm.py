@@ -53,6 +53,9 @@ def test_the_metrics_of_judged_samples_by_hand() -> None:
     assert found["held_out/chi_square"] == pytest.approx(12 * (5 * 3 - 2 * 2) ** 2 / (7 * 5 * 7 * 5))
     assert [found[f"held_out/precision/{n}"] for n in ("low", "medium", "high")] == pytest.approx([1 / 3, 0.5, 1.0])
     assert found["held_out/precision_gap"] == pytest.approx(2 / 3)
+    thirds = [toy_group(1, 0, 0, key="a"), toy_group(1, 1, 0, key="b")]  # shares of exactly 1/3 and 2/3
+    found = judged_metrics(thirds, {f"{g}/{i}": True for g in "ab" for i in range(3)})
+    assert [found[f"held_out/precision/{n}"] for n in ("low", "medium", "high")] == [None, pytest.approx(1 / 3), pytest.approx(2 / 3)]
     alike = judged_metrics([toy_group(1, 1, key="c")], {"c/0": True, "c/1": False})
     assert (alike["held_out/f1"], alike["held_out/precision/low"], alike["held_out/precision_gap"]) == (None, None, None)
 
@@ -72,6 +75,10 @@ def test_the_study_compares_both_votes_on_the_same_samples() -> None:
     assert found["held_out/majority"] == sum(t == "b" for t in truths) / 2
     assert found["held_out/accuracy"] == sum(t == "z" for t in truths) / 2
     assert found["held_out/over_majority"] == found["held_out/accuracy"] - found["held_out/majority"]
+    # the truths are b and c: "z" alone is kept and wrong; of the four wrong samples two are judged wrong, and both right ones are judged wrong
+    assert truths == ["b", "c"]
+    assert (found["held_out/f1"], found["held_out/precision/low"], found["held_out/precision/high"]) == (0.0, 0.0, 0.0)
+    assert found["held_out/chi_square"] == pytest.approx(6 * (0 * 2 - 2 * 2) ** 2 / (2 * 4 * 2 * 4))
     with pytest.raises(UserError, match=r"SelfJudged\.samples"):
         SelfJudged(samples=0)
 

@@ -99,7 +99,7 @@ def test_an_empty_band_is_refused() -> None:
     with pytest.raises(UserError, match="no problem of the pool has 10 to 12 tokens"):
         LengthPhases(bounds=(0, 9, 12), steps=(1,), pool=9).choose(Source(), 2, world(5), LengthPhases().start())
     for fields in ({"bounds": (0, 5)}, {"bounds": (0, 9, 5)}, {"steps": ()}):
-        with pytest.raises(UserError, match="rising bounds"):
+        with pytest.raises(UserError, match="bounds in rising order"):
             LengthPhases(**fields)
 
 

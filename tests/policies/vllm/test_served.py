@@ -206,7 +206,7 @@ def test_a_server_with_other_weights_is_found_out(fake, folder):
         ("raw", {"temperature": 1.0, "top_p": 0.9}, None),
         ("raw", {"temperature": 0.0, "top_p": 0.9}, None),
         ("raw", {"temperature": 0.7}, "--logprobs-mode processed_logprobs"),
-        ("raw", {"temperature": 0.7, "top_k": 5}, "leave out top_k, top_p and min_p"),
+        ("raw", {"temperature": 0.7, "top_k": 5}, "leave out `top_k`, `top_p` and `min_p`"),
         ("processed", {"temperature": 0.7}, None),
         ("processed", {"temperature": 1.0, "min_p": 0.1}, "--logprobs-mode raw_logprobs"),
         ("processed", {"temperature": 0.005}, "at least 0.01"),
@@ -229,7 +229,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_and_a_full_context_ends_a_sampl
     assert policy.context_length == 10
     contexts = policy.act(asking(6))  # 4 tokens of prompt leave 6 of the 12
     assert {c.ended for c in contexts if len(c.tokens) == 6 and c.tokens[-1] != 1} == {Ended.CONTEXT}
-    with pytest.raises(UserError, match=r"together may have at most 10 tokens, the limit of the model and of vLLM"):
+    with pytest.raises(UserError, match=r"together may have at most 10 tokens; shorten"):
         policy.act([replace(asking(1)[0], parent=prompt_context(range(20, 30)), at=10)])
 
 

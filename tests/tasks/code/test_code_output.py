@@ -47,6 +47,6 @@ def test_variation():
 
 
 def test_shares_outside_of_the_range_are_refused():
-    with pytest.raises(UserError, match="backward is 2"):
+    with pytest.raises(UserError, match="`backward` is 2"):
         code_output(backward=2)
     assert not any(p.meta["backward"] for p in code_output(backward=0.0).source.draw(range(50), 1, Key(0)))

@@ -47,14 +47,14 @@ def test_a_level_counts_only_after_the_one_before(helper: str, main: str, reache
 
 
 def test_further_turns_show_both_lines_and_the_output() -> None:
-    episode = Pair("18", CodePair(turns=2))
+    episode = Pair("18", CodePair(limit=2))
     assert dict(episode.acting()) == {"helper": "helper: set a", "main": "main: print with a"}
     turn = asyncio.run(episode.step_all({"helper": "a=9", "main": "print(a)"}))
     assert (turn.reward, turn.terminated) == (0.5, False)
     assert episode.acting()["main"] == "a=9\nprint(a)\n9\nmain: print with a"
     assert asyncio.run(episode.step_all({"helper": "a=9", "main": "print(a*2)"})).reward == 1.0
     assert code_pair().environment.seats == SEATS  # type: ignore[union-attr]
-    with pytest.raises(UserError, match="turns"):
-        CodePair(turns=0)
+    with pytest.raises(UserError, match="limit"):
+        CodePair(limit=0)
     alone = asyncio.run(Pair("18", CodePair()).step("a=9\nprint(a*2)"))  # one player writes both lines
     assert (alone.reward, alone.terminated) == (1.0, True)

@@ -62,7 +62,7 @@ def test_values_of_numpy_are_written_plainly():
         ([{"prompt": "a", "at": datetime.date(2020, 1, 1)}], "row 1: a value of type date cannot be written as JSON; convert the value"),
         ([{"prompt": "a", "at": float("nan")}], "row 1: Out of range float values"),
         ([{"prompt": "a"}, {"prompt": 3}], 'the data in memory, row 2: "prompt" is a number'),
-        (3, "a task must be a Task, a list of rows, a datasets.Dataset, or the text of a name, a file or FILE.py:NAME, but its type is int"),
+        (3, "a task must be a Task, a list of rows, a datasets.Dataset, a name, a file or FILE.py:NAME, but its type is int"),
     ],
 )
 def test_what_cannot_be_a_task_is_a_sentence(given, sentence):

@@ -56,7 +56,7 @@ def test_a_verdict_that_is_no_number_stays():
 
 
 def test_bad_options_are_refused():
-    with pytest.raises(UserError, match=r"fooled is 1\.5"):
+    with pytest.raises(UserError, match=r"`fooled` is 1\.5"):
         noisy(fooled=1.5)
     with pytest.raises(UserError, match="arithmetc"):
         noisy("arithmetc")

@@ -53,7 +53,7 @@ def test_problems_and_their_split() -> None:
         assert p.answer in ARMS[:8]
 
 
-@pytest.mark.parametrize(("options", "says"), [({"rich": 0.9}, "rich is 0.9; it must lie in"), ({"best": 4}, "best is 4; give 1 to 3")])
+@pytest.mark.parametrize(("options", "says"), [({"rich": 0.9}, "`rich` is 0.9; it must lie in"), ({"best": 4}, "`best` is 4; give 1 to 3")])
 def test_refusals(options: dict, says: str) -> None:
     with pytest.raises(UserError, match=says):
         bandit(level=2, **options)

@@ -23,7 +23,7 @@ def test_the_demonstration_leads_out(level: int) -> None:
 def test_the_limit_is_patience_times_rooms() -> None:
     assert [corridor(level).environment.limit for level in LEVELS] == [10, 15, 20, 30, 40]  # type: ignore[union-attr]
     assert corridor(1, patience=8).environment.limit == 32  # type: ignore[union-attr]
-    with pytest.raises(UserError, match=r"patience is 0\.5"):
+    with pytest.raises(UserError, match=r"`patience` is 0\.5"):
         corridor(patience=0.5)
 
 

@@ -113,9 +113,9 @@ def test_shortest_way() -> None:
 def test_bad_maps_and_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="no P"):
         find(("..", ".G"), "P")
-    with pytest.raises(UserError, match="slip is 2"):
+    with pytest.raises(UserError, match="`slip` is 2"):
         FrozenLake(slip=2)
-    with pytest.raises(UserError, match="limit is 0"):
+    with pytest.raises(UserError, match="`limit` is 0"):
         FrozenLake(limit=0)
 
 

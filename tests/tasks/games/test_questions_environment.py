@@ -102,5 +102,5 @@ def test_bad_games_are_refused() -> None:
         quiz("zebra")
     with pytest.raises(ValueError, match="all candidates must be in the table"):
         Quiz("cat", ("cat", "zebra"), TwentyQuestions())
-    with pytest.raises(UserError, match="limit is 0"):
+    with pytest.raises(UserError, match="`limit` is 0"):
         TwentyQuestions(0)

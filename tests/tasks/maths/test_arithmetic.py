@@ -37,7 +37,7 @@ def test_operations_are_those_asked_for() -> None:
     problems = arithmetic(level=2, operations="+").source.draw(range(50), None, Key(0))
     assert {p.meta["category"] for p in problems} == {"+"}
     assert {p.meta["category"] for p in arithmetic().source.draw(range(50), None, Key(0))} == set("+-*")
-    with pytest.raises(UserError, match='operations is "/"; give one or more of'):
+    with pytest.raises(UserError, match='`operations` is "/"; give one or more of'):
         arithmetic(operations="/")
 
 
@@ -49,5 +49,5 @@ def test_repeats_lengthen_solutions_and_change_nothing_else() -> None:
     assert steps == [list(dict.fromkeys(p.meta["solution"].split())) for p in plain]
     long, short = (sum(len(p.meta["solution"]) for p in found) / 200 for found in (wordy, plain))
     assert 1.9 < long / short < 2.4  # 2.5 of each column in the mean; the answer stands once
-    with pytest.raises(UserError, match="repeats is 0; give 1, or more"):
+    with pytest.raises(UserError, match="`repeats` is 0; give 1, or more"):
         arithmetic(repeats=0)

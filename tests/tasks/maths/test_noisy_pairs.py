@@ -43,7 +43,7 @@ def test_a_set_of_stated_size():
 
 
 def test_bad_options_are_refused():
-    with pytest.raises(UserError, match=r"swapped is 1\.5"):
+    with pytest.raises(UserError, match=r"`swapped` is 1\.5"):
         noisy_pairs(swapped=1.5)
-    with pytest.raises(UserError, match="pairs is 0"):
+    with pytest.raises(UserError, match="`pairs` is 0"):
         noisy_pairs(pairs=0)

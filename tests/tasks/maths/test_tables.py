@@ -55,7 +55,7 @@ def test_a_training_set_has_a_size_and_shares_nothing_with_the_held_out_one() ->
         for s in (task.source, task.held_out)
     ]
     assert not contents[0] & contents[1]
-    with pytest.raises(UserError, match="problems is 0; give 1 or more"):
+    with pytest.raises(UserError, match="`problems` is 0; give 1 or more"):
         tables(problems=0)
 
 
@@ -63,7 +63,7 @@ def test_the_numbers_of_a_table_have_a_largest_one() -> None:
     for level in (1, 4):
         found = [n for p in tables(level, largest=9).source.draw(range(60), None, Key(2)) for n in rows_of(p).values()]
         assert (min(found), max(found)) == (2, 9)
-    with pytest.raises(UserError, match="largest is 8, which gives too few numbers for a table; give 9 or more"):
+    with pytest.raises(UserError, match="`largest` is 8, which gives too few numbers for a table; give 9 or more"):
         tables(largest=8)
 
 

@@ -124,7 +124,7 @@ def test_environments_are_used_again():
         ("nosuchpackage:X-v0", {}, "nosuchpackage is not installed: pip install nosuchpackage"),
         ("FrozenLake-v1", {"config": "slippery=false"}, "unexpected keyword .*; the known keywords are desc, is_slippery, map_name"),
         ("FrozenLake-v1", {"config": "x"}, "cannot be read"),
-        ("FrozenLake-v1", {"limit": "0"}, "limit is 0"),
+        ("FrozenLake-v1", {"limit": "0"}, "`limit` is 0"),
         ("Pendulum-v1", {}, "actions of the kind Box"),
         ("FrozenLake-v1", {"text": "form.py:nothing"}, 'unknown text form "nothing" .*did you mean nothing_else'),
         ("FrozenLake-v1", {"text": "form.py:nothing_else"}, "has no rules"),

@@ -68,7 +68,7 @@ def test_spaces():
             acts_of("w", wrong)
     with pytest.raises(UserError, match="which is not an array"):
         named("w", spaces.Text(3), "abc")
-    with pytest.raises(UserError, match="leave out arrays or text"):
+    with pytest.raises(UserError, match="leave out `arrays` or `text`"):
         task("CartPole-v1", text="f.py:g", arrays=True)
 
 

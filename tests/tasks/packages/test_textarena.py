@@ -200,7 +200,7 @@ def test_long_and_illegal_actions() -> None:
 @pytest.mark.parametrize(
     ("game", "args", "sentence"),
     [
-        ("GuessTheNumbr-v0", "{}", r"unknown game of textarena .*did you mean GuessTheNumber-v0.*games for one player are 2048-v0"),
+        ("GuessTheNumbr-v0", "{}", r"unknown game of the package textarena .*did you mean GuessTheNumber-v0.*games for one player are 2048-v0"),
         ("TicTacToe-v0", "{}", "cannot be played here by one player: AssertionError: The number of players has to be 2"),
         ("QuantumTicTacToe-v0", "{}", "is for several players"),
         ("TwentyQuestions-v0", "{}", "OpenRouter API key not found"),
@@ -265,6 +265,6 @@ def test_word_games_read_local_data_and_never_a_network(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WORDLE, str(tmp_path)], capture_output=True, text=True, env=where, check=False)
     assert done.returncode == 0, done.stderr
     missing, played = done.stdout.splitlines()
-    assert missing.startswith('this game of textarena reads the data "averaged_perceptron_tagger_eng" of nltk, which is not on this machine')
+    assert missing.startswith('this game of the package textarena reads the data "averaged_perceptron_tagger_eng" of nltk, which is not on this machine')
     assert "python -m nltk.downloader words" in missing
     assert played == "True False True 1"

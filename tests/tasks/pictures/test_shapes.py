@@ -153,7 +153,7 @@ def test_a_biased_share_has_the_usual_answer():
 
 
 def test_wrong_options_are_named():
-    with pytest.raises(UserError, match=r"bias is 2; give a share, a number from 0 to 1"):
+    with pytest.raises(UserError, match=r"`bias` is 2; give a share, a number from 0 to 1"):
         shapes(bias=2)
     with pytest.raises(UserError, match="did you mean colour"):
         shapes(kinds="color")

@@ -78,5 +78,5 @@ def test_missed_attempts_have_different_results_and_leave_the_problem_as_it_is()
         assert 1 <= len(set(results)) == len(results) <= 4
         assert str(b.answer) not in results
         assert all(reaches(b.meta["numbers"], int(result), text) for result, text in zip(results, b.meta["misses"], strict=True))
-    with pytest.raises(UserError, match="misses is -1"):
+    with pytest.raises(UserError, match="`misses` is -1"):
         countdown(misses=-1)

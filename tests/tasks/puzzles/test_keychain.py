@@ -62,7 +62,7 @@ def test_places_in_the_text_do_not_tell() -> None:
 
 
 def test_options_out_of_range_are_named() -> None:
-    with pytest.raises(UserError, match="hops is 101; give 1 to 100"):
+    with pytest.raises(UserError, match="`hops` is 101; give 1 to 100"):
         keychain(hops=101)
-    with pytest.raises(UserError, match="length is -1; give at most 4000000"):
+    with pytest.raises(UserError, match="`length` is -1; give at most 4000000"):
         keychain(length=-1)

@@ -43,5 +43,5 @@ def test_problems_are_those_of_countdown():
 
 
 def test_a_hole_that_pays_less_than_the_truth_is_refused():
-    with pytest.raises(UserError, match=r"pays is 0\.5"):
+    with pytest.raises(UserError, match=r"`pays` is 0\.5"):
         loophole(pays=0.5)

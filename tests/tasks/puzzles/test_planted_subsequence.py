@@ -52,5 +52,5 @@ def test_the_procedures_differ_in_their_noise() -> None:
 def test_rates() -> None:
     assert rates_of("0, 0.25") == (0.0, 0.25)
     for wrong in ("", "x", "1", "-0.1", "0;0.5"):
-        with pytest.raises(UserError, match="noise is"):
+        with pytest.raises(UserError, match="`noise` is"):
             rates_of(wrong)

@@ -30,5 +30,5 @@ def test_answers_are_balanced_and_solutions_have_the_wanted_parts() -> None:
         assert p.meta["solution"].count("[") == 4
         group = p.question.partition(":")[0]
         assert p.meta["solution"].rpartition("[")[2].startswith(f"{group}]")
-    with pytest.raises(UserError, match="roles is 5"):
+    with pytest.raises(UserError, match="`roles` is 5"):
         dilemmas(roles=5)

@@ -37,7 +37,7 @@ def test_another_seed_gives_other_documents() -> None:
     names = [{p.question.split()[-1] for p in facts(20, seed).source.problems if p.question.startswith("home")} for seed in (0, 1)]
     assert not names[0] & names[1]
     assert facts(4).source.draw([0, 36], None, Key(0))[0] is facts(4).source.draw([36], None, Key(1))[0]
-    with pytest.raises(UserError, match="documents is 0"):
+    with pytest.raises(UserError, match="`documents` is 0"):
         facts(0)
 
 
@@ -53,6 +53,6 @@ def test_a_part_of_the_documents_can_be_unknown() -> None:
     assert all(p.meta["solution"] in ("=idk", f"={p.answer}") for p in seen)
     assert {p.question for p in start.held_out.problems} == {p.question for p in held}
     assert "known" not in facts(4).source.problems[0].meta
-    for wrong, text in (({"known": 0.0}, "known is 0"), ({"role": "end"}, "role")):
+    for wrong, text in (({"known": 0.0}, "`known` is 0"), ({"role": "end"}, "role")):
         with pytest.raises(UserError, match=text):
             facts(4, **wrong)

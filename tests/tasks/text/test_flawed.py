@@ -62,5 +62,5 @@ def test_problems_are_those_of_string_ops():
 
 
 def test_an_empty_key_is_refused():
-    with pytest.raises(UserError, match="letters is 0"):
+    with pytest.raises(UserError, match="`letters` is 0"):
         flawed(letters=0)

@@ -72,9 +72,9 @@ def test_chains_and_depth_can_be_chosen() -> None:
 
 
 def test_numbers_out_of_range_are_refused() -> None:
-    with pytest.raises(UserError, match=r"task hidden_question: chains is 9; give 1 to 8, or 0 for the usual number of the level"):
+    with pytest.raises(UserError, match=r"task hidden_question: `chains` is 9; give 1 to 8, or 0 for the usual number of the level"):
         hidden_question(chains=9)
     short = needed(2, 2, 2, 4)
-    with pytest.raises(UserError, match=rf"length is 100, which is too short for the chains and facts; give length={short} or more, or give fewer chains"):
+    with pytest.raises(UserError, match=rf"`length` is 100, which is too short for the chains and facts; give {short} or more, or give fewer chains"):
         hidden_question(level=3, length=100)
     hidden_question(level=3, length=short)

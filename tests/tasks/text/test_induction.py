@@ -57,5 +57,5 @@ def test_the_roles() -> None:
         assert "questions" not in p.meta
     assert "questions" in induction().provides
     assert "questions" not in induction(role="follow").provides
-    with pytest.raises(UserError, match="role is"):
+    with pytest.raises(UserError, match="`role` is"):
         induction(role="read")  # type: ignore[arg-type]

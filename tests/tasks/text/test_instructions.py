@@ -62,7 +62,7 @@ def test_partial_rewards_and_kinds_are_options() -> None:
 
 
 def test_kinds_that_ask_for_no_word_are_refused() -> None:
-    with pytest.raises(UserError, match="kinds is words,no; add at least one kind that names a word or letters of the text: first, last"):
+    with pytest.raises(UserError, match="`kinds` is words,no; add at least one kind that names a word or letters of the text: first, last"):
         instructions(kinds="words,no")
     with pytest.raises(UserError, match="unknown kind of instructions"):
         instructions(kinds="frist")

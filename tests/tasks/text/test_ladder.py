@@ -40,7 +40,7 @@ def test_each_level_is_an_arm():
 
 
 def test_refusals():
-    with pytest.raises(UserError, match='levels is "one,3"; write whole numbers'):
+    with pytest.raises(UserError, match='`levels` is "one,3"; write whole numbers'):
         ladder("one,3")
     with pytest.raises(UserError, match="levels 1 to 8, but level 9 was given"):
         ladder("1,9")

@@ -70,5 +70,5 @@ def test_the_roles() -> None:
     kinds = {p.meta["category"] for p in masked_text(role="both").source.draw(range(40), 2, Key(0))}
     assert kinds == {"hide", "fill"}
     assert {p.meta["category"] for p in masked_text(role="fill").source.draw(range(20), 2, Key(0))} == {"fill"}
-    with pytest.raises(UserError, match="role is"):
+    with pytest.raises(UserError, match="`role` is"):
         masked_text(role="read")  # type: ignore[arg-type]

@@ -51,5 +51,5 @@ def test_demonstrations_look_up_the_rare_words_and_translate(level: int) -> None
 
 
 def test_a_level_out_of_range() -> None:
-    with pytest.raises(UserError, match="level is 5"):
+    with pytest.raises(UserError, match="`level` is 5"):
         phrasebook(5)

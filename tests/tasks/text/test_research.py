@@ -70,5 +70,5 @@ def test_a_demonstration_is_what_a_rollout_of_its_actions_records(report: bool) 
 
 
 def test_refusals() -> None:
-    with pytest.raises(UserError, match=r"research: direct is 2"):
+    with pytest.raises(UserError, match=r"research: `direct` is 2"):
         research(direct=2)

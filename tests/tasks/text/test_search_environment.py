@@ -132,7 +132,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("people", 3), ("people", 10_001), ("top", 1), ("limit", 0)])
 def test_settings_are_checked(field: str, value: int) -> None:
-    with pytest.raises(UserError, match=f"{field} is {value}"):
+    with pytest.raises(UserError, match=f"`{field}` is {value}"):
         SearchQA(**{field: value})
 
 

@@ -94,6 +94,6 @@ def test_few_training_requests_and_what_is_refused():
     few = service_desk(examples=16)
     assert few.source.size == 16
     assert few.held_out.size is None
-    for options, word in (({"topics": 5}, "topics is 5"), ({"fields": 1}, "fields is 1"), ({"steps": 6}, "steps is 6"), ({"stated": 2}, "stated is 2")):
+    for options, word in (({"topics": 5}, "`topics` is 5"), ({"fields": 1}, "`fields` is 1"), ({"steps": 6}, "`steps` is 6"), ({"stated": 2}, "`stated` is 2")):
         with pytest.raises(UserError, match=word):
             service_desk(**options)

@@ -49,5 +49,5 @@ def test_a_choice_of_functions() -> None:
     assert {f for p in task.source.draw(range(40), None, Key(0)) for f in p.meta["functions"]} == {"upper", "reverse"}
     with pytest.raises(UserError, match=r'unknown string function "revers" \(did you mean reverse'):
         string_ops(functions=("revers",))
-    with pytest.raises(UserError, match="functions is empty"):
+    with pytest.raises(UserError, match="`functions` is empty"):
         string_ops(functions=())

@@ -47,5 +47,5 @@ def test_a_share_of_the_training_pairs_is_swapped_and_no_held_out_pair() -> None
     assert 0.2 < sum(p.meta["swapped"] for p in drawn) / 400 < 0.4
     assert all((p.meta["chosen"] == p.meta["solution"]) != p.meta["swapped"] for p in drawn)
     assert not any(p.meta["swapped"] for p in task.held_out.draw(range(100), 2, Key(2)))
-    with pytest.raises(UserError, match=r"swapped is 1.5; it is a share"):
+    with pytest.raises(UserError, match=r"`swapped` is 1.5; it is a share"):
         summaries(swapped=1.5)

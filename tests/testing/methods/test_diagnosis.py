@@ -182,4 +182,4 @@ def test_what_training_refuses_is_wrong(schedule: Any, says: str) -> None:
 
 def test_a_class_in_place_of_a_part_is_wrong() -> None:
     (fault,) = diagnose(PLAIN.but(schedule=Rate))
-    assert (fault.verdict, "schedule is the class Rate" in fault.says) == ("wrong", True)
+    assert (fault.verdict, "`schedule` is the class Rate" in fault.says) == ("wrong", True)
