@@ -134,10 +134,10 @@ claims = (
         better_by=0.05,
         task="research",
         options={"people": "40", "level": "1"},
-        fields={"prompts": "4", "group": "4", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "16", "rollout.calls": "2"},
+        fields={"prompts": "4", "group": "4", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "8", "rollout.calls": "2"},
         budget="steps=12",
-        problems=20,
-        samples=4,
+        problems=12,
+        samples=6,
         script="benchmarks.warmed m_grpo",
     ),
 )
