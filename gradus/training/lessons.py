@@ -75,12 +75,12 @@ class Lessons:
             if not self._groups(name):
                 continue
             source = self._source(name)
-            plain = theirs(self._groups(name) if spec.credit is not None else self.credited[source], source)
+            credit, place = self._credit(name)
+            plain = theirs(self._groups(name) if credit is not None else self.credited[source], source)
             seen = self._seen(name, plain)
             signals = await self.world.signals(seen, self._needs(name))
-            if spec.credit is not None:
-                place = "credit" if name == "policy" else f"players.{name}.credit"
-                rule = await self.run.memory.call(place, spec.credit, "assign", seen, signals)
+            if credit is not None:
+                rule = await self.run.memory.call(place, credit, "assign", seen, signals)
                 seen, same = with_credit(seen, rule), seen is plain
                 plain = seen if same else with_credit(plain, rule)
             self.credited[name] = plain
@@ -95,14 +95,19 @@ class Lessons:
         spec = self.run.players[name].spec
         return name if spec.learns_from == "own" else spec.learns_from
 
+    def _credit(self, name: str) -> tuple[Any, str]:
+        """Returns the credit rule of a player and its path. A player that learns from its own trajectories and has no rule takes the rule of the recipe."""
+        spec = self.run.players[name].spec
+        shared = name != "policy" and spec.credit is None and self._source(name) == name
+        return (self.run.recipe.credit, "credit") if shared else (spec.credit, "credit" if name == "policy" else f"players.{name}.credit")
+
     def _groups(self, name: str) -> list[Group]:
         return self.chosen.kept.get(name, self.kept)
 
     def _needs(self, name: str) -> tuple[Signal, ...]:
         from gradus.objectives.terms import needs_of
 
-        spec = self.run.players[name].spec
-        return (*getattr(spec.credit, "needs", ()), *needs_of(spec.objective))
+        return (*getattr(self._credit(name)[0], "needs", ()), *needs_of(self.run.players[name].spec.objective))
 
     def _seen(self, name: str, groups: list[Group]) -> list[Group]:
         """Returns the groups as the player's view shows them.

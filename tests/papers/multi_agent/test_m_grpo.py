@@ -136,6 +136,16 @@ def test_each_agent_learns_from_its_own_trajectories_alone():
     assert moved(m_grpo.but(players__explorer__objective=None)) == {"policy": True, "explorer": False}
 
 
+def test_an_explorer_without_a_rule_takes_the_rule_of_the_recipe():
+    """A player without its own credit rule, which learns from its own trajectories, moves exactly as with the recipe's rule."""
+    own, shared, frozen = (
+        weights_after(m_grpo.but(players__explorer__credit=m_grpo.credit if rule else None), task=TOY_ERRANDS, prompts=2, group=16, rate=rate)
+        for rule, rate in ((True, 1.0), (False, 1.0), (False, 0.0))
+    )
+    assert all(torch.equal(own[name], shared[name]) for name in own)
+    assert not torch.equal(shared["explorer.logits"], frozen["explorer.logits"])
+
+
 def test_with_a_frozen_explorer_the_main_agent_learns_as_by_grpo():
     frozen = m_grpo.but(players__explorer__objective=None)
     plain = grpo.but(
