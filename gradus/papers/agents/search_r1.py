@@ -17,11 +17,11 @@ Use if: answers need facts that are not in the weights, a search engine has them
 Avoid if: calls are expensive and many are wasted (see webthinker), or if one plain retrieval before the answer suffices.
 Reference: Jin et al., Search-R1: Training LLMs to Reason and Leverage Search Engines with Reinforcement Learning, arXiv:2503.09516, sections 3.1 to
 3.4. B, 3 passages and the rates are as in the released scripts (PeterGriffinJin/Search-R1).
-Departures: The released scripts add one last piece without search after the 4 actions; this recipe does not. The released code masks loss and KL only,
-and computes GAE over all tokens; with gamma = lambda = 1 the advantages before whitening are equal. The hint is in our words. Passages are cut to 400
-characters in all; in the scripts the limit is 500 tokens. One update has four epochs over the batch and clips values at 0.2, as in the base; the scripts
-have one epoch in mini-batches of 256 out of 512, and 0.5. Evaluation samples as training does. The paper also has a form with GRPO's credit, which
-learns faster and is less stable.
+Departures: The released scripts add one last piece without search after the 4 actions; this recipe does not. The released code masks loss and KL
+only, and computes GAE over all tokens; with gamma = lambda = 1 the advantages before whitening are equal. The hint is in our words. Passages are cut
+to 400 characters in all; in the scripts the limit is 500 tokens. As in the base, one update has four epochs over the batch, and the range of the
+critic's clip is 0.2. The scripts have one epoch in mini-batches of 256 of the 512 answers, and a range of 0.5. An evaluation samples answers in the
+same way as training. The paper also has a form with GRPO's credit, which learns faster and is less stable.
 """
 
 from gradus.credit.gae import GAE

@@ -6,8 +6,8 @@
     hat R_t = sum_(s >= t) r_s
 
 $l_i$ is the number of tokens of answer i. A is whitened over the batch, and rho is the token ratio to the sampling policy. The reward r comes at
-the last token, and V is the critic's value. Right tokens are the tokens of right answers. The critic learns with the loss of the base, ppo. The
-returns $hat R_t$ of the critic have lambda 1, so they are the reward itself. The first 50 steps update the critic only and leave the policy
+the last token, and V is the critic's value. Right tokens are the tokens of right answers. The critic learns with the loss of the base, ppo. The returns $hat
+R_t$ of this loss have lambda 1, so every return is the reward itself. The first 50 steps update the critic only and leave the policy
 unchanged.
 
 A critic that starts from a model's trunk is biased, and GAE spreads the bias to every token. With lambda below 1, the reward of a long answer decays

@@ -1,5 +1,4 @@
-"""SEED-GRPO: the advantages of answers become smaller if the answers to a question differ in meaning. If all answers mean the same, the advantages
-keep their size.
+"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are their advantages. If all answers mean the same, the advantages stay.
 
     p_k = |C_k| / G
     SE = -1/K sum_(k=1)^K ln p_k
