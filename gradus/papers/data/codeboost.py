@@ -52,7 +52,7 @@ class Blocks(Combines):
     Problems without a program (columns `code`, `stdout`, `stderr` and `backward`) are judged by the reward `otherwise`.
     """
 
-    form: float = 0.1  # the weight of the blocks; the accuracy has the rest
+    form: float = 0.1  # weight of the blocks; output and errors have the weight 1 - form
     otherwise: Reward = Verified()
     name: ClassVar[str] = "blocks"
 

@@ -99,7 +99,7 @@ def shared_beginning(rows: Sequence[np.ndarray]) -> int:
 class ByAngles:
     """Sorts problems by the angle concentration of their prompts. The largest comes first."""
 
-    inter: float = 8.0  # lambda
+    inter: float = 8.0  # lambda, the weight of the second mean of s
 
     def __post_init__(self) -> None:
         check_ranges(self, inter="[0, inf)")
@@ -122,7 +122,7 @@ class AsLearned:
     """Moves the window by accuracy and concentration, at most by n = `step` times the number of problems per epoch."""
 
     alpha: float = 2.0
-    beta: float = 0.5  # the accuracy above which its term is positive
+    beta: float = 0.5  # the term of the accuracy is positive above this accuracy
     step: float = 0.1
 
     def __post_init__(self) -> None:

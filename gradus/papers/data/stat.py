@@ -76,10 +76,10 @@ class MissingSkills:
 
     column: str = "functions"  # the column with one skill per step of the worked solution
     each: int = 5  # problems per pair
-    final: float = 0.85  # a problem is difficult if a smaller share of its answers is right, or
-    step: float = 0.7  # if for some step a smaller share of its answers is right so far
-    most: int = 3  # most missing skills per problem
-    difficult: int = 500  # most difficult problems
+    final: float = 0.85  # a problem is difficult if the share of right answers is below this bound
+    step: float = 0.7  # a problem is also difficult if, for some step, the share of answers that are right up to this step is below this bound
+    most: int = 3  # largest number of missing skills per problem
+    difficult: int = 500  # largest number of difficult problems
     targeted: bool = True  # False: the same number of problems, drawn from all problems
 
     def __post_init__(self) -> None:

@@ -61,12 +61,12 @@ class InfluenceAndRates:
     """Draws problems from the easiest to the hardest. The pool is filtered once by influence, and in every round by pass rate."""
 
     keep: float | None = 0.5  # share of each source that is kept by influence; None: the whole pool
-    held_out: int = 32  # held-out problems that tell the goal
-    project: int = 1024  # numbers of a projected gradient
+    held_out: int = 32  # number of held-out problems that show the goal
+    project: int = 1024  # number of entries of a projected gradient
     low: float = 0.1
     high: float = 0.9
-    samples: int = 8  # answers per problem for its pass rate; 0: no filter by pass rate, and the order of the pool
-    shuffled: bool = False  # with `samples` 0: shuffled passes over the kept problems
+    samples: int = 8  # answers per problem for its pass rate; 0: problems are not filtered by pass rate, and come in the order of the pool
+    shuffled: bool = False  # True: shuffled passes over the kept problems (only if `samples` is 0)
     every: int = 50  # steps of a round
     pool: int = 192  # problems that are taken from a source without end
 
