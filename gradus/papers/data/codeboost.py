@@ -1,5 +1,5 @@
-"""CodeBoost: GRPO on the outputs of bare programs. A clique selects the programs, random changes vary them, and the policy predicts their outputs or
-a missing line.
+"""CodeBoost: GRPO on the outputs of bare programs. A clique selects the programs, random changes vary them, and the policy predicts outputs or a missing
+line.
 
     G = (V, E), quad (i, j) in E "if" |T_i cap T_j| / |T_i cup T_j| < 0.5
     V' subset.eq V "a clique of" G "of the largest size found"

@@ -60,7 +60,7 @@ from gradus.updates.minibatches import Minibatches
 
 @dataclass(frozen=True)
 class DenoisedKL:
-    """coefficient * average of a KL estimate between the policy and a frozen player. Both log-probabilities are estimated under the same masks.
+    """The loss is `coefficient` times the average of a KL estimate between the policy and a frozen player, both with log-probabilities under the same masks.
 
     `ratio` computes the log-ratios from which the KL is estimated: one for each token, or one for each sequence. `moves` is the number of epochs of the update;
     each epoch has other masks.

@@ -134,8 +134,8 @@ class EntropyClip:
     """PPO's clip with the upper bound high + (most - high) * H_t / max_t H_t: the bound grows with the entropy before the action."""
 
     low: float = 0.2
-    high: float = 0.2  # for an entropy of 0
-    most: float = 0.28  # for the largest entropy of the mini-batch
+    high: float = 0.2  # width of the clip above 1 for a token with the entropy 0
+    most: float = 0.28  # width of the clip above 1 for the largest entropy of the mini-batch
     separable: ClassVar[bool] = False  # the largest entropy is that of the whole mini-batch
     needs: ClassVar[tuple[Signal, ...]] = (Entropy(),)
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
@@ -167,7 +167,7 @@ class GuidedTree:
     simulations: int = 16
     children: int = 4
     c: float = 1.4
-    weight: float = 0.5  # of the overlap in the value of an answer
+    weight: float = 0.5  # weight of the overlap in the value of an answer
     step: str = " "  # the text that ends a step
     form: str = "look at {features}"
     plays: ClassVar[str] = "answers"
@@ -203,7 +203,7 @@ class GuidedTree:
         return None if best is None else best[0]
 
     async def _simulate(self, root: Node, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
-        """Returns the answer of one simulation and its value. All nodes on its way have counted the value."""
+        """Returns the answer of one simulation and its value. The value is already added to all nodes on the way to the answer."""
         node = root
         while len(node.children) >= self.children and (child := best_child(node, UCT(self.c).bonus)) is not None:
             node = child

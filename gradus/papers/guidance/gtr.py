@@ -12,8 +12,8 @@ itself reached. Each step draws as many corrections from D as it has answers. N 
 tokens of the answers. The first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The
 imitated text ends before the action, so only PPO trains the actions.
 
-Metrics: thoughts/distinct (different thoughts per thought of the step), thoughts/fine (share of thoughts that the corrector left as they were). Evaluation has
-no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
+Metrics: thoughts/distinct (number of different thoughts divided by the number of all thoughts of the step), thoughts/fine (share of thoughts that the
+corrector left as they were). Evaluation has no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
 
 Use if: rewards are rare and depend on actions only, the policy's thoughts lose their content, and a corrector can judge a thought from the problem.
 Avoid if: thoughts earn rewards or are compared (see grpo), or worked solutions suffice (see sft, luffy).
@@ -94,7 +94,7 @@ class Corrected:
     rollout: Rollout = Auto()
     corrector: Critic = WorkedThought()
     mark: str = "="  # the action begins at the last mark
-    size: int = 4096  # corrections that are kept; the oldest are removed first
+    size: int = 4096  # number of stored corrections; the oldest are removed first
     share: float = 1.0  # corrections drawn per answer of the step
     plays: ClassVar[str] = "answers"
     gives: ClassVar[frozenset[str]] = frozenset({"thoughts"})

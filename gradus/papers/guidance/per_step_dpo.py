@@ -6,14 +6,14 @@
 
 The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer are valued by n = 5 continuations from the end of each step: $Q_i$ is
 their mean reward R, $Q_0$ is the mean reward from the prompt, and $Q_L = 0$ is the answer's own reward. The first pit c is the first step with an
-advantage of -0.3 or less; if there is no such step, the step with the lowest advantage. The better text $y^+$ is the first right continuation from
+advantage of -0.3 or less; if there is no such step, c is the step with the lowest advantage. The better text $y^+$ is the first right continuation from
 before the pit. The worse text is the rest of the wrong answer. Both texts have the same beginning, which gets no gradient. So the policy unlearns the
 step that fails, and keeps the steps before it.
 
 An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. No update uses the sampled answers
 and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and 0.4 is the smallest fall beyond the bound. The
-reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the
-step, from 1), value, spread.
+reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the first pit, counted
+from 1), value, spread.
 
 Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues these right steps to a right answer.
 Avoid if: answers have one step (see dpo), sampling is the bottleneck, because each step of a wrong answer costs 5 continuations, or a reward model of steps exists.

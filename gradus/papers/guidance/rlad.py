@@ -138,7 +138,7 @@ class HintedOnly:
 
 rlad = grpo.derive(
     "rlad",
-    "A player writes hints and is paid by the success of the solver, which learns from its answers with a hint.",
+    "A player writes hints and earns the success of the solver, which learns from its answers with a hint.",
     family="guidance",
     rollout=Hinted(),
     credit=HintedOnly(),

@@ -17,7 +17,7 @@ at the end of stage `imitate`. Metric: with_document (accuracy of the answers wi
 Use if: a long and fixed document stands before every request, and the model follows the document better if the prompt contains it.
 Avoid if: the document changes often, or the model ignores it (see sft).
 Reference: Wang et al., Multimodal Policy Internalization for Conversational Agents, arXiv:2510.09474: visually masked continued pre-training, SFT with chains of
-thought, and PolicyRollout for GRPO (eq. 3) and DAPO. Sections 4 and 5 and appendices B to D were read; no code was found.
+thought, and PolicyRollout for GRPO (eq. 3) and DAPO. We read sections 4 and 5 and appendices B to D, and found no code.
 Departures: Only the GRPO form is here; the DAPO form has no KL term, the upper bound 0.28 and dynamic sampling (see dapo). The paper gives
 neither the size of a group nor the average over tokens; G = 8 is ours, and 1/|o_i| is that of GRPO. The paper updates several times per batch of
 answers; here one update per batch is the default, and the clip acts from `--update.count 2` on. In stage `read` the paper averages over each text
@@ -83,10 +83,10 @@ class WholeText:
 
 @dataclass(frozen=True)
 class PolicyRollout:
-    """Samples a share of each group after the document, and puts the plain prompt before these answers. The number is rounded down."""
+    """Samples a share of each group (rounded down) with the document in the prompt. In the update these answers follow the plain prompt."""
 
     rollout: Rollout = Auto()
-    share: float = 0.5  # share of the answers that are sampled after the document
+    share: float = 0.5  # share of the answers that are sampled with the document in the prompt
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
     plays: ClassVar[str] = "answers"
 

@@ -62,14 +62,14 @@ def best(rewards: Sequence[float]) -> int:
 
 @dataclass(frozen=True)
 class TurnCandidates:
-    """At every turn the acting seat gives `request.count` candidates from one prompt.
+    """At every turn the agent (seat) that acts gives `request.count` candidates from one prompt.
 
     Each candidate is tried on a copy of the episode. The episode continues from the copy of the best candidate.
 
     Each seat and turn of an episode gives one group. If the trial of a candidate failed, the candidate counts as failed and is never played.
     """
 
-    players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
+    players: Frozen[str] = Frozen()  # seat (an agent of the team) -> player; the request's player plays a seat without an entry
     play: Episodes = Episodes(max_turns=16)
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
@@ -130,7 +130,7 @@ class TurnCandidates:
         request, ask = seat.request, replace(seat.request, prompt=prompt, at=None, tags=(*seat.request.tags, "turn", t))
         (samples,) = await world.sample([ask])
         key = world.key.fold("fork", request.problem.id, *ask.tags)
-        copies = [episode.fork(key) for _ in samples]  # one key: equal actions meet equal chance
+        copies = [episode.fork(key) for _ in samples]  # one key for all copies, so equal actions have equal random results
         actions = [world.said(s, len(prompt.sequence), request.player) for s in samples]
         answers = [
             await self.play.answered(c, a, replace(place, index=i), t, seats)

@@ -57,9 +57,10 @@ def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class JointReturns:
-    """Gives all tokens of a turn the return from this turn on, minus the mean of the group's returns at the same turn. No deviation."""
+    """Gives all tokens of a turn the return from this turn on, minus the mean of the group's returns at the same turn. There is no division by a
+    deviation."""
 
-    gamma: float = 1.0  # per turn
+    gamma: float = 1.0  # discount per turn
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Seats"})
     plays: ClassVar[str] = "episodes"

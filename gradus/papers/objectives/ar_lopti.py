@@ -1,4 +1,4 @@
-"""AR and Lopti: lowers the advantages of unlikely tokens, and updates unlikely and likely tokens in two passes, so that none dominate.
+"""AR and Lopti: lowers the advantages of unlikely tokens, and updates unlikely and likely tokens in two passes, so that unlikely tokens do not dominate.
 
     |e(a) - q| in [1 - q_a, sqrt(2) (1 - q_a)]
     A_t = (alpha p_t + 1 - alpha) (r - mean(r)) / (std(r))

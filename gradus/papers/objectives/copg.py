@@ -57,10 +57,10 @@ from gradus.types.tally import Tally
 
 @dataclass(frozen=True)
 class PairRegression:
-    """coefficient * mean over pairs of (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over groups.
+    """The loss `coefficient` * (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over groups.
 
-    Target and log-ratio of a trajectory are those of `LogRatioRegression`. Any part of a target that is equal in the whole group cancels, so the reward itself is
-    a target. A group with one trajectory has no pairs and counts as a group with loss 0.
+    Target and log-ratio of a trajectory are those of `LogRatioRegression`. Any part of a target that is equal in the whole group cancels, so the target can
+    be the reward itself. A group with one trajectory has no pairs and counts as a group with loss 0.
     """
 
     beta: float = 0.1  # temperature of the KL, in units of the reward per nat

@@ -19,7 +19,7 @@ Use if: answers are long and verified, and their length should not grow without 
 Avoid if: the batch is used for one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
 Reference: Kimi Team, Kimi k1.5: Scaling Reinforcement Learning with LLMs, arXiv:2501.12599, sections 2.3.2 (loss), 2.3.3 (length), 2.3.4 (sampling),
 2.6.2 (partial rollouts). The code is not public.
-Departures: The paper publishes neither tau nor the number of answers, updates and parts; they are chosen here. The paper's order from easy to hard
+Departures: The paper does not give tau and the numbers of answers, updates and parts; these numbers are ours. The paper's order from easy to hard
 before the weighted drawing needs labels. For such an order use stages with rising `--task.level`. Problems that can be guessed are not removed, and
 repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. There are several ways from long to
 short answers. The stage `Merge` averages the weights of a long and a short model. `RightAnswers(shortest=True)` makes data for sft from the shortest

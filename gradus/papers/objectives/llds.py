@@ -57,10 +57,10 @@ def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PreserveLikelihood:
-    """coefficient * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
+    """The loss `coefficient` * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
 
     coefficient: float = 0.2
-    gate: Literal["action", "response"] = "action"  # the text that must become less likely as a whole: a stretch between tools' texts, or the answer
+    gate: Literal["action", "response"] = "action"  # the penalty needs a fall of this text as a whole: of the action, or of the whole answer
     last: float = 1.0  # factor on the penalty of an answer's last action, which contains the final answer
     source: str = "policy"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)

@@ -95,12 +95,12 @@ def negative_likelihood(log_ratio: Tensor, odds: Tensor, *, floor: float) -> Ten
 
 @dataclass(frozen=True)
 class ImplicitNegative:
-    """-A log R if A > 0, else -log max_v(1 + A (R - 1), floor): the likelihood under the policy, or under its implicit negative policy."""
+    """The loss -A log R if A > 0, else -log max_v(1 + A (R - 1), floor): the likelihood under the policy, or under its implicit negative policy."""
 
     floor: float = 1.0  # smallest value of pi_minus / pi_old
     limit: float = 10.0  # nats: a larger log R counts as the limit, without gradient
     separable: ClassVar[bool] = True
-    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the mixture holds for a policy that sampled
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the mixture needs the ratio to the sampling policy
 
     def __post_init__(self) -> None:
         check_ranges(self, floor="(0, 1]", limit="(0, inf]")

@@ -18,7 +18,7 @@ Use if: the policy's weights must not change, but a second model may run during 
 Avoid if: the policy can be trained, because it then needs no second model at test time (see grpo, ppo).
 Reference: Zhou et al., Q#: Provably Optimal Distributional RL for LLM Post-Training, arXiv:2502.20548, section 3, with eta 0.1. In the paper data are
 collected in 2 rounds of 16 answers per problem, and the model is fitted to convergence in each round. Rewards with more than two values have a
-categorical distribution (11 atoms from 0 to 1). Only copies of the released code were read; the `eta` of this code is 1 / eta of this recipe.
+categorical distribution (11 atoms from 0 to 1). We read only copies of the released code; the `eta` of this code is 1 / eta of this recipe.
 Departures: Each step makes one update over its answers and the same number of earlier answers. Rewards are in {0, 1} only. All tokens are guided;
 `--rollout.rule.top 20` draws only from the reference's 20 most likely tokens. The release adds Q / eta to the logits of these 20 tokens and does not
 change the others. The temperature is applied to the guided logits. The released code keeps one more guided token after the cut and learns on it too.
