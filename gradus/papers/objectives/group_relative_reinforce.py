@@ -58,7 +58,7 @@ def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: 
 class MaskedReinforce:
     """The loss -M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1."""
 
-    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past any bound; "ring": past any bound, but not far past the other
+    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past any bound; "ring": also past the other bound, if not far
     weight: Literal["none", "ratio", "advantage"] = "none"  # W: 1, the ratio, or exp(A / temperature)
     low: float = 0.2
     high: float = 0.2
