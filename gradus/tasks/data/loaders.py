@@ -162,11 +162,10 @@ def load_task_file(
     "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write every file that you can.
 
     `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The
-    held-out problems come from the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all
-    their rows are held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without
-    such a split, a tenth of the prompts is held out, at least 1 and at most 256. Training never uses a held-out prompt. `repeats`: "drop" leaves out a
-    training
-    row that equals an earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures
+    held-out problems come from the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their
+    rows are held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without such
+    a split, a tenth of the prompts is held out, at least 1 and at most 256. Training never uses a held-out prompt. `repeats`: "drop" leaves out a
+    training row that equals an earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures
     (`tasks.data.pictures`). Raises UserError if the source cannot be read or has too many bad rows; the message then names file and line.
     """
     form = format_of(path, format, prompt_column, answer_column)

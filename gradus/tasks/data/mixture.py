@@ -187,8 +187,7 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     the task.
 
     `max_tokens` is the largest of the tasks' limits; None if a task has no limit. The mixture has only the stop texts that all tasks share. All other
-    sampling
-    settings come from the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for
+    sampling settings come from the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for
     different policies, the same task twice.
     """
     names = [task.name for _, task, _ in parts]

@@ -80,11 +80,10 @@ def service_desk(
 ) -> Task:
     """Makes the task: reply to requests by the rules of one document. The answer is the tools to call, in order, and the closing word of the desk.
 
-    The document has facts (the values of fields that a request does not state) and rules of style. For each of `topics` topics (1 to 4), the document has a
-    tree of conditions of depth `level` (1 to 4). `fields`: fields of a request, from `level` to 6. `tools`: different tools, 2 to 8. `steps`: tools to call
-    per request, fewer than
-    `tools`. `stated`: the chance that a request states a field. `seed`: another seed gives another document. `document`: whether the prompt shows the whole
-    document; else the prompt shows only its name. `examples`: the number of training requests; None: no limit.
+    The document has facts (the values of fields that a request does not state) and rules of style. For each of `topics` topics (1 to 4), the document has
+    a tree of conditions of depth `level` (1 to 4). `fields`: fields of a request, from `level` to 6. `tools`: different tools, 2 to 8. `steps`: tools to
+    call per request, fewer than `tools`. `stated`: the chance that a request states a field. `seed`: another seed gives another document. `document`:
+    whether the prompt shows the whole document; else the prompt shows only its name. `examples`: the number of training requests; None: no limit.
 
     Each problem has its document in the column `document`.
     Raises: UserError for an option out of range.
