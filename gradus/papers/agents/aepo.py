@@ -6,11 +6,11 @@
     loss = 1/N sum_i 1/|o_i| sum_t -F(rho, A) A
     F(rho, A) = (1 + epsilon_h) rho / (sg[rho]) if A > 0 and rho > 1 + epsilon_h; 1 - epsilon_l if A < 0 and rho < 1 - epsilon_l; else rho
 
-A segment is one answer of the agent. A question gets k episodes. The first one is a trial without branches: $H_root$ is the mean entropy of the first 20
-tokens of its first segment, as a share of the largest entropy, and $H_tool$ is the mean of the same quantity over its later segments, which follow tool
-results. m of the k episodes, including the trial, start from the question; the others are branches. So m is large if the model is more uncertain at the
-question than after tool results. $H_t$ is the same quantity for the segment after tool result t. l counts the branchings in a row on the same path just
-before this segment. The path branches with probability $P_t$. So the branches spread over more paths.
+A segment is one answer of the agent. A question gets k episodes. The first one is a trial without branches. $H_root$ is the mean entropy of the first
+20 tokens of the trial's first segment, as a share of the largest entropy. $H_tool$ is the mean of the same quantity over the later segments of the
+trial, which follow tool results. Of the k episodes, m (including the trial) start from the question; the others are branches. So m is large if the
+model is more uncertain at the question than after tool results. $H_t$ is the same quantity for the segment after tool result t. l counts the
+branchings in a row on the same path just before this segment. The path branches with probability $P_t$. So the branches spread over more paths.
 
 $h_(i,t)$ is the entropy before token t of episode i; the mean and the deviation of h are over all tokens of the batch, and have no gradient. sg stops
 the gradient. So the clip above 1 + $epsilon_h$ = 1.28 limits the value of the ratio, but a clipped token with A > 0 keeps a gradient. The lower clip

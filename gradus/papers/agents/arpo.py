@@ -103,7 +103,7 @@ def called(tool: str, text: str) -> bool:
 def shared_mean(branches: Sequence[np.ndarray], advantages: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Replaces every advantage by its mean over the trajectories that contain the same action.
 
-    Args: `branches`: per trajectory int [A], the trajectory of the group that drew each action; two actions with the same index and branch are the
+    Args: `branches`: per trajectory int [A], the number of the trajectory that drew each action; two actions with the same index and branch are the
     same action. `advantages`: per trajectory float64 [A]. Returns: arrays with the shapes of `advantages`.
 
     >>> [a.tolist() for a in shared_mean([np.array([0, 0]), np.array([0, 1])], [np.ones(2), -np.ones(2)])]

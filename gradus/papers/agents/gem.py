@@ -5,12 +5,12 @@
     loss = -1/N sum_(i=1)^N sum_t A_(i,t) log pi(a_(i,t) | s_(i,t))
 
 A turn t of episode i is one action of the agent: a whole response $a_(i,t)$ to all that it has seen, $s_(i,t)$. The environment answers with a reward
-$r_(i,k)$. gamma discounts turns, not tokens. The mean and the deviation of the population are taken over all turns of all N episodes of the batch, so long
+$r_(i,k)$. gamma discounts turns, not tokens. The mean and the population deviation are over all turns of all N episodes of the batch, so long
 and short turns have equal weight. All tokens of a turn get $A_(i,t)$.
 
 No group of episodes is needed, and turns may have their own rewards. With gamma below 1 a fast success has larger returns than a slow one.
 
-Use if: an agent works over turns, turns have rewards or speed matters, and one start state gives only one episode (so a group is impossible).
+Use if: an agent works over turns, turns have rewards or speed matters, and only one episode can be played from each start state (so there are no groups).
 Avoid if: problems differ much in difficulty and groups are cheap, because the batch is then a poor baseline (see grpo), or if episodes have one turn.
 Reference: Liu et al., GEM: A Gym for Agentic LLMs, arXiv:2510.01051: the turn as the action, REINFORCE with ReBN; gamma 0.9 is the number for the
 games, and 1 is the default of the released trainer (axon-rl/gem, examples/train_oat).

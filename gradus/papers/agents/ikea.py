@@ -7,7 +7,7 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 $n_s$ is the number of <search> tags in the pieces $a_k$ that the policy writes, $r_+$ = 0.6 and $r_-$ = 0.05. So a right answer earns 1.6, 1.4, 1.2 or
-1 after 0, 1, 2 or more searches. The small reward of a wrong answer invites the policy to search where its knowledge ends, and it is far below the
+1 after 0, 1, 2 or more searches. The small reward of a wrong answer invites the policy to search where its knowledge ends, and it is far smaller than the
 reward of a right answer. Passages $d_k$ are inserted between <information> and </information>, and have no loss. At most 3 searches are executed. The policy
 can then write one more piece. A search in this last piece gets no result, but it still lowers the reward.
 
@@ -22,7 +22,7 @@ the reward, the probes, and the balance of the training set. The test of the for
 Departures: A form is broken if a piece before the last has neither a search nor an answer, if a <think> tag is missing, or if one of the words think,
 search and answer stands next to a round or square bracket. `--reward.think false` allows texts without <think> tags. A last piece without a search
 and without an answer is wrong, not broken, as in the released code. That code also looks for brackets in the passages; here only the policy's text
-counts. A probe is an episode of one piece, so a search in it counts as wrong; the paper probes with a prompt without a search engine. The paper keeps
+counts. A probe is an episode of one piece, so a probe that searches counts as wrong; the prompt of the paper's probes names no search engine. The paper keeps
 4000 problems of each kind; here `pool` problems are probed at the first step, and every step draws half of its problems from each kind. If all probed
 problems are of one kind, a step draws all its problems from this kind. The released script has a learning rate of 1e-7 and a warm-up over 75 % of the steps;
 here the run's setting decides both.

@@ -19,8 +19,8 @@ Reference: Song et al., R1-Searcher: Incentivizing the Search Capability in LLMs
 rewards of stage 2, 16 samples, 4 mini-batches and the KL coefficient are also in the released code (RUCAIBox/R1-Searcher).
 Departures: The tags are <search>, <information> and <answer>, as in search_r1. There are no thought tags and no check of the language. In the released
 code of stage 1 a right answer adds 1, a wrong or missing answer subtracts 1, and only the form of the thought and of the answer counts. The released
-script for Qwen has one stage. In the released scripts stage 1 has the advantage of a group, stage 2 subtracts the mean of the group before the
-normalisation, and the penalty for Llama is 1. The paper chooses questions by the number of rollouts that a model needs (350 of medium difficulty for stage
+script for Qwen has one stage. In the released scripts stage 1 has the group-relative advantage, stage 2 subtracts the group's mean before the normalisation,
+and the penalty for Llama is 1. The paper chooses questions by the number of rollouts that a model needs (350 of medium difficulty for stage
 1, 8,148 for stage 2); here both stages draw from the same task. F1 deletes punctuation; the released code replaces it by a blank. The numbers of steps
 and the limit of 5 actions are ours.
 """

@@ -7,10 +7,10 @@
     O = "half of the right answers, drawn in proportion to" 1 / (p + 0.05), "and half of the wrong ones"
     A_i = (R_i - mean(R)) / (std(R)), quad i in O
 
-An environment with tools is noisy: an answer can be right after many failed calls, and the outcome alone then rewards these calls. The selection removes
-such answers (resampling on correct, RoC), and leaves the reward as it is. Wrong answers are not filtered, so the policy sees all kinds of failure. 2 G = 32
-answers are sampled and G = 16 are kept; a group with equal rewards is dropped before this choice. At least two right and two wrong answers are kept, if the
-group has so many.
+An environment with tools is noisy: an answer can be right after many failed calls, and the outcome alone then rewards these calls. The selection
+removes such answers (resampling on correct, RoC), and leaves the reward as it is. Wrong answers are not filtered, so the policy sees all kinds of
+failure. For a problem 2 G = 32 answers are sampled and G = 16 are kept; a group with equal rewards is dropped before this choice. At least two right
+and two wrong answers are kept, if the group has so many.
 
 The rest is GRPO with a clip of 0.2 and 0.28, a mean over tokens, and no KL and no entropy term. Results of tools have no loss. A first stage of SFT
 teaches the form alone, without reasoning. In the stages of RL answers may have 8,000 tokens, later 12,000. The last stage has only problems that the policy

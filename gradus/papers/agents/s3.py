@@ -12,8 +12,8 @@ query. There are at most 3 turns. The reader gets the selected documents first, 
 block, the reader gets the whole block at the end; an empty selection keeps no document. At most 3 documents of a block are kept.
 
 Acc is 1 if the words of a gold answer occur in the reader's answer in a row, else 0. So R is 1, 0 or -1. An update uses only the questions that the
-reader cannot answer with plain retrieval, so R is 0 or 1. The searcher is trained by PPO with a critic; gamma and lambda are 1, the critic's rate is
-ten times the policy's, $A_t$ is $hat A_t$ whitened over the batch, and the blocks have no loss. The reader can be replaced at test time.
+reader cannot answer with plain retrieval, so R is 0 or 1. The searcher is trained by PPO with a critic; gamma and lambda are 1, and the critic's learning
+rate is ten times the policy's. $A_t$ is $hat A_t$ whitened over the batch. The blocks have no loss. The reader can be replaced at test time.
 
 Use if: the answering model is fixed or a black box, and lacks the right documents.
 Avoid if: the model that searches also answers (see search_r1), or the reader fails even with the right documents.

@@ -19,8 +19,8 @@ Avoid if: only the final answer is known (see search_r1), or if one search finds
 Reference: Wang et al., StepSearch: Igniting LLMs Search Ability via Step-Wise Proximal Policy Optimization, arXiv:2505.15107, sections 3.2 and 3.3.
 Forms, 0.618, 0.6, 5 turns, 3 passages and equal rates of policy and critic are as in the released code (Zillwang/StepSearch).
 Departures: The released code multiplies a reward tensor by 1 + 0.6 in place, so the reward in its training was 1.6 (G - P); `--reward.scale 1.6` sets
-the same reward. The gold passages and queries come from the task's columns `evidence` and `queries`; the paper writes queries with a large model and
-keeps those that several engines answer with the gold paragraph. The fifth action may be the last search; the released code adds one last piece
+the same reward. The gold passages and queries come from the task's columns `evidence` and `queries`; the paper writes queries with a large model and keeps a
+query if several search engines find the gold paragraph with it. The fifth action may be the last search; the released code adds one last piece
 without search. A search at the limit gets no passages, so it has no reward. F1 is not rounded. One update has four epochs, as in the base. The
 learning rate comes from the run's setting.
 """

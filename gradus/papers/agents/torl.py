@@ -17,12 +17,12 @@ Avoid if: the model cannot write programs yet (train on demonstrations first, se
 Reference: Li et al., ToRL: Scaling Tool-Integrated RL, arXiv:2503.23383, sections 2 and 3.
 Departures: The clip, the mean and the deviation are as in the base, grpo. A batch is used for one update, so the ratio is 1 and the clip never acts;
 `--update.count` sets more updates. The penalty follows the words of the paper: only a failed block costs reward. The released code (GAIR-NLP/ToRL)
-subtracts the penalty unless the last executed block passed. So an answer without any block also gets the penalty there. A block that prints and then
-fails shows both the output and the error; in the released code it shows only the output and counts as passed. An opened output without a block before
-it shows a message and counts as a failed call. If the last line of a program is an expression, its value is printed. The middle of an output above
-400 characters is left out; the released code keeps 128 characters at each end. The sandbox gives 5 seconds and 256 MB to a program. A program that
-prints nothing shows "(no output)"; the released code reports a timeout. The answer is the text after the last opened output. The eighth opened output
-ends an episode, which is then wrong.
+subtracts the penalty unless the last executed block passed. So an answer without any block also gets the penalty there. If a block prints and then
+fails, both the output and the error are inserted. In the released code only the output is inserted, and the block counts as passed. An opened output
+without a block before it shows a message and counts as a failed call. If the last line of a program is an expression, its value is printed. The
+middle of an output above 400 characters is left out; the released code keeps 128 characters at each end. The sandbox gives 5 seconds and 256 MB to a
+program. A program that prints nothing shows "(no output)"; the released code reports a timeout. The answer is the text after the last opened output.
+The eighth opened output ends an episode, which is then wrong.
 """
 
 from gradus.environments.tools import Tools

@@ -4,8 +4,8 @@
     r = F_1(answer, gold)
     A_j = (r_j - mean(r)) / (std(r))
 
-Training has m steps. At step i a query gets noisy documents with the probability $p_i$, and otherwise useful documents. p_s is 0, p_e is 0.5 and b
-is 4, so the documents get worse slowly at first and faster later. A simulator writes the documents from the query, the question, the gold answer and the
+Training has m steps. At step i a query gets noisy documents with the probability $p_i$, and otherwise useful documents. Here p_s is 0, p_e is 0.5 and b is 4,
+so the documents get worse slowly at first and faster later. A simulator writes the documents from the query, the question, the gold answer and the
 word "useful" or "noisy". A useful document contains the gold answer, and a noisy document contains a wrong answer.
 
 The rest is GRPO with 5 answers per question. A piece ends at </search> or </answer>, documents are inserted between <information> and </information>,
@@ -16,11 +16,12 @@ Use if: a real search engine is too slow, too expensive or too limited for train
 Avoid if: the real engine can be used in training (see search_r1), or if answers are long texts.
 Reference: Sun et al., ZeroSearch: Incentivize the Search Capability of LLMs without Searching, arXiv:2505.04588, sections 3.2 to 3.5.
 Departures: Without the option `player` a template writes the documents: a sentence that joins the query and an answer, and sentences about other
-questions of the task. With `--environment.tools.search.player NAME` a player of the recipe writes them; the paper tunes a small model for it, on
-documents of a real engine that a judge labelled. There are 3 documents of one sentence (5 documents of 30 words in the paper). The reward of a text
-without an answer tag is ours. Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so neither version reaches p_e
-itself. The released code adds one last piece without search, takes the mean over tokens, divides by the sample deviation, and has mini-batches of 256
-answers. Here, as in grpo, each answer weighs the same, and one update uses all answers, so the ratio is 1 and the clip never acts.
+questions of the task. With `--environment.tools.search.player NAME` a player of the recipe writes them; the paper tunes a small model for this task.
+The training data are documents of a real engine with the labels of a judge. There are 3 documents of one sentence (5 documents of 30 words in the
+paper). The reward of a text without an answer tag is ours. Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so
+neither version reaches p_e itself. The released code adds one last piece without search, takes the mean over tokens, divides by the sample deviation,
+and has mini-batches of 256 answers. Here, as in grpo, each answer weighs the same, and one update uses all answers, so the ratio is 1 and the clip
+never acts.
 """
 
 from __future__ import annotations

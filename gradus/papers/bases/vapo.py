@@ -17,8 +17,8 @@ have lambda 0, so their advantages are the one-step errors delta. A mini-batch w
 Use if: answers are long chains of thought, a verifier judges them, and the memory is large enough for a critic.
 Avoid if: answers are short (see ppo), or no memory or time is left for a critic (see dapo, grpo).
 Reference: Yue et al. (ByteDance Seed), VAPO: Efficient and Reliable Reinforcement Learning for Advanced Reasoning Tasks, arXiv:2504.05118, section 4.
-This section has the value pre-training of 50 steps, decoupled and length-adaptive GAE (alpha 0.05), the wider upper clip, the token mean, the
-positive-example loss (mu 0.1), and 16 mini-batches per batch.
+This section describes the pre-training of the critic for 50 steps, GAE with separate lambdas for policy and critic and with a lambda for each length (alpha
+0.05), and the wider upper clip. It also has the mean over tokens, the loss on right answers (mu 0.1), and 16 mini-batches per batch.
 Departures: Advantages are whitened and the value loss is clipped, as in the base. The critic has the policy's learning rate; the paper's critic has
 twice this rate. The critic starts from the policy instead of a reward model.
 """

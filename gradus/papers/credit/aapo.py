@@ -16,8 +16,8 @@ with only wrong answers.
 Reference: Xiong et al., AAPO: Enhance the Reasoning Capabilities of LLMs with Advantage Momentum, arXiv:2505.14264. The bounds -0.2 and 0.28, the
 epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). In the released code a group has 6 answers. The temperature is 0.7 for the
 1.5B model and 1 for the 7B model.
-Departures: The reward comes from the task. The released 1.5B run adds the rewards of a format (weight 1) and of correctness with a length-dependent
-cosine (weight 2); the 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. If vLLM samples, the released code takes the
+Departures: The reward comes from the task. The reward of the released 1.5B run is a sum: the format (weight 1), and correctness times a cosine of the length
+(weight 2). The 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. If vLLM samples, the released code takes the
 answers of the start model from the policy itself; the code's configuration does not use vLLM. The KL coefficient 0.1 of the code has no
 effect.
 """

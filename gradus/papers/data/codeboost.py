@@ -23,8 +23,8 @@ released.
 Departures: The programs are made by the task `code_output` in a small part of Python, and an error is its name alone. Blocks have marks of one
 character in place of fences. There is no input to a program. Our own choices are the similarity by 3-grams, the random orders of the search and the
 pool of 128 problems. The released programs have at least 10 lines; here programs have 4 to 11. A line is left out only if the output differs without
-it. The released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and four updates per batch; here the settings of grpo apply (8,
-0.04, 0.2 and one).
+it. The released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and four updates per batch; here these settings are those of grpo (8,
+0.04, 0.2 on both sides, and one update).
 """
 
 from __future__ import annotations

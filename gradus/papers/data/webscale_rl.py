@@ -13,8 +13,8 @@ problems have the column `documents`, as in the task `facts`. The documents of `
 writes and checks.
 
 Use if: there are many documents with facts, questions with answers are few, and some samples of the policy have the right answer.
-Avoid if: the policy never guesses the answer, so that no group has a gradient (see sft, or spark_prover_x1 for documents first), or the policy should look
-facts up (see webthinker).
+Avoid if: the policy never guesses the answer, because then no group has a gradient (see sft, or spark_prover_x1 for documents first), or the policy
+should look facts up (see webthinker).
 Reference: Cen et al., Webscale-RL: Automated Data Pipeline for Scaling RL Data to Pretraining Levels, arXiv:2510.06499: the four stages, more than
 nine domains, up to three personas, binary reward, GRPO, and continued pre-training as comparison. The authors' pipeline
 (SalesforceAIResearch/PretrainRL-pipeline) asks one language model in each stage; its checker also drops questions that lack context.

@@ -19,9 +19,9 @@ Use if: worked solutions exist for a part of the problems, and RL after SFT lose
 Avoid if: the memory is too small for a second model, or sampling is the bottleneck, because two players answer each problem (see chord, luffy).
 Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). We read
 only the abstract of the paper and a summary, and found no public code.
-Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
-paper 5e-6 and 5e-7). Our own choices are the course of lambda, the renewal of theta' and the gradients at the old weights. J_SFT is a mean over
-tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
+Departures: The weights w are the attention weights of the model itself (`--update.upper`), not low-rank adapters. Both w and theta have the same
+learning rate; in the paper the rates are 5e-6 and 5e-7. Our own choices are the course of lambda, the renewal of theta' and the gradients at the old
+weights. J_SFT is a mean over tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
 """
 
 from __future__ import annotations

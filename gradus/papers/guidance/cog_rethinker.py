@@ -6,9 +6,9 @@
 
 Each problem x gets G answers under the plain prompt. If no answer is right, the policy gives G answers to a prompt that asks for sub-problems, their
 solutions and the combination. The prompt shows an earlier solved decomposition as an example. If none of these answers is right, the policy gives G
-answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and
-wrong answers are trained by the loss of DAPO, under the prompts from which they were sampled, so rho is 1 before the first update. T is the number of
-their tokens. If too few groups have right and wrong answers, further problems are drawn.
+answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and wrong
+answers have the loss of DAPO, under the prompts from which the answers were sampled. So rho is 1 before the first update. T is the number of tokens of these
+groups. If too few groups have right and wrong answers, further problems are drawn.
 
 In addition, the policy imitates all S right answers of the two later stages under the plain prompt, which evaluations use. S also counts the answers of
 groups in which all answers are right. The plain prompt has neither the wrong solution nor the request. mu is 0.1. Metrics: decompose, decompose/right,

@@ -22,9 +22,9 @@ Use if: a small model for the same data knows which inputs matter, and the langu
 Avoid if: there is no expert, or its features do not cause the label (see grpo with a reward for the label alone).
 Reference: Fang et al., Toward Better EHR Reasoning in LLMs: Reinforcement Learning with Expert Attention Guidance, arXiv:2508.13579: tree search guided by an expert
 for the start, the overlap with the expert's features as reward, an upper clip that depends on entropy, GRPO.
-Departures: No code could be reached. The Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the clip, the number of
-steps of stage 1, and the task `patients`, whose expert is a linear model, are ours. Labels are balanced, so no class has a larger weight. A step ends
-with a blank.
+Departures: No code could be reached. Our own choices are the Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the
+clip, and the number of steps of stage 1. The task `patients` is ours, too; its expert is a linear model. Labels are balanced, so no class has a
+larger weight. A step ends with a blank.
 """
 
 from __future__ import annotations

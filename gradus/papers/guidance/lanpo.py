@@ -6,9 +6,9 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 k_3]
 
 The answers to a problem x have three kinds of prompts. The plain kind has x alone. The prompt "reflection" shows an earlier attempt y at the same
-problem, with the request to check it. The prompt does not tell whether y was right, and the choice of y does not depend on its reward, so the prompt
-contains no label that the policy could copy. The lesson z comes from other problems: the policy reads the k = 2 most similar problems of the pool,
-each with an attempt and its verdict, and writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a
+problem, with the request to check it. The prompt does not show whether y was right, and y is chosen without regard to its reward. So the prompt contains no
+label that the policy could copy. The lesson z comes from other problems. The policy reads the k = 2 most similar problems of the pool, each with an attempt
+and its verdict. From these it writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a
 similarity of 0.3, these answers get the plain prompt.
 
 The policy learns each answer under the prompt from which the answer was sampled. The advantage compares an answer only with answers of the same kind,

@@ -6,11 +6,11 @@ for RL.
     cold: loss = -1/Z sum_t log pi(s_t | x, s_(<t))
     rl: GRPO from the weights of stage `cold`
 
-A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x the
-nearest seed gives its flow, and the writer makes an outline of n titles in this flow. n is the budget of thought; hard questions get a larger budget.
-The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can write a step; the
-outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces. Metrics:
-traces/kept (share of questions with a kept trace), traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
+A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x
+the nearest seed gives its flow, and the writer makes an outline of n titles in this flow. The number n is the budget of thought; hard questions get a
+larger budget. The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can
+write a step; the outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces.
+Metrics: traces/kept (share of questions with a kept trace), traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
 
 `--schedule.stages.cold.recipe.rollout.writer.player NAME` lets a player write; the model of this player can differ from the policy's model.
 
@@ -117,8 +117,8 @@ class Solver:
 
 
 def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
-    """Returns a try with a wrong result that is not in `seen`: one of the problem's `misses`, else the worked solution with one other letter or digit in its
-    result. If no such result is left, returns the worked solution, so that the trace repeats a step.
+    """Returns a try with a wrong result that is not in `seen`. The try is one of the problem's `misses`; if there are none, it is the worked solution with
+    one letter or digit of its result changed. If no such result is left, returns the worked solution, so the trace repeats a step.
     """
     solution = answer_text(problem, "solution")
     before, mark, result = solution.rpartition("=")

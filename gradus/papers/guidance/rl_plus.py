@@ -17,10 +17,10 @@ Use if: problems come with worked solutions, and RL alone no longer widens the r
 Avoid if: no solutions exist (see grpo), or the solutions are in the policy's own style (see sft, luffy).
 Reference: Dong et al., RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-policy Optimization, arXiv:2508.00222,
 section 3: multiple importance sampling, and the advantage for exploration with gamma 0.5. We read the released code (YihongDong/RL-PLUS).
-Departures: The released script differs from the formula above in four points. The script has no division by the deviation (`--credit.scale none`), no
-clip (`--objective.policy.trust Unclipped`), one constant in place of Z (8,192 per GPU; `ConstantTotal(8192)` in both terms), and an entropy bonus of
-0.001. The code's deviation is the sample's deviation plus 1e-6. In the code, a solution is cut at 8,192 tokens, and a cut solution has reward 0. If a group
-has a single answer of the policy, this answer has advantage 0; in the code its advantage is its reward.
+Departures: The released script differs from the formula above in four points. The script has no division by the deviation (`--credit.scale none`) and
+no clip (`--objective.policy.trust Unclipped`). The script has one constant in place of Z (8,192 per GPU; `ConstantTotal(8192)` in both terms), and an
+entropy bonus of 0.001. The code's deviation is the sample's deviation plus 1e-6. In the code, a solution is cut at 8,192 tokens, and a cut solution
+has reward 0. If a group has a single answer of the policy, this answer has advantage 0; in the code its advantage is its reward.
 """
 
 from __future__ import annotations

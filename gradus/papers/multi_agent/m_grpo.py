@@ -21,9 +21,10 @@ Reference: Hong et al., Multi-Agent Deep Research: Training Multi-Agent Systems 
 alignment by duplication and dropping, decoupled training. The clip is that of the released scripts (AQ-MedAI/MrlX, MrlX-DeepResearch).
 Departures: The weights 0.1, 0.6 and 0.3, D = 8, and the fill for rollouts without calls are ours; the paper names the three parts. The quality is the
 reward of the sub-agent's own episode (in the task `research`: whether the finding has the answer); in the paper a judge gives it. In the paper M's
-reward also has a part for the form; here a bad form earns no outcome. The released code gives a call 0 for a bad form, else 0.1 or 1 by the outcome
-alone, and does not align: a queue hands the calls of all queries to the sub-agent's trainer in their order. A place is a weight of the call,
-so the loss is divided by the number of calls, not of places. Queries are not ordered from simple to multi-hop. All players are in one process.
+reward also has a part for the form; here a bad form earns no outcome. In the released code the reward of a call is 0 for a bad form; else it is 0.1
+or 1, and depends on the outcome alone. The released code does not align calls: a queue passes the calls of all queries in their order to the
+sub-agent's trainer. A place is a weight of the call, so the loss is divided by the number of calls, not of places. Queries are not ordered from
+simple to multi-hop. All players are in one process.
 """
 
 from __future__ import annotations

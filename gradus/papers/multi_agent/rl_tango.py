@@ -11,9 +11,9 @@ every step and a final verdict. Steps are worth 1/K, so that more steps earn not
 to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
 
 The verifier writes 5 texts on every answer, which are a group. f is 1, less 1/2 if the number of step verdicts is wrong, and less 1/2 if the final
-verdict is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, and a constant verdict would earn too much;
-so the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0) are scaled by $s_c$, from the numbers $n_c$ of such texts,
-averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one of the verifier alternate.
+verdict is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore
+the factor $s_c$ scales the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0). The factor comes from the numbers $n_c$ of such
+texts, and is averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one of the verifier alternate.
 Metrics: `verdicts/final`, the share of true final verdicts; `verdicts/form`, the mean of f; `verdicts/steps`, the share of true step verdicts if
 problems have worked solutions.
 

@@ -7,8 +7,8 @@
 
 The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem replaces $tau
 log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
-four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. tau is 0.1,
-and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
+four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. Here tau is 0.1, and
+`coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
 
 $L_i$ is the length of answer i in tokens. The length reward is 0 if all lengths are equal. The length reward slows early training, so its weight is 0
 in the first half of the run, then 1. A problem is drawn with a probability proportional to one minus the share of its right answers so far. In each

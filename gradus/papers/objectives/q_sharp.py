@@ -4,8 +4,8 @@
     pi^**(a | s) = (pi_ref(a | s) exp(1/eta Q^**(s, a))) / (sum_b pi_ref(b | s) exp(1/eta Q^**(s, b)))
     loss = mean over tokens of [-R log p_t - (1 - R) log(1 - p_t)], quad p_t = sigmoid(q(s_t, a_t))
 
-$pi^**$ is, token by token, the optimum of $E[R] - eta KL(pi, pi_ref)$ over answers with a reward R at the end. z is the reward of an answer that
-$pi_ref$ completes after token a in state s, and p is the probability of z = 1 for rewards in {0, 1}; eta is 0.1. The distribution of z depends on
+$pi^**$ is, token by token, the optimum of $E[R] - eta KL(pi, pi_ref)$ over answers with a reward R at the end. If $pi_ref$ completes an answer after token a
+in state s, z is the reward of this answer. For rewards in {0, 1}, p is the probability of z = 1; eta is 0.1. The distribution of z depends on
 $pi_ref$ alone. So p is fitted by maximum likelihood to observed rewards, and no target contains a prediction of the model. A head over the vocabulary
 gives q, the logit of p, for every next token in one pass.
 
