@@ -23,7 +23,8 @@ Departures: P and Q count only tokens that have a gradient. The paper and the co
 ratio (`--objective.policy.trust.counted clipped`). With these tokens, a higher $c_low$ makes Q larger, so it cannot raise the share. The paper also
 weights each token of P and Q by its probability under the sampling policy; here all weights are equal. The code raises $c_low$ first
 (`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95 and 1.2
-to 2, and steps of 0.05 and 0.1. Its target P / Q = 0.5 is a share of 1/3, but the text of the script names a share of 0.5. The deviation is the population
+to 2, and steps of 0.05 and 0.1. The target P / Q = 0.5 of this script is a share of 1/3, but the text of the script names a share of 0.5. The deviation is
+the population
 deviation; in the code it is the sample's plus 1e-6.
 """
 
