@@ -139,7 +139,8 @@ def rows_of(network: Decoder | Stepwise, longest: int, heads: Heads | None = Non
 
 
 Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], tuple[Tensor, Tensor]]
-"""(new tokens [n], the logits [n, V] from which they were drawn, going [n], tokens so far) -> (input vectors, vectors to keep); NaN: none."""
+"""(new tokens [n], the logits [n, V] that drew the new tokens, going [n], all tokens so far) -> (input vectors, vectors to keep). A row of NaN means no
+vector."""
 
 
 def generate_by_rule(

@@ -20,7 +20,7 @@ def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool)
 
 
 def balanced_bins(sizes: Sequence[int], capacity: int, least: int = 1) -> list[list[int]]:
-    """Packs items into bins by size, the largest item first. Returns the bins as indices of items, in the order in which the bins are opened.
+    """Packs items into bins by size, the largest item first. Returns the bins as indices of items. The bin that was opened first comes first.
 
     An item goes into a bin with enough room: into the bin with the fewest items. If several bins have equally few items, the item goes into the bin with the
     smallest sum, and then into the earliest bin. An item

@@ -1,8 +1,8 @@
 """A pass of the built-in decoder whose packed rows are divided among processes (sequence parallelism by all-to-all over heads, as in DeepSpeed Ulysses).
 
 Process r has the r-th range of the rows, and computes embeddings, projections, norms, MLPs and log-probabilities only for these rows. Attention needs all rows.
-So before the attention, the processes exchange queries, keys and values: each process sends the rows for the heads of other processes, and gets all rows
-for its own heads. After the attention, the processes exchange the results back. In the backward pass the exchanges run in the other direction.
+So before the attention, the processes exchange queries, keys and values. After this exchange, each process has all rows for its own heads. After the
+attention, the processes exchange the results back. In the backward pass the exchanges run in the other direction.
 
 An action belongs to the process with the row that predicts the action. The last row of one process predicts the first token of the next process. So each
 action is assigned to its predicting row before the rows are divided.

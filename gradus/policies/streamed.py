@@ -1,7 +1,7 @@
 """Runs a layer in chunks of rows, forward and backward. Only the layer's input is kept for the backward pass. During the backward pass, the activations of
 only one chunk are in memory.
 
-The rows are taken in an order in which a row sees only earlier rows: a prefix, then its suffixes. The backward pass begins with the last chunk. The
+A prefix comes first, and its suffixes follow. In this order, a row sees only earlier rows. The backward pass begins with the last chunk. The
 backward pass computes the activations of a chunk again, and adds up the gradients of the weights and of all earlier keys and values. When the pass reaches a
 chunk, all later chunks are done. So the gradients of the chunk's own keys and values are already complete. One backward pass through the chunk then gives the
 exact gradient.

@@ -1,6 +1,7 @@
 """Samples a token from logits: temperature, top-k, top-p, min-p, and one uniform number per row. Rows are independent.
 
-All row operations are kernels over the last dimension, so a row's bits depend neither on its position nor on the other rows. The operations use float64. Some
+All row operations are kernels over the last dimension, so a row's position and the other rows have no effect on the row's bits. The operations use float64.
+Some
 devices have no float64, such as Apple's GPUs. For such a device the operations run on the CPU with a copy of the logits, and the result is the same.
 """
 

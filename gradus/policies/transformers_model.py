@@ -87,11 +87,11 @@ class Foreign(nn.Module):
         return [layer[0] for layer in found]
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] of the token after `tokens`, and the cache from which to continue."""
+        """Returns the logits [vocab] of the token after `tokens`, and the cache for the next call of `advance`."""
         return self._step(torch.from_numpy(tokens.astype(np.int64)), None)
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] after one more token, and the cache from which to continue. `state` must not be used again."""
+        """Returns the logits [vocab] after one more token, and the cache for the next call. `state` must not be used again."""
         return self._step(torch.tensor([token]), state)
 
     def every_logits(self, tokens: np.ndarray) -> Tensor:

@@ -38,7 +38,7 @@ class Leg:
     task: Task  # the task; if an earlier leg makes the stage's rows, this is a substitute until the rows exist
     start: str | None  # the leg whose last policy this leg starts with; None: this leg starts with the model of the run
     players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player) that gives its first weights
-    reads: str | None = None  # the leg that makes the rows from which the problems are read
+    reads: str | None = None  # the leg that makes the rows of the problems
     weights: Mapping[str, float] = field(default_factory=Frozen)  # for a merge or a fusion: leg -> weight
 
     @property

@@ -154,7 +154,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """A context manager in which the run reacts to signals and to the time limit.
+        """A context manager: within it, the run reacts to signals and to the time limit.
 
         If other code has set a handler for a signal, the signal keeps this handler. Outside the main thread the context manager has no effect.
         """

@@ -104,7 +104,7 @@ def go_back(run: Run) -> None:
 
     Raises UserError if the run has no folder, or if the allowed number of returns is used up.
 
-    The folder `bad/` keeps the metrics of the discarded steps. The return is stored as a fact of the step to which the run returns.
+    The folder `bad/` keeps the metrics of the discarded steps. The return is stored as a fact of the step at which the run continues.
     """
     guard, numbers = run.recipe.setting.guard, run.numbers
     if run.folder is None or numbers["restarts"] >= guard.returns:

@@ -49,7 +49,7 @@ class Course:
     ended: dict[str, int] = field(default_factory=dict)  # leg -> step of the run at the end of the leg
     scores: dict[int, float] = field(default_factory=dict)  # step of the run -> value of the metric that ends the leg
     ready: bool = False  # whether the problems of the leg exist
-    groups: list[Group] = field(default_factory=list)  # the groups from which the leg makes rows, if the run has no folder
+    groups: list[Group] = field(default_factory=list)  # the groups for the rows that the leg makes, if the run has no folder
     shelf: tempfile.TemporaryDirectory[str] | None = None  # the folder for the rows and for the checkpoints at the ends of legs, if the run has no folder
 
     @property

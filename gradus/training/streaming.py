@@ -41,7 +41,7 @@ CALL = "train/stream"
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world in which it was made."""
+    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world of its rollout."""
 
     version: int
     groups: list[Group]
@@ -228,7 +228,7 @@ class Stream:
         return next_request(free, {number: (assigned.began, assigned.copies) for number, assigned in self.running.items()}, late)
 
     def _patience(self, worker: int) -> float | None:
-        """Returns the seconds after which an idle worker looks again for a request, although nothing has changed; None: never."""
+        """Returns a time in seconds. After this time, an idle worker looks for a request again, even if nothing has changed. None: never."""
         if self.system.dispatch == "idle":
             return self.system.deadline
         own = max(self.pace.expected()[worker], 0.05)

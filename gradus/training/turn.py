@@ -113,7 +113,7 @@ def cause(run: Any, events: Sequence[Event]) -> None:
 def _keep(run: Any, name: str) -> None:
     """Copies a player to the memory of the CPU.
 
-    Does nothing if there is already a copy, or if the run has no folder in which the player can be saved.
+    If there is already a copy, or if the run has no folder, does nothing.
     """
     player = run.players[name]
     if run.folder is not None and name not in run.moved_back:

@@ -1,4 +1,4 @@
-"""Copies of a run's players, with which rollouts are sampled while the players themselves change."""
+"""Copies of a run's players. The copies sample rollouts while the players themselves change."""
 
 from __future__ import annotations
 

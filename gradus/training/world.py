@@ -110,7 +110,7 @@ class RunWorld:
         self._noted.setdefault(name, []).append(float(value))
 
     def take(self, other: RunWorld) -> None:
-        """Adds the counted tokens and the noted numbers of another world, in which this step's rollout ran."""
+        """Adds the counted tokens and the noted numbers of another world, the world of this step's rollout."""
         for name, tokens in other.spent.items():
             self.spent[name] = self.spent.get(name, 0) + tokens
         for name, values in other._noted.items():

@@ -38,7 +38,7 @@ class Served:
     """A language model for which vLLM samples. All other methods are the methods of the model."""
 
     def __init__(self, model: LanguageModel, sampler: Sampler, *, moves: bool, tolerance: float, folder: str | None = None) -> None:
-        """`moves`: whether the model's weights change, or may differ from the weights with which vLLM started.
+        """`moves`: whether the model's weights change, or may differ from the first weights of vLLM.
 
         `folder`: the folder into which weights are written.
         """
