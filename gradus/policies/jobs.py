@@ -67,7 +67,7 @@ class Stepwise(Protocol):
     """A network that decodes one sequence token by token. Through this interface, the engine can sample from any other architecture."""
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] of the token after `tokens`, and a state from which to continue."""
+        """Returns the logits [vocab] of the token after `tokens`, and a state for the next call of `advance`."""
         ...
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
@@ -155,7 +155,7 @@ def room(job: Job, max_context: int) -> int:
 
 
 def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
-    """Returns the reason why a sequence with `count` new tokens, of at most `room`, ended. An unfinished sequence was cut at its length."""
+    """Returns the reason for the end of a sequence with `count` new tokens (at most `room`). An unfinished sequence was cut at its length."""
     full = Ended.CONTEXT if count == room < job.sampling.limit else Ended.LENGTH
     return Ended.STOP if stopped else full
 

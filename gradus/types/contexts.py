@@ -57,7 +57,7 @@ class Seen:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """The digest of every item: the digest of the `Media` from which the item comes."""
+        """The digest of every item: the digest of the item's `Media`."""
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
     def moved(self, shift: int) -> Seen:
@@ -167,7 +167,7 @@ class Context:
         return (*inherited, *sorted(own))
 
     def check_cut(self, count: int) -> None:
-        """Raises ValueError if the sequence cannot end after `count` tokens, because a picture would lose a part of its tokens."""
+        """Raises ValueError if a cut after `count` tokens would separate the tokens of a picture."""
         if count == len(self.tokens) + (0 if self.parent is None else self.parent[1]):
             return  # the whole sequence
         for at, length, name, digest in self.things:
