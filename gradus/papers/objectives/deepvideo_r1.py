@@ -56,7 +56,7 @@ Form = Literal["scaled", "standardised"]
 
 
 def fitted_advantages(log_ratios: Tensor, *, form: Form = "scaled", eta: float = 1.0, eps: float = 0.01) -> Tensor:
-    """Returns the advantages [G] to which the log-ratios [G] of a group correspond: eta (rho - mean), or (rho - mean) / (deviation of the sample + eps)."""
+    """Returns the advantages [G] that correspond to the log-ratios [G] of a group: eta (rho - mean), or (rho - mean) / (deviation of the sample + eps)."""
     centred = log_ratios - log_ratios.mean()
     if form == "scaled":
         return eta * centred
