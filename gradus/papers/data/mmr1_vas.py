@@ -77,7 +77,7 @@ class VarianceAware:
         return {"step": 0, "drawn": 0, "scores": []}
 
     async def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the number of steps, the place in the passes, and the score of every problem."""
+        """Returns `count` requests. The state contains the number of steps, the place in the passes, and the score of every problem."""
         size = self.pool if source.size is None else source.size
         step, first, scores = state["step"], state["drawn"], state["scores"]
         if self.share and (step % self.every == 0 or len(scores) != size):

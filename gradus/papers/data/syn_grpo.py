@@ -102,7 +102,7 @@ class Redrawn:
         return {"drawn": 0, "kept": {}}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the number of problems drawn so far, and the kept description by problem."""
+        """Returns `count` requests. The state contains the number of problems drawn so far, and the stored description of each problem."""
         first, size = state["drawn"], self.pool if source.size is None else source.size
         places = sweep_order(size, range(first, first + count), world.seed)
         new = [self._shown(p, state["kept"].get(p.id), world, first + i) for i, p in enumerate(problems_at(source, places, world))]

@@ -79,7 +79,7 @@ class InfluenceAndRates:
         return {"step": 0, "place": 0, "kept": [], "order": []}
 
     async def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the step, the kept problems, their order in this round, and the place in this order."""
+        """Returns `count` requests. The state contains the number of steps, the kept problems, their order in this round, and the place in this order."""
         size = self.pool if source.size is None else source.size
         kept = state["kept"] or (list(range(size)) if self.keep is None else await self._influential(source, size, world))
         order, place = state["order"], state["place"]
