@@ -76,7 +76,7 @@ class Cells:
 
     python: Python
     texts: tuple[str, ...] = ()
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # cells of one action run one after another
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # makes the cells of one action run one after another
 
     def fork(self, key: Key) -> Cells:
         return Cells(self.python, self.texts)

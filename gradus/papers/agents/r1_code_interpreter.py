@@ -83,7 +83,7 @@ class MacroAccuracy:
 
     problems: int = 256
     column: str = "category"
-    greedy: bool = True  # adds one greedy answer per problem
+    greedy: bool = True  # True: also samples one greedy answer per problem
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number
     reward: Reward | None = None  # the reward that judges evaluations; None: the recipe's reward

@@ -100,7 +100,7 @@ class FormedAnswer:
     """The environment's return, less `penalty` if the form is broken or the answer is not short."""
 
     penalty: float = 2.0
-    most: int = 10  # words of an answer
+    most: int = 10  # largest number of words of an answer
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:

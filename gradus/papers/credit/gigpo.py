@@ -63,8 +63,8 @@ class AnchorStates:
     """Adds the advantage of the episode within its group and omega times the advantage of the step among all steps in the same state."""
 
     omega: float = 1.0
-    gamma: float = 0.95  # per step
-    scale: Scale = "none"  # F of both comparisons
+    gamma: float = 0.95  # discount per step
+    scale: Scale = "none"  # the divisor F of both comparisons
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
     plays: ClassVar[str] = "episodes"

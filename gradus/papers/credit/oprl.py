@@ -56,7 +56,7 @@ class ImplicitSteps:
     rule: Credit = GroupRelative()  # compares whole episodes
     alpha: float = 1.0
     beta: float = 0.05
-    scale: Scale = "population"  # of the step rewards
+    scale: Scale = "population"  # the deviation by which step rewards are divided
     model: str = "prm"
     names_players: ClassVar[tuple[str, ...]] = ("model",)
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})

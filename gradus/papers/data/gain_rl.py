@@ -233,7 +233,7 @@ class Window:
 
     by: Order = Column()
     pace: Pace = WhenSolved()
-    width: float = 0.1  # standard deviation as a share of all problems; inf: all problems are equally likely
+    width: float = 0.1  # standard deviation of the window, as a share of all problems; inf: all problems are equally likely
     epoch: int = 32  # problems per epoch, at most the number of all problems
     pool: int = 256  # number of sorted problems, if the task generates problems without end
     group: int | None = None  # samples per problem; None: `group` of the setting

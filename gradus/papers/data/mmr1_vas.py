@@ -65,7 +65,7 @@ class VarianceAware:
     alpha: float = 0.8  # weight of the outcome variance
     beta: float = 0.2  # weight of the diversity
     share: float = 0.5  # share of a batch that is drawn by score
-    samples: int = 32  # answers per problem for its score
+    samples: int = 32  # number of answers that give the score of a problem
     every: int = 35  # steps between two renewals of the scores
     pool: int = 64  # number of problems in the pool, if the task generates problems without end
     rescaled: bool = False  # True: the scores are shifted and scaled so that the smallest is 0 and the largest is 1

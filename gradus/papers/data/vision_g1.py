@@ -68,7 +68,7 @@ class InfluenceAndRates:
     high: float = 0.9
     samples: int = 8  # answers per problem for its pass rate; 0: problems are not filtered by pass rate, and come in the order of the pool
     shuffled: bool = False  # True: shuffled passes over the kept problems (only if `samples` is 0)
-    every: int = 50  # steps of a round
+    every: int = 50  # number of steps of a round
     pool: int = 192  # number of problems in the pool, if the task generates problems without end
 
     def __post_init__(self) -> None:

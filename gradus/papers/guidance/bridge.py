@@ -88,7 +88,7 @@ class Cooperative:
 
     upper: str = "attn"  # the names of the upper weights contain this text; if no name does, there are no upper weights
     alone: str = "alone"
-    renew: int = 50  # steps after which the player alone gets the policy's weights
+    renew: int = 50  # after every `renew` steps, the player `alone` gets the policy's weights
     names_players: ClassVar[tuple[str, ...]] = ("alone",)
 
     def __post_init__(self) -> None:

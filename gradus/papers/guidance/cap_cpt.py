@@ -119,7 +119,7 @@ class CategoryAware:
     paraphrases: int = 4  # number of paraphrases per fact
     demonstrations: int = 4  # number of demonstrations per rule
     scenarios: int = 8  # number of scenarios per branch of a complex condition
-    depth: int = 1  # a condition with more conditions on a path is complex
+    depth: int = 1  # a condition is complex if one of its paths has more than `depth` conditions
 
     def __post_init__(self) -> None:
         check_ranges(self, paraphrases="[0, inf)", demonstrations="[0, inf)", scenarios="[0, inf)", depth="[0, inf)")

@@ -109,7 +109,7 @@ class ReadableAnswers:
     """Makes demonstrations from right answers whose thoughts are in the language of the question: the first `most` different ones for each problem."""
 
     most: int = 4
-    least: float = 1.0  # smallest share of words in the language of the question
+    least: float = 1.0  # smallest share of words in the language of the question that a kept answer has
     alphabets: Frozen[str] = Frozen()
     end: str = "</think>"
 

@@ -51,7 +51,7 @@ from gradus.types.signals import Signal
 class AnswerBefore(Combines):
     """The reward is 1 if a text of the form `answer` occurs before the text `end`, else 0. Without the text `end` the value is 0."""
 
-    answer: str = r"oxed\{.*?\}"  # a regular expression
+    answer: str = r"oxed\{.*?\}"  # regular expression of the answer
     end: str = "</think>"
     name: ClassVar[str] = "form"
     needs: ClassVar[tuple[Signal, ...]] = ()

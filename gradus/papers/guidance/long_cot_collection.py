@@ -178,7 +178,7 @@ class LongTraces:
 
     writer: Writer = Solver()
     seeds: tuple[tuple[str, tuple[str, ...]], ...] = SEEDS
-    budget: int | None = None  # steps of a trace; None: drawn from 3 to 3 + the difficulty of the problem
+    budget: int | None = None  # number of steps of a trace; None: a number between 3 and 3 + the difficulty of the problem is drawn
     tries: int = 4
 
     def __post_init__(self) -> None:

@@ -51,11 +51,11 @@ class ByGradientNorm:
     """
 
     gamma: float = 1.0  # weight of the warm-up's norm; 0: imitation only
-    warmup: int = 50  # steps of imitation at the start
+    warmup: int = 50  # number of steps of imitation at the start
     forced: int = 20  # a step of imitation follows this many steps of RL in a row; 0: never
     imitate: Rollout = Demonstrations()
     explore: Rollout = Auto()
-    reference: str | None = "reference"  # gets the policy's weights at the end of the warm-up; None: no player does
+    reference: str | None = "reference"  # this player gets the policy's weights at the end of the warm-up; None: no player gets them
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, inf)", warmup="[1, inf)", forced="[0, inf)")

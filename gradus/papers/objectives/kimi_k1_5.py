@@ -63,7 +63,7 @@ class GroupLength(Combines):
 
     reward: Reward = Verified()
     weight: float = 1.0
-    after: float = 0.0  # the share of the run's steps before the length reward is added
+    after: float = 0.0  # the length reward begins after this share of the run's steps
     name: ClassVar[str] = "group_length"
 
     def __post_init__(self) -> None:
