@@ -1,4 +1,4 @@
-"""Critique-GRPO: the policy refines each answer after a critique, and the best refinement replaces one answer, with a shaped weight.
+"""Critique-GRPO: the policy refines each answer after a critique. The best refinement replaces one answer, and its tokens have a shaped weight.
 
     y'_i ~ pi_old(y | x, y_i, c_i), quad i = 1, ..., G
     A_i = R_i - mean(R)

@@ -56,7 +56,7 @@ SEEDS = (
     ("41 from 3 5 7 8", ("restate", "plan", "try", "check", "try", "check", "conclude")),
 )
 """Question -> the flow of its long solution."""
-CHECK = " no"  # a check step contains this text
+CHECK = " no"  # a step that contains this text is a check
 
 
 def outlined(flow: Sequence[str], budget: int) -> tuple[str, ...]:
