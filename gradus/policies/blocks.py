@@ -60,7 +60,8 @@ def even(weight: Tensor) -> Tensor:
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:
     """Returns the sizes of blocks that together have room for at least `rows` rows.
 
-    The first blocks have the largest size, as long as the remaining rows fill such a block. The last block is the smallest block with room for the rest.
+    Blocks of the largest size come first, until the remaining rows do not fill a block of this size. The last block is the smallest block that has room for
+    the rest.
     """
     largest = sizes[-1]
     blocks = [largest] * (rows // largest)

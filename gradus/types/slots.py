@@ -23,8 +23,8 @@ MOST_CASES = 200_000
 class Slots:
     """The value of `Request.how` for answers that share slots. The samples have the same bytes with every `count`, `order` and `expected`.
 
-    The orders: `given`: as requested; `longest` and `shortest`: by the expected length; `assigned`: by the start times of the plan of `assigned`;
-    `rounds`: as requested, but the next `count` answers begin only after the end of all earlier answers.
+    The orders: `given` is the order of the requests. `longest` and `shortest` sort by the expected length. `assigned` sorts by the start times in the plan of
+    the function `assigned`. `rounds` is the order of the requests, but the next `count` answers begin only after the end of all earlier answers.
     """
 
     count: int = 8  # answers that decode at the same time
