@@ -266,7 +266,7 @@ def _article(pick: Pick, turns: Sequence[Segment], opening: str | None, limit: i
 
 
 def _marks(trajectory: Trajectory) -> str:
-    """Returns the attributes by which the page filters answers: the reward if there is one, whether the answer is right, and whether a limit cut it off."""
+    """Returns the attributes for the filters of the page: the reward if there is one, whether the answer is right, and whether a limit cut the answer off."""
     judged = f' data-reward="{trajectory.value:.6g}"' if trajectory.failed is None else ""
     return f"{judged} data-right=\"{int(trajectory.right)}\" data-cut=\"{int(trajectory.ended in CUT)}\""
 

@@ -11,8 +11,8 @@ gradient, too. The bounds are 0.5 and 0.95. If the confidence of nearly all answ
 `confidence`. The rest is GRPO.
 
 Use if: many groups have equal verdicts, and the policy's confidence differs between its answers.
-Avoid if: the policy is sure of its mistakes in whole groups, or the entropy should stay high, because the reward makes confident answers more
-confident (for the opposite, see unlikeliness_reward).
+Avoid if: the policy is sure of its mistakes in whole groups, or the entropy should stay high. This reward makes confident answers more confident; for the
+opposite, see unlikeliness_reward.
 Reference: Zhang et al., ConfClip: Confidence-Weighted and Clipped Reward for Reinforcement Learning in LLMs, arXiv:2509.17730: the abstract names the
 product of verdict and confidence, the clip, and the use with several methods. No code of the authors was found.
 Departures: All formulas beyond the abstract are ours: the confidence over the whole answer, signed rewards, both bounds, and the least deviation (0.01).

@@ -6,8 +6,8 @@
 
 An answer is flawed if its result is right but a step is wrong. A detector, a generative reward model, reads the problem, the reference answer and the
 steps, and names the first wrong step, or -1. The detector is asked only about right answers. If the detector's text has no readable index, the answer
-counts as clean. With lambda = 1, the rewards are 1, 0 and -1. Then the advantage of a flawed answer has the sign of N - P, where N is the number of
-wrong answers of the group, and P the number of clean right answers. So training makes flawed answers more likely as long as wrong answers outnumber clean
+counts as clean. With lambda = 1, the rewards are 1, 0 and -1. Let N be the number of wrong answers in the group, and P the number of clean right answers.
+Then the advantage of a flawed answer has the sign of N - P. So training makes flawed answers more likely as long as wrong answers outnumber clean
 answers, and less likely afterwards. No schedule is needed.
 
 The detector learns by RL, too; the function `located` computes its reward. An unreadable output, a wrong "no error" and a wrong "error" give -1; a right "no

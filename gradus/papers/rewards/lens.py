@@ -4,8 +4,8 @@
     pi(o) = exp(1/|o| sum_t log pi_old(o_t)), quad D = 2 max_j pi(o_j)
     A_i = (tilde(r)_i - mean(tilde(r))) / (std(tilde(r))), quad "without a right answer" A_i = 0.5 (tilde(r)_i - mean(tilde(r)))
 
-$r_i$ is the verdict of answer $o_i$, 0 or 1. A right answer keeps 1; a wrong one gets minus its odds. The formula follows from maximum likelihood: if
-pi / D is the chance that an answer is right, the gradient of the likelihood of the verdicts is a policy gradient with this reward. Each question has
+$r_i$ is the verdict of answer $o_i$, 0 or 1. A right answer keeps 1; a wrong answer gets minus its odds. The formula follows from maximum likelihood. Assume
+that an answer is right with the chance pi / D. Then the gradient of the likelihood of the verdicts is a policy gradient with this reward. Each question has
 its own D, which is smaller for an easy question. Here D is twice the largest confidence of the group, so a penalty is at most 1. No gradient flows
 through pi and D. The rest is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. The rewards of such groups are only
 centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.

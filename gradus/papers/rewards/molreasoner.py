@@ -1,4 +1,4 @@
-"""MolReasoner: text to molecule. A valid molecule earns a little, a similar one more, and the right one the most. Training starts from chains of
+"""MolReasoner: text to molecule. A valid molecule earns a little, a similar molecule more, and the right molecule the most. Training starts from chains of
 thought.
 
     R = 0 "if the answer is missing or no molecule"; 2 "if it is the right molecule"

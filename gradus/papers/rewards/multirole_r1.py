@@ -5,8 +5,8 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A response argues for roles under headers such as [owner], and ends with a final answer. m is the number of different roles with a real argument. A
-real argument has at least 10 words and is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the
-n-grams of the T words, H the entropy of the words, and J the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$
+real argument has at least 10 words and is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the n-grams
+of the T words, and H is the entropy of the words. J is the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$
 is 4, and lambda is 0.2. A wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final
 answer. The KL coefficient is 0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
 

@@ -8,10 +8,10 @@ An answer is `<think>chain</think><answer>translation</answer>`, each tag once a
 COMET in the paper, chrF here. The chain itself earns nothing, so new ways to think can appear. The KL penalty inside the reward preserves the
 model's knowledge of other languages. The rest is REINFORCE++.
 
-The first stage imitates chains in six styles: first word by word and then as a sentence, through a third language, with a back translation, from the
-context, with an explanation, or with another structure of the sentence. For each sentence, the model imitates only the chain with the best translation
-(`BestChain`). Use `Stages` for this: a stage of sampling with `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest also makes the rows of an
-optional third stage, which imitates the policy's own best chains.
+The first stage imitates chains in six styles. A chain translates first word by word and then the sentence, translates through a third language, adds
+a back translation, uses the context, explains, or changes the structure of the sentence. For each sentence, the model imitates only the chain with
+the best translation (`BestChain`). Use `Stages` for this: a stage of sampling with `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest
+also makes the rows of an optional third stage, which imitates the policy's own best chains.
 
 Use if: a quality measure compares translations with references, and the translation gains from thinking first.
 Avoid if: sentences are short and literal, or no references exist.

@@ -13,7 +13,7 @@ least half of the samples have this answer; otherwise the refusal beats the answ
 right answers and refusals, and Rate the share of answered questions. Rely is low for a policy that refuses all questions, and for a policy that
 guesses.
 
-Stages: `begin` imitates solutions, 5 % of which are replaced by a refusal, so that the policy sometimes refuses. `sample` makes the pairs and learns nothing.
+Stages: `begin` imitates solutions; a refusal replaces 5 % of them, so that the policy sometimes refuses. `sample` makes the pairs and learns nothing.
 `judge` trains the reward model, a copy of the policy with a value head. `policy` is PPO with the fixed reward model. Metrics: judge/pair_accuracy,
 held_out/accuracy (Acc), held_out/uncertain (1 - Rate), held_out/reliability (Rely).
 

@@ -5,10 +5,10 @@ prediction with the true text.
     R = 1 "if the prediction is a valid prefix of the reference, else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-A document is cut into segments $s_1, ..., s_n$, such as sentences. "Next": the prompt shows $s_1, ..., s_(i-1)$, and the reference is $s_i$ and the segments
-after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it. A prediction and the true segment often end at different places, so the judge
-asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
-rest is GRPO without a KL term.
+A document is cut into segments $s_1, ..., s_n$, such as sentences. "Next": the prompt shows $s_1, ..., s_(i-1)$, and the reference is $s_i$ and the
+segments after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it. A prediction and the true segment often end at different
+places. So the prediction only has to be a prefix: it may not contradict the reference, and may not go beyond the reference. The advantages of gap
+answers are multiplied by lambda. The rest is GRPO without a KL term.
 
 The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix of the reference.
 The likeness 1 - edits / words must be at least 0.9, where words is the number of words of the longer text. All numbers must be exact. Metrics:
@@ -54,7 +54,7 @@ def words(text: str) -> list[str]:
 
 
 def prefix_likeness(said: str, reference: str, *, strict: bool = False) -> float:
-    """Returns the likeness 1 - edits / longer length, in words, to the nearest prefix of the reference; 0 if a number differs, or if there is no
+    """Returns the likeness to the nearest prefix of the reference: 1 - edits / longer length, in words. Returns 0 if a number differs, or if there is no
     prediction.
 
     With `strict`, only the whole reference counts.

@@ -10,7 +10,7 @@ the reference answer and the final answer, and writes 1 or 0. p is the probabili
 "wrong" a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft false` the reward is the
 written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut` (RLOO), and the credit of reinforce_plus_plus.
 
-The verifier is distilled: RL with a large judge gives good and bad answers from all stages of training, and a small model imitates the large judge's
+The verifier is distilled. RL with a large judge gives good and bad answers from all stages of training. A small model then imitates the large judge's
 verdicts on these answers. `Judgements` makes these rows from the groups of a run: `Stages(Frozen(judged=Stage(makes=Judgements()),
 verifier=Stage(recipe=sft, start="first", task="made:judged")))`. Two judges are compared by Cohen's kappa (`kappa`).
 

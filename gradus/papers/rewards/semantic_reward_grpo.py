@@ -1,4 +1,4 @@
-"""SemanticGRPO: an explanation is rewarded for the likeness of its embedding and that of an expert's explanation, in any words.
+"""SemanticGRPO: an explanation earns a reward if its embedding is like the embedding of an expert's explanation. The words may differ.
 
     R = 0.5 max(cos(E(e), E(e_ref)), 0) + 0.4 right + 0.1 form
     E(e) = u / |u|, quad u = mean over windows of m / |m|
@@ -220,7 +220,7 @@ reading = sft.derive("semantic_reward_reading", "Next-token training on document
 
 semantic_reward_grpo = grpo.derive(
     "semantic_reward_grpo",
-    "An explanation is rewarded by the cosine of its embedding and that of an expert's explanation.",
+    "The reward of an explanation is the cosine between its embedding and the embedding of an expert's explanation.",
     family="rewards",
     reward=Sum(
         Frozen(semantic=LikeReference(), verified=Verified(), form=MarkedOnce("=", required=True)), Frozen(semantic=0.5, verified=0.4, form=0.1)

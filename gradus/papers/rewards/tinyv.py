@@ -5,9 +5,9 @@
     A_i = (r_i - mean(r)) / (std(r))
     P(all r = 0) = (1 - p (1 - f))^G
 
-A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. If f is the share of right answers that the rule
-rejects, and p the share of right answers, the last line is the chance that a group of G answers has no reward, and therefore no gradient; see
-`silent`. With a perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
+A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. Let p be the share of right answers, and f the share of right
+answers that the rule rejects. Then the last line is the chance that a group of G answers has no reward, and therefore no gradient; see `silent`. With a
+perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
 is asked only about rejected answers, so a right answer that the rule accepts costs nothing. A text of the verifier without one of the words true and
 false counts as false. The rest is GRPO with a KL coefficient of 0.001 and two updates per batch.
 

@@ -4,8 +4,8 @@
     r_i = R_i (1 - beta_rank (rank_i) / G)
     A_i = (r_i - mean(r)) / (std(r))
 
-$R_i$ is the verdict, 0 or 1. $rank_i$ is the place of $l_i$ among all G answers of the group, right and wrong: 0 for the least likely answer, G - 1
-for the likeliest. beta_rank is 0.25. A wrong answer keeps 0. GRPO alone has a rank bias: answers that are already likely get most of the gain, so
+$R_i$ is the verdict, 0 or 1. $rank_i$ is the rank of $l_i$ among all G right and wrong answers of the group: 0 for the least likely answer, and G - 1 for the
+likeliest. beta_rank is 0.25. A wrong answer keeps 0. GRPO alone has a rank bias: answers that are already likely get most of the gain, so
 the distribution becomes sharper and pass@N falls. Groups with equal verdicts are dropped. A second pass over each batch also helps: the likely answers reach
 the clip first, so a later pass changes only the unlikely answers. The KL coefficient is 0.1.
 

@@ -115,7 +115,7 @@ class BudgetExits:
 
     places: Budgets = Budgets()
     text: str = "</think>"  # inserted at a cut
-    mark: str = "</think>"  # the text after which an answer writes its final answer
+    mark: str = "</think>"  # the final answer of an answer follows this text
     answers: int = 4  # final answers per cut
     limit: int = 128  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})

@@ -16,7 +16,7 @@ Use if: the start model answers at once, but sometimes searches, and longer sear
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).
 Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort in addition to the outcome, the two
 measures of effort, 0.8 and 0.2 for the judge's form. The released 8B script (GuanghaoYe/Emergence-of-Thinking) has the KL coefficient 0.05.
-Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the number |o|
+Departures: Here the mix of verdict and length has bounds. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the number |o|
 of tokens before the box. In this form a long wrong answer can earn more than a short right answer. The code subtracts another 0.5 from an answer
 without a box; here such an answer has no further penalty. Our own choices are the target of 1000 tokens, the penalty for a loop, and the rise of
 alpha. The script has temperature 0.7 and learning rates of 2e-7 and 2e-6, and it normalises rewards over the run; here the settings of ppo apply.

@@ -194,7 +194,7 @@ def probes(problem: Problem) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[str, list[ast.stmt] | str]:
-    """Returns (the text in the form in which it runs, its statements). If the text is not Python, the second element is the reason."""
+    """Returns (the text as it is run, its statements). If the text is not Python, the second element is the reason."""
     try:
         body = ast.parse(text).body
         script = as_script(body)
@@ -210,7 +210,7 @@ def _printed(ran: Ran, expected: str) -> bool:
 def _lines(text: str) -> list[str]:
     """Splits an output into lines. Spaces and tabs at the ends of lines, and empty lines at the beginning and the end of the output, are removed.
 
-    A line ends with a newline, with or without a carriage return before it. Other characters at which Python splits lines are part of a
+    A line ends with a newline, with or without a carriage return before it. Python also splits lines at other characters; here these characters are part of a
     line.
     """
     lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").split("\n")]

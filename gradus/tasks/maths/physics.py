@@ -82,7 +82,7 @@ class Exact:
         return verify_exact(problem, completion)
 
     def truth(self, problem: Problem, completion: str) -> float:
-        """Returns the share of four checks that an answer passes: it has the law, the numbers of the law, the unit, and the right number as the result."""
+        """Returns the share of four checks that an answer passes. The checks are: the law, the numbers of the law, the unit, and the number of the result."""
         number, _, unit = (ending(completion, _TAIL) or "").partition(" ")
         due = str(problem.answer).partition(" ")[0]
         checks = (problem.meta["law"] in completion, problem.meta["put"] in completion, unit == problem.meta["unit"], number == due)

@@ -24,7 +24,7 @@ def search_qa(
     """Makes the task: answer questions of `level` hops by BM25 search in a corpus. The exact name earns the reward 1.
 
     `seed` and `people` determine the corpus. `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
-    `calculator`: the last hop is a person's age, the question asks for the sum of this age and a number, and `calculate: 31 + 12` is a second tool.
+    `calculator`: the last hop is a person's age, and the question asks for the sum of this age and a number. `calculate: 31 + 12` is a second tool.
     `instruction`: whether the prompt says how to write searches and answers; turn it off for a recipe with its own tools.
 
     `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With

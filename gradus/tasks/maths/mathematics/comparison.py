@@ -1,7 +1,7 @@
 """Decides whether an answer equals the gold answer.
 
-The gold answer decides which forms are accepted. If the gold answer is an ordered tuple, the members of the answer must be in the same order; if it
-is a set, the members may be in any order. One of the two answers may be a bare value, and the other an equation (5 and x = 5). If the gold answer is
+The gold answer decides which forms are accepted. If the gold answer is an ordered tuple, the members of the answer must be in the same order. If the gold
+answer is a set, the members may be in any order. One of the two answers may be a bare value, and the other an equation (5 and x = 5). If the gold answer is
 an inequality, an interval is accepted. If the gold answer is an interval, an inequality is not accepted.
 """
 
