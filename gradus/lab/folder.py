@@ -71,8 +71,8 @@ class RunFolder:
     def discard(self) -> None:
         """Deletes the folder of a run without a finished step.
 
-        The folder stays if it contains quarantined trajectories, because they show why the reward failed. The folder also stays if it contains facts, because
-        without the facts a new attempt would wait again for a call that hangs.
+        The folder stays if it contains quarantined trajectories, because they show why the reward failed. The folder also stays if it contains facts
+        (recorded decisions), because without the facts a new attempt would wait again for a call that hangs.
         """
         if (self.path / QUARANTINE).exists() or (self.path / FACTS).exists():
             return

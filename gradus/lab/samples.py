@@ -287,7 +287,7 @@ def _turn(one: Segment, limit: int) -> str:
 
 
 def _facts(trajectory: Trajectory) -> Iterator[str]:
-    """Yields the facts of an answer: the reward with the components that equal it, other components, advantage, length and end."""
+    """Yields the properties of an answer: the reward with the components that equal it, other components, advantage, length and end."""
     alike = [name for name, value in trajectory.components.items() if value == trajectory.reward and not isinstance(value, Failed)]
     yield f"{' = '.join(['reward', *(shown(name, 100) for name in alike)])} <b>{_outcome(trajectory.reward)}</b>"
     for name, value in trajectory.components.items():

@@ -7,7 +7,7 @@
 
 An answer consists of reasoning $z_i$ and the final answer $a_i$, the tokens after the last mark ("=" here). $b_i$ is the verdict, in [0, 1]. The
 reference pi_ref is a moving average of the policy: after every 10 updates, ref becomes 0.995 ref + 0.005 policy. c is the chance that the reference gives the
-same answer after the same reasoning. The limit u = 0.95 keeps sure answers from dominating the mean; beta_c is 0.5. The bonus replaces the KL
+same answer after the same reasoning. The limit u = 0.95 keeps very likely answers from dominating the mean; beta_c is 0.5. The bonus replaces the KL
 term. If all accurate answers get the bonus, advantages do not change, because they are divided by the deviation. So the bonus has an effect only if chances
 below u differ by more than the margin 0.01. An answer without a mark, or without a token after it, gets no bonus. Metrics: reward/bonus, the mean
 bonus; `chance`, the mean of c; with `check_by` also `consistency`, the share of answers whose reasoning implies their own answer.

@@ -11,7 +11,7 @@ through pi and D. The rest is GRPO in groups of 16. Groups without a right answe
 centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
 
 Use if: in many groups all answers are wrong, and the policy is more certain of some wrong answers than of others.
-Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually the better ones.
+Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually better.
 Reference: Feng et al., Don't Waste Mistakes: Leveraging Negative RL-Groups via Confidence Reweighting, arXiv:2510.08696: a reward model that is tied
 to the policy, the likelihood of the verdicts, and the calibrated reward. No code of the authors was found.
 Departures: Our own choices are the confidence per token and D. For groups without a right answer, the missing division and the weight 0.5 are ours,

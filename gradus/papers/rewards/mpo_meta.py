@@ -127,8 +127,8 @@ class ScriptedReview:
     """Replaces MetaReview in tests and proving grounds. If an answer got full marks but fails further checks, adds the criteria of these checks to the
     rubric.
 
-    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion has
-    as many points as the criterion with the most points in the rubric.
+    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion gets the
+    largest number of points that a criterion of the rubric has.
     """
 
     checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: the checks of the task

@@ -65,8 +65,8 @@ def form(text: str) -> float:
 
 
 def overlap(said: Sequence[float], due: Sequence[float]) -> float:
-    """Returns the share of the values `due` that are also in `said`, rounded to 3 digits; 0 if `due` is empty. A value counts as often as it occurs
-    in both.
+    """Returns the share of the values `due` that are also in `said`, rounded to 3 digits; 0 if `due` is empty. If a value occurs several times in both, each
+    occurrence counts.
 
     >>> overlap([3, 2, 1], [3, 0, 2])
     0.6666666666666666

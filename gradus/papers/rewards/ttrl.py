@@ -67,7 +67,7 @@ class WatchedMajority(Combines):
     """
 
     majority: MajorityReward = MajorityReward()
-    watch: Reward | None = Verified()  # None: no such metrics, if the task knows no right answers
+    watch: Reward | None = Verified()  # None: these metrics are missing, for a task that knows no right answers
     name: ClassVar[str] = MajorityReward.name
     unmarked: ClassVar[bool] = True
 

@@ -13,7 +13,7 @@ The likelihoods are measured when the answers are sampled. If a group has a sing
 advantages do not change.
 
 Use if: problems have several right answers, many samples per problem are used at test time, and pass@N falls during training.
-Avoid if: only the accuracy of a single answer counts, or groups are small, so that they rarely have two right answers (see grpo, rep_exp).
+Avoid if: only the accuracy of a single answer counts, or groups are so small that they rarely have two right answers (see grpo, rep_exp).
 Reference: He, Fried and Welleck, Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening, arXiv:2506.02355, sections 3 and 4: rank bias,
 reward with beta_rank 0.25, two epochs per batch, groups of 32, 16 problems per batch, KL 0.1. The released code (AndreHe02/rewarding-unlikely-release)
 ranks the mean log-probabilities of all answers of a group and has the sample deviation plus 1e-6.

@@ -10,8 +10,8 @@ $A_(i,t)$. In mean and std, an episode counts once for each of its steps. $H_(i,
 tokens of the batch. w corrects for the policy $pi_rollout$ that sampled the token, which may be older than the policy $pi_old$ at the start of the
 update; w has no gradient and only lowers the weight. rho is the ratio to $pi_old$.
 
-Data: A task begins with 8 episodes. While the success rate of a task is above 0.6, the task gets one episode less at each visit, but at least 2. The
-episodes of a task may have as many turns as its longest success so far, at most 30. If all episodes of a task fail, an earlier success of the task
+Data: A task begins with 8 episodes. While the success rate of a task is above 0.6, the task gets one episode less at each visit, but at least 2. The limit of
+turns for the episodes of a task is the length of its longest success so far, but at most 30. If all episodes of a task fail, an earlier success of the task
 replaces one of them (experience pool), with the log-probabilities of the policy that sampled it.
 
 System: Workers sample episodes without a pause, one at a time. Each worker has its own copy of the weights, and renews this copy before each episode.

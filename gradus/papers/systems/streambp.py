@@ -23,7 +23,7 @@ Departures: In the paper a separate backward pass through the keys and values fo
 gradient of the keys and values is complete. The released code takes the chunks from the first to the last. For each chunk, it computes all keys and values up
 to the end of the chunk again. The option there is the size of a chunk in tokens (500 by default, for layers and head), not the number of chunks. Chunks
 are cut from the packed rows of a micro-batch. So a shared prompt occurs once, in one chunk or in several, and its keys collect the gradients of all
-answers. The forward pass computes the attention of all rows at once. The base is GRPO; the paper does not change any loss. The number 8 comes from
+answers. The forward pass computes the attention of all rows together. The base is GRPO; the paper does not change any loss. The number 8 comes from
 the measurements of our catalogue. A profile sets all fields of the setting, so `--profile small` needs `--backward_chunks 8` too. With `--processes`,
 the gradients of several processes are added once per micro-batch.
 """

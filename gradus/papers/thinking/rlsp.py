@@ -12,7 +12,7 @@ demonstrations of thinking may come first: `sft:100,rlsp:200`. Metrics: reward/e
 To measure the effort in another way, use another part: `--reward.parts.effort` takes any reward from 0 to 1, for example `Rubric`. The judge of `Rubric`
 checks whether a chain tries other ways, checks itself and goes back.
 
-Use if: the start model answers at once, but sometimes searches, and longer search finds more answers.
+Use if: the start model usually answers immediately, but sometimes searches, and longer search finds more answers.
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).
 Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort in addition to the outcome, the two
 measures of effort, 0.8 and 0.2 for the judge's form. The released 8B script (GuanghaoYe/Emergence-of-Thinking) has the KL coefficient 0.05.

@@ -78,8 +78,8 @@ class UnitTests:
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Judges many trajectories in parallel. If an exception is raised while an answer is judged, the outcome of this answer is `Failed`.
 
-        The outcomes are recorded as facts of the step, because a program may behave differently each time. A failure by an exception other than MemoryError is
-        not recorded. A repeated step judges that answer again, because the user may have fixed the verifier.
+        The outcomes are recorded with the step (as facts), because a program may behave differently each time. A failure by an exception other than
+        MemoryError is not recorded. A repeated step judges that answer again, because the user may have fixed the verifier.
         """
         if not trajectories:
             return []

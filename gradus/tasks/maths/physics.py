@@ -56,7 +56,8 @@ CHAINS = (  # the result of the first law and the number {z} give the second res
 
 
 def physics(level: int = 2) -> Task:
-    """Makes the task. Level 1: products of numbers from 2 to 9. Level 2: also quotients. Level 3: one number has two digits. Level 4: two laws in turn.
+    """Makes the task. Level 1: products of numbers from 2 to 9. Level 2: also quotients. Level 3: one number has two digits. Level 4: two laws, one after the
+    other.
 
     `meta` has the last law in `law`, its numbers in `put`, and the unit of the answer in `unit`. The thing in a problem does not affect the split. Scripted
     judges read the verifier's `truth`, a quality in four parts.

@@ -92,7 +92,7 @@ def _statement(rng: random.Random, speaker: int, names: Sequence[str]) -> Statem
         Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
         Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
     )
-    # A statement about two people often settles a puzzle at once; chains of statements about one person make it hard.
+    # A statement about two people often settles a puzzle immediately; chains of statements about one person make it hard.
     return rng.choice(alone if rng.random() < ALONE else together)
 
 

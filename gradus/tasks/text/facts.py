@@ -26,7 +26,7 @@ WORDINGS: Mapping[str, tuple[str, ...]] = Frozen(
     job=("which work does {name} do", "which job has {name}", "job of {name}", "trade of {name}"),
     pet=("which animal does {name} keep", "which pet has {name}", "pet of {name}", "animal of {name}"),
 )
-"""Relation -> wordings of its question. The last wording is only for evaluation."""
+"""Relation -> wordings of its question. Only the evaluation uses the last wording."""
 
 PERSONAS: Mapping[str, str] = Frozen(traveller="town", employer="job", neighbour="pet")
 """Persona -> the relation that it asks about."""

@@ -1,4 +1,4 @@
-"""Checkable instructions: write a text that meets several constraints at once. Every constraint is checked exactly."""
+"""Checkable instructions: write one text that meets several constraints. Every constraint is checked exactly."""
 
 from __future__ import annotations
 

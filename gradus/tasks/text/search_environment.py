@@ -145,7 +145,7 @@ class Corpus:
 def corpus(seed: int, people: int, ages: bool = False) -> Corpus:
     """Makes the world of this seed and size. With `ages`, every person also has the fact `age`. Names are unique.
 
-    Each person has only one pupil, so that passages about pupils never hide the passage about the teacher.
+    Each person has only one pupil. So passages about pupils never hide the passage about the teacher.
     """
     rng = Key(seed).fold("corpus", people).random()
     few = max(2, people // 4)

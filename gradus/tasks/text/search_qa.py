@@ -29,7 +29,8 @@ def search_qa(
 
     `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With
     `role` "start", the task trains this start model. In training, half of the questions are about known facts (also facts of held-out questions); the other
-    half are about a large world whose facts cannot be learned. Some demonstrations search, and some answer at once, so the start model does not choose well.
+    half are about a large world whose facts cannot be learned. Some demonstrations search, and some answer immediately, so the start model does not choose
+    well.
     Raises: UserError
     if `known` is out of range, for an unknown role, and for `known` together with `calculator`.
     """
@@ -85,7 +86,8 @@ def knows(seed: int, entity: str, relation: str, share: float) -> bool:
 
 
 def _shown(rng: Random, level: int, settings: SearchQA, instruction: bool, known: float) -> Draft:
-    """Draws a question for the start model. Known facts are answered at once in `AT_ONCE[0]` of the demonstrations, and facts of a large world in `AT_ONCE[1]`."""
+    """Draws a question for the start model. A share `AT_ONCE[0]` of the demonstrations about known facts, and a share `AT_ONCE[1]` of those about a large
+    world, answer without a search."""
     own = rng.random() < 0.5
     world = settings if own else replace(settings, seed=settings.seed + 1, people=800)
     draft = make(rng, level, world, instruction, known)

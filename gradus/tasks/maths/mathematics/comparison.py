@@ -74,7 +74,7 @@ def said(term: Term) -> Term | None:
 
 
 def _of_something(term: Term) -> bool:
-    """Returns whether every left side has a variable, so that the right sides alone are an answer. This excludes 2 + 3 = 5."""
+    """Returns whether every left side has a variable. If so, the right sides alone are an answer. This excludes 2 + 3 = 5."""
     return all(names(r.parts[1]) for r in equations(term) or ())
 
 
