@@ -16,7 +16,7 @@ from gradus.types import Frozen
 
 loophole = Ground(
     name="loophole",
-    about="A hole in the training reward pays better than the truth; held-out problems are judged without it.",
+    about="Because of a hole in the training reward, some wrong answers earn more than right answers; held-out problems are judged without the hole.",
     task="loophole",
     options=Frozen(level="2", pays="3"),
     budget="steps=22",

@@ -157,7 +157,7 @@ class RunFolder:
                 sync(self.path)
 
     def facts(self, step: int, restart: int = 0) -> dict[str, str]:
-        """Returns the reasons of a step's decisions by call. A decision counts only if the run had returned to a checkpoint `restart` times before the decision."""
+        """Returns the reasons of a step's decisions by call. A decision counts only if the run made it after exactly `restart` returns to a checkpoint."""
         here = (record for record, _ in records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
         try:
             return {record["call"]: str(record["reason"]) for record in here}

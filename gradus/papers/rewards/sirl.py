@@ -113,7 +113,7 @@ class SolverReward(Combines):
 
 sirl = reinforce_plus_plus.derive(
     "sirl",
-    "An optimisation solver verifies models in code; the KL is charged on the model and the code only.",
+    "An optimisation solver verifies models in code; the KL penalty applies only to the model and the code.",
     family="rewards",
     reward=SolverReward(),
     rollout=WithSpans(marking=Phrases(r"(?s)<(?:model|python)>.*")),

@@ -97,7 +97,7 @@ class PricedIfMostlyRight(Combines):
 
 grpo_lambda_length = grpo.derive(
     "grpo_lambda_length",
-    "A price on length, only in the groups with the most right answers.",
+    "Length costs reward only in the groups with the most right answers.",
     family="thinking",
     reward=PricedIfMostlyRight(),
 )

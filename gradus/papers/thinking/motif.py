@@ -114,7 +114,7 @@ class ContinuedSuccess(Combines):
 
 motif = grpo.derive(
     "motif",
-    "Several rounds of thinking linked by notes; the first round is trained by the success of continued rounds.",
+    "Notes link several rounds of thinking; the first round is trained by the success of the later rounds.",
     family="thinking",
     rollout=Rounds(),
     reward=ContinuedSuccess(),

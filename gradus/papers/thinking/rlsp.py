@@ -66,7 +66,7 @@ class LengthEffort(Combines):
 
 rlsp = ppo.derive(
     "rlsp",
-    "A small reward for effort next to the verdict, which always dominates.",
+    "A small reward for effort is added to the verdict; the verdict always dominates.",
     family="thinking",
     reward=Sum(Frozen(verified=Verified(), effort=LengthEffort(), looped=_LOOP), Frozen(verified=0.8, effort=0.2, looped=-0.1)),
     credit__coefficient=0.05,

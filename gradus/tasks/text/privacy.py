@@ -39,8 +39,8 @@ def privacy(level: int = 2, unseen: str = "", open: float = 0.0) -> Task:
     thought, the allowed keys between `<think>` and `</think>`. The facts to pass on are between `<answer>` and `</answer>`. `meta` has the values in `allowed`
     and `disallowed`. An answer is right if it has all allowed values and no other value of the record.
 
-    `unseen`: a domain that occurs only in evaluation, which then has no other domain. `open`: share of the training problems whose worked solution passes on
-    every fact, for a start model that is careless. Raises: UserError for an unknown domain, or a share outside [0, 1].
+    `unseen`: a domain that never occurs in training; the evaluation then has only this domain. `open`: share of the training problems whose worked
+    solution passes on every fact, for a start model that is careless. Raises: UserError for an unknown domain, or a share outside [0, 1].
     """
     if unseen and unseen not in DOMAINS:
         raise unknown("domain", unseen, DOMAINS, "In option unseen of task privacy")
