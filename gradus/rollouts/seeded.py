@@ -1,4 +1,4 @@
-"""Shows solved examples in the prompts of problems that no answer has solved, and moves the answers back to the plain prompt."""
+"""If no answer has solved a problem, shows solved examples in its prompt. Afterwards moves the answers back to the plain prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Seeded:
     examples: int = 2
     share: float = 0.5  # share of the further answers that see examples; their number is rounded down
     most: int = 1000  # largest number of remembered solved problems; the oldest are removed first
-    asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
+    asks_right: ClassVar[str] = "Auto"  # the part that a message recommends if the reward marks no answer as right
 
     def __post_init__(self) -> None:
         check_ranges(self, examples="[1, inf)", share="[0, 1)", most="[1, inf)")
