@@ -2,8 +2,9 @@
 
 Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, in a product with a
 fixed number of rows, a row's bits depend neither on its position nor on the other rows. Second, with another number of rows the bits often differ. The reason
-is that the library then cuts the inner dimension at other places and adds the parts in another order. For narrow models, every block of 8 rows or more gives
-equal bits. For inner dimensions of many hundreds, only some block sizes give equal bits. So each size is tried once per process and shape. Only sizes that give
+is that the library then cuts the inner dimension at other places and adds the parts in another order. For narrow models, all blocks of 8 rows or more give
+the same bits. For inner dimensions of many hundreds, only some block sizes give the same bits. So each size is tried once per process and shape. Only sizes
+that give
 the same bits as `BASE` are used.
 
 On some processors the first fact is not true for matrices with few columns or an odd number of columns. With MKL on AMD, measurements showed this for 5 to 11
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from gradus.policies.products import Matrix
 
-BASE = 64  # rows of the reference block, which every machine and model supports; other sizes of MENU are used if they give the same bits
+BASE = 64  # rows of the reference block, which works on every machine; another size of MENU is used if it gives the same bits
 MENU = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 EVEN = 16  # the number of columns of a padded matrix is a multiple of this
 _agreed: dict[tuple[object, ...], frozenset[int]] = {}
@@ -44,7 +45,7 @@ def menu(weights: Sequence[Tensor | Matrix]) -> tuple[int, ...]:
 def even(weight: Tensor) -> Tensor:
     """Returns the matrix [in, out], padded with zero columns to a multiple of EVEN if necessary.
 
-    Padding is necessary if otherwise a row's bits would depend on the row's position in the product.
+    Padding is necessary if a row's bits depend on the row's position in the product with the unpadded matrix.
     """
     if weight.shape[1] % EVEN == 0:
         return weight

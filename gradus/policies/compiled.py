@@ -1,10 +1,10 @@
 """Decoding by compiled kernels, for float32 and bfloat16 on a CPU.
 
-A prefix that several sequences share is stored once, and read from memory once for several sequences.
+If several sequences share a prefix, the prefix is stored only once, and one read from memory is enough for several of these sequences.
 
 A step has four matrix products per layer, in blocks of allowed sizes (see `blocks`). A kernel follows each product. `decoding.PlainCache` does the same with
 PyTorch's operations, for every other type, device and network. For narrow models, PyTorch's separate operations between the products take three times as long
-as the products. The compiled kernels take only about as long as the products.
+as the products. The compiled kernels take only about the time of the products.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class CompiledCache:
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copies a sequence of `length` tokens, including its prefix, to another slot."""
-        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # both layouts are ordered by place
+        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # the layouts of keys and of values are both ordered by place
         self.own[:, :, target, :, :filled] = self.own[:, :, source, :, :filled]
         self.prompts[target], self.prefixes[target], self.arranged = self.prompts[source], self.prefixes[source], None
 

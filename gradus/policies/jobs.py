@@ -155,7 +155,7 @@ def room(job: Job, max_context: int) -> int:
 
 
 def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
-    """Returns the reason why a sequence with `count` new tokens, of at most `room`, ended. An unfinished sequence was cut at its length."""
+    """Returns the reason for the end of a sequence with `count` new tokens (at most `room`). An unfinished sequence was cut at its length."""
     full = Ended.CONTEXT if count == room < job.sampling.limit else Ended.LENGTH
     return Ended.STOP if stopped else full
 

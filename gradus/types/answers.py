@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
-# the number of digits is limited, so that a number from a model is cheap to compare
+# the limit on digits keeps comparisons cheap, even if a model writes a very long number
 _NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 EntropyForm = Literal["clusters", "shannon"]
@@ -38,7 +38,7 @@ def final_answer(text: str) -> str:
 
 
 def abstains(completion: str) -> bool:
-    """Whether the final answer of a completion is an abstention.
+    """Whether a completion abstains: its final answer says that the policy does not know the answer.
 
     >>> [abstains(text) for text in ("=idk", "#### I don't know.", "=kast", "I do not know why, but\\nanswer: kast")]
     [True, True, False, False]

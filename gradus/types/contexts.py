@@ -167,7 +167,7 @@ class Context:
         return (*inherited, *sorted(own))
 
     def check_cut(self, count: int) -> None:
-        """Raises ValueError if the sequence cannot end after `count` tokens, because a picture would lose a part of its tokens."""
+        """Raises ValueError if a cut after `count` tokens would separate the tokens of a picture."""
         if count == len(self.tokens) + (0 if self.parent is None else self.parent[1]):
             return  # the whole sequence
         for at, length, name, digest in self.things:

@@ -1,4 +1,4 @@
-"""Gazal-R1: medical choice questions with adapters only. Length acts inside the reward for the answer, and repetition costs.
+"""Gazal-R1: medical choice questions, trained with adapters only. The reward for the answer depends on its length, and repetition lowers the reward.
 
     R = v(l) + 0.5 1{"form right"} - 0.5 c
     v(l) = v_"end" + (v_"start" - v_"end") (1 + cos(pi l / L)) / 2
@@ -19,7 +19,7 @@ Avoid if: long answers are wanted, or all weights can be trained (see dr_grpo, d
 Reference: Adly et al., Gazal-R1: Achieving State-of-the-Art Medical Reasoning with Parameter-Efficient Two-Stage Training, arXiv:2506.21594: 107,033
 examples for the first stage, DoRA with rank 256 and rank-stabilised scale, cosine of the length, form and repetition, GRPO without KL, with a larger
 upper clip and a constant divisor. No code of the authors was found.
-Departures: Our own choices are the weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha. The form counts for the answer of any letter. The
+Departures: Our own choices are the weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha. An answer with any letter can have the right form. The
 divisor is the limit 1,024 of `ConstantLength`. The questions of the task `multiple_choice` are generated; their letters need no box.
 """
 
@@ -73,7 +73,7 @@ _LENGTH = CosineLength(right=(1.0, 0.5), wrong=(-1.0, -0.5), exceeds=None)
 
 gazal_r1 = grpo.derive(
     "gazal_r1",
-    "Adapters with trained magnitudes; the length acts inside the reward, and repetition costs.",
+    "Adapters with trained magnitudes; the reward for the answer depends on its length, and repetition lowers the reward.",
     family="rewards",
     reward=_LENGTH + 0.5 * Tags(("think",), answer="boxed") + (-0.5) * RepeatedShare(),
     credit__scale="none",

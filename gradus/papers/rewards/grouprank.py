@@ -104,7 +104,7 @@ class GroupScores(Combines):
         check_ranges(self, recall="[0, inf)", ndcg="[0, inf)", distribution="[0, inf)", most="(0, inf)")
 
     def terms(self, problem: Problem, completion: str) -> Mapping[str, float]:
-        """Returns the three terms without their weights. All terms are 0 if the answer is malformed."""
+        """Returns the three terms without their weights. If the answer is malformed, all terms are 0."""
         labels, pairs = problem.meta["grades"], scores_of(completion)
         scores = dict(pairs)
         if sorted(name for name, _ in pairs) != sorted(labels) or not all(0 <= score <= self.most for score in scores.values()):

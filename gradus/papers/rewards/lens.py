@@ -14,9 +14,8 @@ Use if: in many groups all answers are wrong, and the policy is more certain of 
 Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually the better ones.
 Reference: Feng et al., Don't Waste Mistakes: Leveraging Negative RL-Groups via Confidence Reweighting, arXiv:2510.08696: a reward model that is tied
 to the policy, the likelihood of the verdicts, and the calibrated reward. No code of the authors was found.
-Departures: Our own choices are the confidence per token, D, the missing division and the weight 0.5 of groups without a right answer. The deviation is the
-population
-deviation.
+Departures: Our own choices are the confidence per token and D. For groups without a right answer, the missing division and the weight 0.5 are ours,
+too. The deviation is the population deviation.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ thought.
 
 An answer is `<think>...</think><answer>SELFIES</answer>`. $s_"print"$ is the mean Tanimoto index of three fingerprints. $s_"fragment"$ is half the
 Jaccard index of fragments, plus half their recall. $s_"group"$ is $e^(-d / n)$ with d differences in the counts of functional groups and n groups of
-the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So the first thing to learn is validity, then likeness. The KL weight is
-0.001, and the temperature 0.7.
+the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So the policy first learns to write valid molecules, then similar ones.
+The KL weight is 0.001, and the temperature 0.7.
 
 A caption describes a molecule in words. For captions, R has the mean of text measures in place of the four terms: `--reward.caption true` takes
 BLEU-2, BLEU-4, ROUGE-1, ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, except chains that contradict the molecule's

@@ -77,8 +77,8 @@ class ImplicitProcess:
     beta: float = 0.05
     gamma: float = 1.0
     process_coef: float = 1.0
-    bound: bool = True  # divide process rewards by the batch's largest absolute return
-    whitened: bool = True  # over all tokens of the batch
+    bound: bool = True  # whether process rewards are divided by the batch's largest absolute return
+    whitened: bool = True  # whether the advantages are whitened over all tokens of the batch
     model: str = "prm"
     reference: str = "reference"
 

@@ -1,4 +1,5 @@
-"""RLPT: reinforcement learning on plain text. The policy thinks, then predicts the next segment of a document, or a hidden one, and a judge compares.
+"""RLPT: reinforcement learning on plain text. The policy thinks, then predicts the next segment of a document, or a hidden segment. A judge compares the
+prediction with the true text.
 
     J = E_"next"[R] + lambda E_"gap"[R]
     R = 1 "if the prediction is a valid prefix of the reference, else" 0
@@ -9,8 +10,8 @@ after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it
 asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
 rest is GRPO without a KL term.
 
-The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix
-of the reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
+The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix of the reference.
+The likeness 1 - edits / words must be at least 0.9, where words is the number of words of the longer text. All numbers must be exact. Metrics:
 reward/prefix, reward/likeness.
 
 Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier ones.

@@ -11,7 +11,7 @@ rejects, and p the share of right answers, the last line is the chance that a gr
 is asked only about rejected answers, so a right answer that the rule accepts costs nothing. A text of the verifier without one of the words true and
 false counts as false. The rest is GRPO with a KL coefficient of 0.001 and two updates per batch.
 
-The verifier is a model of 1.5 billion parameters, fine-tuned on answers with a one-word verdict: real and written false rejections, and as many right
+The verifier is a model of 1.5 billion parameters, fine-tuned on answers with a one-word verdict: real and synthetic false rejections, and as many right
 rejections. Name it with `--players.verifier.model`, or ask a server with `--reward.then.judge "ServerJudge(url=...)"`.
 
 Use if: right answers have several forms, and the rule rejects many of them.
@@ -19,9 +19,9 @@ Avoid if: the rule rejects few right answers, or the verifier accepts wrong answ
 Reference: Xu et al., TinyV: Reducing False Negatives in Verification Improves RL for LLM Reasoning, arXiv:2505.14625, sections 3 and 4. The released
 script (uw-nsl/TinyV) has groups of 8, two updates per batch (128 problems, 64 per update), KL 0.001 and the learning rate 1e-6. The script can also
 weigh the verdict, or mix verdict and rule; by default the weight is 1.
-Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is ours. The
-last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. The form that thinks first needs
-only `--reward.then.judge.max_tokens`. If a call fails, the released client repeats it up to three times at a higher temperature, and then gives 0.
+Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is our own. The
+last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. For a verifier that thinks first, only
+`--reward.then.judge.max_tokens` must be changed. If a call fails, the released client repeats it up to three times at a higher temperature, and then gives 0.
 Here an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the same
 coefficient, and its loss is a mean over tokens; here the KL is only a term, and the mean is as in GRPO. The training of the verifier is the recipe
 sft on such rows, and is not part of this recipe. The claims use a scripted verifier with known errors: it misses a share 0.2 of the right answers,

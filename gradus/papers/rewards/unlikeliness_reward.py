@@ -17,8 +17,8 @@ Avoid if: only the accuracy of a single answer counts, or groups are small, so t
 Reference: He, Fried and Welleck, Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening, arXiv:2506.02355, sections 3 and 4: rank bias,
 reward with beta_rank 0.25, two epochs per batch, groups of 32, 16 problems per batch, KL 0.1. The released code (AndreHe02/rewarding-unlikely-release)
 ranks the mean log-probabilities of all answers of a group and has the sample deviation plus 1e-6.
-Departures: Without epsilon. Two epochs are two updates on the whole batch. The released trainer averages the loss over all tokens, and collects mixed
-groups until it has 256 answers; here the loss is averaged over each answer, and a step has the mixed groups of its 16 problems.
+Departures: The deviation has no epsilon. Two epochs are two updates on the whole batch. The released trainer averages the loss over all tokens, and
+collects mixed groups until it has 256 answers; here the loss is averaged over each answer, and a step has the mixed groups of its 16 problems.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Unlikely(Combines):
 
 unlikeliness_reward = grpo.derive(
     "unlikeliness_reward",
-    "Of the right answers of a group, the likely ones earn less; a batch is used twice.",
+    "Likely right answers of a group earn less than unlikely right answers; a batch is used twice.",
     family="rewards",
     reward=Unlikely(),
     selection=Mixed(),

@@ -5,8 +5,8 @@
     loss = 1/N sum_i 1/(|o_i|) sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)
     "a group counts if" |1/(G-1) sum_(i != u) r_i| <= 0.8
 
-This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws another u, with equal chances for all answers of the group. The judge, a
-pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie is a loss.
+This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws a new answer u, with equal chances for all answers of the group. The judge, a
+pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie counts as a loss.
 The two answers are shown in random order. The advantage is the reward itself, without mean and deviation. Without ties its expectation is 0, because
 u comes from the same policy. Groups in which the other answers have a mean above 0.8 or below -0.8 are dropped, because u is then far better or worse
 than the other answers. There is no KL term, and the training starts from a base model.
@@ -20,8 +20,8 @@ Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks
 filter. No code is public.
 Departures: Our own choices are the bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts)
 and the missing KL term, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
-(`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, a
-coin decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
+(`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, chance
+decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from gradus.types import Frozen, unknown
 from gradus.types.parts import Task
 
 _LEVELS = (1, 6)  # steps
-_LIMITS = {1: 110, 2: 160, 3: 210, 4: 260, 5: 310, 6: 360}  # characters of a solution and some spare ones
+_LIMITS = {1: 110, 2: 160, 3: 210, 4: 260, 5: 310, 6: 360}  # level -> characters of the longest solution, and some more
 _TESTS = 8  # inputs of a function's tests, the empty list among them
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 

@@ -50,7 +50,8 @@ def checking(question: str, answer: str) -> str:
 
 @dataclass(frozen=True)
 class Checking:
-    """Makes a draft that asks for a verdict on an answer to a draft of `make`. Only contents on the same side of the split in both tasks are used."""
+    """Makes a draft that asks whether an answer to a draft of `make` is right. The source uses only contents that are held out in both tasks, or in
+    neither."""
 
     make: Make
     task: str  # the name of the task that gives the problems

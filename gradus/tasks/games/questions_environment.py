@@ -100,7 +100,7 @@ def best_question(candidates: Iterable[str]) -> str:
 
 
 def solution(item: str, candidates: Sequence[str]) -> list[str]:
-    """Actions that find the item: the best question while there are several candidates, then the guess."""
+    """Returns the actions that find the item: the best question as long as there are several candidates, then the guess."""
     left, actions = list(candidates), []
     while len(left) > 1:
         attribute = best_question(left)

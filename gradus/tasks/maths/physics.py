@@ -14,7 +14,7 @@ THINGS = ("car", "cart", "sled", "boat", "bike", "box", "robot", "train")
 DEVICES = ("lamp", "heater", "motor", "fan", "radio", "bell", "pump", "press")
 
 
-_TAIL = 64  # characters of a completion in which the result is
+_TAIL = 64  # characters at the end of a completion in which the result must be
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ class Play:
                 turn = Turn(f"no action: {self.form.rules}\n{self._said()}", state=self._state(), valid=False)
             else:
                 self.observation, reward, terminated, truncated, _ = self.env.step(chosen)
-                cut = bool(truncated) and not terminated  # both at the last step of the limit
+                cut = bool(truncated) and not terminated  # both can be true at the last step
                 turn = Turn(self._said(), float(reward), bool(terminated), cut, state=self._state())
         turn = replace(turn, truncated=turn.truncated or (self.turns >= self.settings.limit and not turn.terminated))
         turn = self._judged(turn)

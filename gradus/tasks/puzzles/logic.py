@@ -106,7 +106,7 @@ def _reduced(text: str, values: Mapping[str, str]) -> list[str]:
     """Returns the formula with its values, and every step of its evaluation from the inside out: ["(0>1)&~1", "1&0", "0"]."""
     steps = ["".join(values.get(c, c) for c in text)]
     while len(steps[-1]) > 1:
-        # negated digits and bracketed digits go first; a pair of digits stands alone in its brackets
+        # negated digits are replaced first; if there are none, pairs of digits that stand alone in their brackets
         once = re.sub(r"~([01])", lambda m: str(1 - int(m[1])), steps[-1])
         if once == steps[-1]:
             once = re.sub(r"(?:\(([01])(&|\||<>|>)([01])\)|^([01])(&|\||<>|>)([01])$)", _pair, steps[-1])
@@ -170,7 +170,7 @@ def _equal(rng: random.Random, level: int) -> Draft:
 
 
 def _altered(rng: random.Random, formula: Formula) -> Formula:
-    """Returns a formula with one sign or negation changed somewhere, so it looks like an equivalent formula."""
+    """Changes one sign or one negation of a formula, so that the result looks like an equivalent formula."""
     if formula.parts and rng.random() < 0.6:
         i = rng.randrange(len(formula.parts))
         return Formula(formula.sign, tuple(_altered(rng, part) if i == j else part for j, part in enumerate(formula.parts)))

@@ -17,7 +17,7 @@ from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 from gradus.types.ranges import check_ranges
 
-_LIMITS = {1: 150, 2: 190, 3: 330, 4: 420, 5: 800, 6: 1800}  # characters of a worked solution and some spare ones
+_LIMITS = {1: 150, 2: 190, 3: 330, 4: 420, 5: 800, 6: 1800}  # level -> characters of the longest worked solution, and some more
 _TAIL = 1024
 _LEAST = 2  # least number of actions of a shortest plan
 _BALLS = "abcdef"

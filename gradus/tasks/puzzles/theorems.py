@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def true(self) -> bool:
-        """Whether the statement holds, by enumeration."""
+        """Whether the statement is true. All numbers of the range are tried."""
         numbers = range(self.low, self.high + 1)
         return all(self.value(n) < self.bound for n in numbers) if self.quantifier == "all" else any(self.value(n) >= self.bound for n in numbers)
 

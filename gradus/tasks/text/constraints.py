@@ -44,8 +44,8 @@ class Constraint:
     holds: Callable[[str, Any], bool]
     value: Callable[[random.Random, str], Any | None]
     shape: Shape | None = None
-    group: str = ""  # a problem has at most one kind of a group; "": no group
-    lines: bool = False  # whether the constraint is about lines, so that the text needs several
+    group: str = ""  # a problem has at most one kind of each group; "": no group
+    lines: bool = False  # whether the constraint is about lines; then the text needs several lines
 
 
 def _initials(tokens: Sequence[str], at: int) -> str:

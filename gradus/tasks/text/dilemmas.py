@@ -26,7 +26,8 @@ def dilemmas(level: int = 2, roles: int = 0) -> Task:
     """A plan has `level` + 2 properties. A group agrees if it likes more properties of the plan than it dislikes; the question names the group whose
     view counts.
 
-    A worked solution has a part for each of some groups, with the named group as the last. `roles`: the number of parts, 1 to 4; 0: a random number.
+    A worked solution has one part for each of several groups; the last part is that of the named group. `roles`: the number of parts, 1 to 4; 0: a random
+    number.
     """
     if not 0 <= roles <= len(VIEWS):
         raise UserError(f"task dilemmas: `roles` is {roles}; give a number from 0 to {len(VIEWS)}")

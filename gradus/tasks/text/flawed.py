@@ -41,7 +41,7 @@ def flawed(level: int = 2, letters: int = 1) -> Task:
 
 @dataclass(frozen=True)
 class Keyed:
-    """Adds the key of a problem, the first letters of its answer, to the drafts of a generator."""
+    """Adds a key to each draft of a generator: the first letters of the draft's answer."""
 
     make: Make
     letters: int

@@ -28,7 +28,7 @@ _LEVELS = {  # constraints, words, largest number of lines
 }
 _TRIES = 40  # texts that are tried before a shorter text, or fewer constraints, is accepted
 _IN_FULL = 4  # from this level on, constraints are written as sentences
-_TAIL = 4096  # characters at the end of a completion that are read; a longer text without "=" in them meets no constraint
+_TAIL = 4096  # characters read at the end of a completion; a longer completion without "=" in this part meets no constraint
 
 
 def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> Task:
@@ -59,8 +59,8 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
 class Constraints:
     """A verifier: 1.0 if the text meets every constraint, else 0.0; or, with `partial`, the share of the constraints that the text meets.
 
-    `checklist` gives the constraints of a problem in short form, each with the weight 1, and `checks` the check of each, so that judges can use them. `length`
-    gives the number of words that a problem asks for; None if it asks for none.
+    `checklist` gives the constraints of a problem in short form, each with the weight 1. `checks` gives the check of each constraint for judges. `length`
+    gives the number of words that a problem asks for; None if the problem asks for no number.
     """
 
     partial: bool = False

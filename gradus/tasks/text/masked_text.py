@@ -88,7 +88,7 @@ def _relation(rng: random.Random) -> tuple[str, str]:
 
 
 KINDS: tuple[Callable[[random.Random], tuple[str, str]], ...] = (_sum, _month, _opposite, _relation)
-"""The functions that make a sentence and the word of it that follows from the other words."""
+"""Each function makes a sentence, and names the word that follows from the other words of the sentence."""
 
 
 def is_span(passage: str, span: str) -> bool:

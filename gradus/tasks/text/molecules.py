@@ -24,7 +24,7 @@ def molecules(level: int = 2) -> Task:
     """Makes the task. `level` 1 to 4: chains of 3, 4, 5 and 6 atoms.
 
     A description names the atoms of a chain from one end, such as "carbon 2 oxygen 1" for [C][C][O]. The answer is in the last `<answer>` tag, or after the last
-    "=". Both directions of a chain are the same molecule. A chain is a molecule if no atom has more neighbours than bonds, so fluorine is at an end.
+    "=". Both directions of a chain are the same molecule. A chain is a molecule if no atom has more neighbours than bonds, so fluorine can only be at an end.
     """
     return generated_task(
         "molecules", _molecules, ChainLikeness(), level=level, levels=(1, 4), max_tokens=110, chance=0.0,

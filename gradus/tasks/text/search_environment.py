@@ -32,8 +32,8 @@ class SearchQA:
     """Answers `search: words` with the best passages of a corpus. `answer: name` ends the episode; the answer is right if the name is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
-    people: int = 800  # number of people in the world, 4 to 10000; there are a quarter as many companies, cities and rivers each
-    top: int = 3  # passages that a search returns, 2 or more, because the passages on a person's teacher and pupil have the same words
+    people: int = 800  # number of people in the world, 4 to 10000; there are people / 4 companies, as many cities and as many rivers
+    top: int = 3  # passages per search; at least 2, because the passages on a person's teacher and pupil have the same words
     limit: int = 8  # turns after which the episode is truncated
     calculator: bool = False  # every person has an age, and `calculate: 31 + 12` gives the number
     forks: ClassVar[bool] = True

@@ -15,7 +15,7 @@ from gradus.types.parts import Task
 INSTRUCTION = "Find it out. Write search: words, or answer: name"
 LEVELS = (1, 3)  # fewest and most hops
 ROLES = ("all", "start")
-AT_ONCE = (0.6, 0.3)  # shares of the demonstrations for the start model that answer without a search: for known facts, and for the facts of a large world
+AT_ONCE = (0.6, 0.3)  # shares of the start model's demonstrations without a search: for known facts; for facts of a large world
 
 
 def search_qa(
@@ -27,9 +27,10 @@ def search_qa(
     `calculator`: the last hop is a person's age, the question asks for the sum of this age and a number, and `calculate: 31 + 12` is a second tool.
     `instruction`: whether the prompt says how to write searches and answers; turn it off for a recipe with its own tools.
 
-    `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With `role`
-    "start" the task makes this start model: in training, half of the questions are about known facts, also facts of held-out questions, and half are about a
-    large world whose facts cannot be learned. Some demonstrations search, and some answer at once, so the start model does not choose well. Raises: UserError
+    `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With
+    `role` "start", the task trains this start model. In training, half of the questions are about known facts (also facts of held-out questions); the other
+    half are about a large world whose facts cannot be learned. Some demonstrations search, and some answer at once, so the start model does not choose well.
+    Raises: UserError
     if `known` is out of range, for an unknown role, and for `known` together with `calculator`.
     """
     if not 0 <= known <= 1:
