@@ -45,7 +45,7 @@ class UntilSignal:
     right: int = 2
     wrong: int = 2
     count: int = 8  # further answers per problem and round
-    asks_right: ClassVar[str] = "UntilUnequal"  # the part that a message recommends if the reward marks no answer as right
+    asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, right="[0, inf)", wrong="[0, inf)", count="[1, inf)")

@@ -49,7 +49,7 @@ class GradientVariance:
     alpha: float = 0.001
     beta: float = 2.0
     probes: ClassVar[bool] = True  # only this rule uses the answers of the first round
-    asks_right: ClassVar[str] = "UntilUnequal"  # the part that a message recommends if the reward marks no answer as right
+    asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, alpha="[0, inf)", beta="[0, inf)")

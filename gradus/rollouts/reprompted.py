@@ -56,7 +56,7 @@ class AlsoReprompted:
     rollout: Rollout = Auto()
     source: str = "expert"  # the source of the copies
     plays: ClassVar[str] = "answers"
-    asks_right: ClassVar[str] = "Auto"  # the part that a message recommends if the reward marks no answer as right
+    asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         if self.source not in SOURCES or self.source == "policy":

@@ -32,7 +32,7 @@ class Seeded:
     examples: int = 2
     share: float = 0.5  # share of the further answers that see examples; their number is rounded down
     most: int = 1000  # largest number of remembered solved problems; the oldest are removed first
-    asks_right: ClassVar[str] = "Auto"  # the part that a message recommends if the reward marks no answer as right
+    asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, examples="[1, inf)", share="[0, 1)", most="[1, inf)")
