@@ -265,9 +265,7 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
 
 
 def check_right(recipe: Recipe) -> None:
-    """Raises UserError if a part needs right answers but the reward marks no answer as right. This is so if the reward gives scores without a scale, and has
-    no verifier.
-    """
+    """Raises UserError if a part needs right answers but the reward has no verifier and only scores without a scale, so no answer is marked as right."""
     judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
     unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
     if unmarked is None or judging.keys() & {"verified", "environment"}:
@@ -308,9 +306,7 @@ def check_correction(recipe: Recipe) -> None:
 
 
 def check_task(task: Task) -> None:
-    """Raises UserError if the task contains a class in place of an object, or if one of its methods or functions does not accept the arguments of its
-    calls.
-    """
+    """Raises UserError if the task has a class in place of an object, or a method or function that does not accept the arguments of its calls."""
     for name, protocol in (("source", Source), ("held_out", Source), ("environment", Environment), ("verify", None), ("judge", None)):
         value = getattr(task, name)
         if isinstance(value, type):
@@ -375,9 +371,7 @@ def _with_first(where: str, reader: Any) -> Iterable[Signal]:
 
 
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
-    """Gives (path of the reader, signal) for every signal that a part needs, directly or because another signal needs it. Raises UserError if signals need
-    each other.
-    """
+    """Gives (path of the reader, signal) for every signal that a part or another signal needs. Raises UserError if signals need each other."""
     for seam in ("reward", "credit", "selection"):
         for signal in _with_first(seam, getattr(recipe, seam)):
             yield seam, signal
