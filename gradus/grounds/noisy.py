@@ -21,7 +21,11 @@ noisy = Ground(
     budget="steps=8",
     fields=Frozen(learning_rate="3e-4", prompts="8", group="8", **{"study.problems": "16"}),
     measures=("accuracy", "reward:last"),
-    pair=Pair("grpo", "rft", "accuracy", "GRPO's baseline subtracts the false rights, equally likely for all wrong answers; RFT imitates every one of them."),
+    pair=Pair(
+        "grpo", "rft", "accuracy",
+        "GRPO's baseline subtracts the errors, which are equally likely for all wrong answers; "
+        "RFT imitates every wrong answer that is called right.",
+    ),
     arms=("expert_iteration",),
     seeds=4,
     problems=60,

@@ -13,13 +13,16 @@ from gradus.types import Frozen
 
 noisy_both = Ground(
     name="noisy_both",
-    about="The verifier calls 30 % of the wrong answers right and 30 % of the right ones wrong; held-out verdicts are true.",
+    about="The verifier calls 30 % of the wrong answers right and 30 % of the right answers wrong; held-out verdicts are true.",
     task="noisy",
     options=Frozen(of="arithmetic", level="2", missed="0.3", fooled="0.3"),
     budget="steps=8",
     fields=Frozen(learning_rate="3e-4", prompts="8", group="8", **{"study.problems": "16"}),
     measures=("accuracy", "reward:last"),
-    pair=Pair("grpo", "expert_iteration", "accuracy", "GRPO weighs rewards against the group's mean; expert iteration imitates every false right."),
+    pair=Pair(
+        "grpo", "expert_iteration", "accuracy",
+        "GRPO compares rewards with the group's mean; expert iteration imitates every wrong answer that is called right.",
+    ),
     seeds=4,
     problems=60,
     samples=2,

@@ -20,7 +20,10 @@ weak_to_strong = Ground(
     budget="steps=5",
     fields=Frozen({"learning_rate": "3e-4", "prompts": "8", "group": "8", "warmup": "0", "study.problems": "16", "study.greedy": "false"}),
     measures=("accuracy", "length", "entropy:last"),
-    pair=Pair("chord", "grpo", "accuracy", "CHORD imitates worked solutions in addition to its own answers; GRPO has only its own, which are almost never right."),
+    pair=Pair(
+        "chord", "grpo", "accuracy",
+        "CHORD learns from worked solutions and from its own answers; GRPO has only its own answers, which are almost never right.",
+    ),
     seeds=4,
     problems=60,
     samples=2,

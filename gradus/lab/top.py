@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 State = Mapping[str, Any]
-SILENT = 10.0  # seconds without a new state after which the run counts as silent
+SILENT = 10.0  # after this many seconds without a new state, the run counts as silent
 _LEAST = 0.005  # smallest share that is shown
 _BAR = 30  # characters of the longest bar
 

@@ -25,8 +25,8 @@ Reference: Li et al. (Beijing Institute of Technology, BIGAI, DataCanvas), Effic
 Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, the upper 80 % of the steps by entropy, w at most 1, clip 0.2 and 0.28, KL
 coefficient 0.1, 30 steps per episode, learning rate 1e-6.
 Departures: The released script (Computer-use-agents/dart-gui, run_trainer_debug_w_rollout_stepwise_train_pt) has other settings than the paper: clip 0.1 and
-0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. The std of the
-script is the sample's, plus 1e-6. The script leaves out a group with only successes, and a group with only failures and no earlier success; here such
+0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. The script divides by the
+sample deviation plus 1e-6. The script leaves out a group with only successes, and a group with only failures and no earlier success; here such
 a group has the KL term. The released sampler (Computer-use-agents/dart_rollouter) gives a task int(9/r - 7) episodes if its success rate r is above
 the threshold: 8 for 0.6, and 2 for 1. The released sampler shows the last five screens; the two turns of history are ours. The paper trains a
 vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text, pictures or arrays. Our own

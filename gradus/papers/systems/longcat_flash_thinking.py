@@ -1,4 +1,5 @@
-"""LongCat-Flash-Thinking: stale answers with three bounds on the ratio and a constant divisor. An answer has one version; experts per domain are fused.
+"""LongCat-Flash-Thinking: stale answers with three bounds on the ratio and a constant divisor. One version of the policy samples an answer; experts per
+domain are fused.
 
     loss = -1/(G T_max) sum_i sum_t f(r_(i,t), A_i), quad r_(i,t) = (pi(y_(i,t))) / (mu(y_(i,t)))
     f(r, A) = min(r, 1 + 0.28) A quad "if" A > 0
@@ -7,8 +8,8 @@
 
 mu is the version of the policy that sampled the answer. DORA, the system, samples without a pause (`Streaming`): several versions are in use, and the version
 that began an answer also finishes it, so its cache of keys and values stays valid. A step trains on the groups that are finished first. A
-group more than s = 2 steps old is dropped. Ratios on stale answers can be large. For A < 0 a clip on one side does not bound the loss, because a
-large r multiplies A; the third bound (`ceiling`) limits it. $T_max$ is the token limit of an answer. Every loss is divided by $T_max$, so short
+group more than s = 2 steps old is dropped. Ratios on stale answers can be large. For A < 0 a clip on one side does not bound the loss, because a large r
+multiplies A; the third bound (`ceiling`) limits r. $T_max$ is the token limit of an answer. Every loss is divided by $T_max$, so short
 answers do not count more. There is no KL term. Metrics: staleness (steps), stale (groups that were dropped), ceiling_share, clip_share.
 
 Answers of different domains have very different lengths, and a mixture of them disturbs asynchronous training. So each domain trains its own expert
@@ -25,8 +26,8 @@ and the mean norm as the common norm. The published formula has its last maximum
 here it applies only to A < 0. In the paper, r compares two versions in the training engine, and a weight min(mu_train / mu_infer, C) corrects for the
 sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last one is finished,
 because a reward may compare them. Devices do not change their role. The experts of the claims train without a system, so that no clock decides. The
-paper also drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts. Mid-training, the
-choice of questions for tools, the proofs in Lean and the reward models are not here.
+paper also drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts. Mid-training, the choice
+of questions for tools, the proofs in Lean and the reward models are left out.
 """
 
 from gradus.objectives.aggregation import ConstantLength
@@ -38,7 +39,7 @@ from gradus.types.systems import Streaming
 
 longcat_flash_thinking = grpo.derive(
     "longcat_flash_thinking",
-    "Stale answers with three bounds on the ratio and a constant divisor. An answer has one version; experts per domain are fused.",
+    "Stale answers with three bounds on the ratio and a constant divisor. One version of the policy samples an answer; experts per domain are fused.",
     family="systems",
     objective__policy__ratio=TokenRatio(against="behaviour"),
     objective__policy__trust=DualClip(low=0.2, high=0.28, ceiling=5.0),

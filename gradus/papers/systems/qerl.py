@@ -1,4 +1,4 @@
-"""QeRL: LoRA on a frozen base in 4 bits. The copy that samples has noise on its norms, which falls in stages.
+"""QeRL: LoRA on a frozen base in 4 bits. The sampling copy has noise on its norms; the noise falls in stages.
 
     y = Q(W) x + alpha/r B A x
     tilde w = w + Z, quad Z ~ N(0, sigma_k^2)
@@ -19,12 +19,12 @@ Reference: Huang et al., QeRL: Beyond Efficiency -- Quantization-enhanced Reinfo
 sigma and the rule of the stages come from the released code; in the paper's runs the rank is 32. The paper names three ranges: 0.05 to 0.0005, 0.01
 to 0.0005, and an example that starts at 0.01. The learning rate of the paper is 1e-5.
 Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, the last
-stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the
-average per answer as in GRPO. The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the
+stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the loss is
+averaged per answer, as in GRPO. The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the
 clean weights at the start of the update. Every RMSNorm gets noise, even the last one; the paper's figure shows the two RMSNorms of each block. The
 weights are rounded to the nearest number without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two
 models share their codes. The learning rate, the numbers of problems and answers and the temperature come from the setting. Products are computed with
-dequantised weights, so there is no gain of speed.
+dequantised weights, so the recipe is not faster than full precision.
 """
 
 from gradus.objectives.ratios import TokenRatio
@@ -36,7 +36,7 @@ from gradus.types.players import Adapter, Noisy, Player
 
 qerl = grpo.derive(
     "qerl",
-    "LoRA on a frozen base in 4 bits. The copy that samples has noise on its norms, which falls in stages.",
+    "LoRA on a frozen base in 4 bits. The sampling copy has noise on its norms; the noise falls in stages.",
     family="systems",
     rollout=BehaviourPolicy("sampler"),
     objective__policy__ratio=TokenRatio(against="behaviour"),

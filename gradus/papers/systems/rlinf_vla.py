@@ -13,7 +13,8 @@ because the episode was over, have no loss, but count in the mean. Lanes play on
 
 The levels of advantage and probability are fields. `--credit.level chunk` gives one advantage per chunk, from the sum of its rewards; then the critic
 needs one value (`--players.critic.model.each_step false`). `--objective.policy.ratio JointRatio` takes the probability of a whole chunk, the product over
-its tokens, and `--objective.policy.ratio.of step` takes the probability of one action. A probability may be finer than the advantage, not coarser.
+its tokens, and `--objective.policy.ratio.of step` takes the probability of one action. The level of the probability may be finer than the level of the
+advantage, but not coarser.
 
 The episodes are played in two sub-batches: while the simulator steps one half, the policy samples for the other half (hybrid placement).
 `--rollout.parts 1` lets simulator and policy take turns (collocated placement); the trajectories are the same. `--system Ahead` gives rollout and update

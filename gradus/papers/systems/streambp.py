@@ -9,8 +9,7 @@ f is a layer, H its input, and H'_c the rows of its output in chunk c of D = 8. 
 the last to the first. The queries, the attention and the MLP of chunk c are computed again from $H_c$, and one backward pass runs through this chunk only. The
 gradients of the weights and of all earlier keys and values are added up. The backward pass of chunk c begins after all later chunks are done. So the
 gradients of its keys and values are complete, and the sums are exact. A chunk attends only to keys up to its own end. A chunk has ceil(N/D) of the N rows of
-a micro-batch, so
-there can be fewer than D chunks.
+a micro-batch, so there can be fewer than D chunks.
 
 The head computes the logits of one chunk at a time, forward and backward; with A actions, there are never more than ceil(A/D) rows of logits. A loss
 that is a sum over tokens (sft, grpo) passes its slopes to the chunks directly. DPO couples all tokens of a pair by the margin m, so a pass without

@@ -5,13 +5,13 @@
     V_1 = (sum_(j < s) 2^j r_j)/(sum_(j < s) 2^j) sum_(j >= s) p_j
     A_s = R_s - (s V_1 + (m - s) "mean over thoughts of" R_s) / m
 
-Each of 8 thoughts of a question is cut at the budgets $b_1 < ... < b_m$; m is 4. At each cut an inserted text ends the thinking, and a = 4 short answers
-are sampled and verified. The prior p over budgets is uniform, linear in the budget, or has all its weight on the last budget ("base"). A token between
-$b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, the earlier scores of the
-same thought, and the mean return of the group: $V_1$ counts more in later segments. The first segment has the group's mean alone. No deviation
-divides. A short answer has its own advantage: its score minus the mean score of the answers at the same cut. Each thinking token is trained once, and
-an answer trains only its own tokens. The loss is PPO's clip, without KL, and a step has two updates. Metrics: reward/anytime (mean of $r_j$ over
-cuts), thought.
+Each of 8 thoughts of a question is cut at the budgets $b_1 < ... < b_m$; m is 4. At each cut an inserted text ends the thinking, and a = 4 short
+answers are sampled and verified. The prior p over budgets is uniform, linear in the budget, or has all its weight on the last budget ("base"). A
+token between $b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, which
+comes from the earlier scores of the same thought, with the mean return of the group. $V_1$ counts more in later segments; the first segment uses only
+the mean of the group. Advantages are not divided by a deviation. A short answer has its own advantage: its score minus the mean score of the answers
+at the same cut. Each thinking token is trained once, and an answer trains only its own tokens. The loss is PPO's clip, without KL, and a step has two
+updates. Metrics: reward/anytime (mean of $r_j$ over cuts), thought.
 
 Use if: the budget at test time varies, or thoughts should lead to an answer early.
 Avoid if: no answer is possible before the thought ends, because the early cuts then only cost samples (see grpo).

@@ -15,8 +15,8 @@ Avoid if: no rule tells which tokens are insignificant, because every token then
 Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
 formula and the numbers are as in the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
 Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram.
-The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. Another rule is a part
-with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
+The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. To use another rule, give a
+part with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
 to 0. KL coefficient, lambda and epochs are as in `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
 without counts keep the verdict.
 """
@@ -75,7 +75,7 @@ class WithFiller:
 
     rule: Significance = Unrepeated()
     player: str = "start"
-    replies: int = 1  # per question; no update uses them, and no reward judges them
+    replies: int = 1  # replies per question; no update uses them, and no reward judges them
     gives: ClassVar[frozenset[str]] = frozenset({"filler"})
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)

@@ -104,7 +104,7 @@ class BudgetReward(Combines):
     reward: Reward = Verified()
     limit: int | None = None  # L, tokens; None: the limit of an answer
     beta: float = 4.0
-    alpha: float = 1 / 4096  # per token beyond the budget
+    alpha: float = 1 / 4096  # loss of reward per token beyond the budget
     name: ClassVar[str] = "budgeted"
 
     def __post_init__(self) -> None:

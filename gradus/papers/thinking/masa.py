@@ -1,4 +1,4 @@
-"""MASA: in addition to solving, the policy predicts the pass rate, the length and the notions of its solutions, and is rewarded when it is right.
+"""MASA: in addition to solving, the policy predicts the pass rate, the length and the notions of its solutions. Right predictions earn a reward.
 
     r_meta = (r_n + r_d + r_l) / 3
     r_d = 0.01^(|d / 8 - mean(s)|)
@@ -11,9 +11,9 @@ and deviation; one policy learns both, in two updates per step, with a mean over
 $r_n$ is imitated if this $r_n$ is at least 0.2. Before that, the true values replace its pass rate and its length (expert cloning). So the policy
 learns the form early.
 
-After a fifth of the run the predictions save samples. A problem is skipped if three quarters of its predictions say 0 or 8 for the pass rate. A solution
-is cut at twice the mean predicted length. Metrics: meta_reward, meta_valid (share of readable predictions), meta_error (mean error of the pass rate, 1 for an
-unreadable prediction), gated (share of skipped problems).
+After a fifth of the run the predictions save samples. A problem is skipped if at least three quarters of its predictions say 0 for the pass rate, or
+at least three quarters say 8. A solution is cut at twice the mean predicted length. Metrics: meta_reward, meta_valid (share of readable predictions),
+meta_error (mean error of the pass rate, 1 for an unreadable prediction), gated (share of skipped problems).
 
 Use if: many problems are always or never solved, and the policy can learn to recognise them.
 Avoid if: the policy cannot write the form of a prediction at all, because then no prediction is readable (see dapo for another filter).
@@ -82,7 +82,7 @@ class MetaPredictions:
     weight: float = 1.0  # weight of the loss of the predictions
     gate_after: float = 0.2  # share of the run without gate and cut; 1: never
     agree: float = 0.75  # share of equal extreme predictions that skips a problem
-    cut: float = 2.0  # times the mean predicted length
+    cut: float = 2.0  # a solution is cut at this multiple of the mean predicted length
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:

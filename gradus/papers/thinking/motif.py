@@ -19,11 +19,10 @@ has the rewards, rank 64 and K = 4, and a temperature of 0.8 with top-p 0.95 for
 Departures: In the released script the base model without the adapter samples the continuations; here the policy samples them, as in the paper
 (`--reward.player NAME` sets another player). The temperature 0.8 applies to all rounds, without top-p; the code has no such setting for the first
 round. The verdict of the task replaces the comparison of the answer in \\boxed{}. Forms may span several lines, and the strict form may end without a line
-break; the
-code matches only single lines. White space after the last tag is free. If a closing tag is missing, no character costs reward; in the code all
+break; the code matches only single lines. White space after the last tag is free. If a closing tag is missing, no character costs reward; in the code all
 characters of the text then cost reward. The code has a learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here the
-three numbers are the same as in grpo. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts
-of the prompts are new.
+three numbers are the same as in grpo. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the
+prompts are our own.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class ContinuedSuccess(Combines):
     continuations: int = 4
     notes: Notes = Notes()
     reward: Reward = Verified()
-    player: str | None = None  # who continues; None: the player of the response
+    player: str | None = None  # the player that continues; None: the player of the response
     form: float = 1.0  # weight of the points for the form
     name: ClassVar[str] = "continued"
     unmarked: ClassVar[bool] = True
