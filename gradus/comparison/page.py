@@ -157,7 +157,7 @@ def _pairs(document: Mapping[str, Any]) -> str:
     every = f'<div class="wide">{rows(*pair_rows(document))}</div>'
     if len(document["pairs"]) > MANY:
         every = f"<details><summary>All {len(document['pairs'])} pairs</summary>{every}</details>"
-    told = "Chance that the recipe of the row is better than the recipe of the column. A mark means a significant difference, corrected for the number of pairs."
+    told = "Chance that the recipe of the row is better than the recipe of the column. Marked: significant, corrected for the number of pairs."
     square = f'<p>{told}</p><div class="wide">{_square(document)}</div>'
     return (square if len(document["pairs"]) > 1 else "") + every
 
