@@ -1,7 +1,7 @@
 """Block sizes for matrix products in which every row gets the same bits. Gradus finds the sizes by trial on this machine.
 
-Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, in a product with a
-fixed number of rows, a row's bits depend neither on its position nor on the other rows. Second, with another number of rows the bits often differ. The reason
+Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, if the number of rows of a product
+is fixed, a row's position and the other rows have no effect on the row's bits. Second, with another number of rows the bits often differ. The reason
 is that the library then cuts the inner dimension at other places and adds the parts in another order. For narrow models, all blocks of 8 rows or more give
 the same bits. For inner dimensions of many hundreds, only some block sizes give the same bits. So each size is tried once per process and shape. Only sizes
 that give
@@ -29,7 +29,7 @@ _anywhere: dict[tuple[object, ...], bool] = {}
 
 
 def menu(weights: Sequence[Tensor | Matrix]) -> tuple[int, ...]:
-    """Returns the block sizes, in rising order, for which x @ weight gives each row the same bits as in a block of BASE rows.
+    """Returns the allowed block sizes, in rising order. With an allowed size, x @ weight gives each row the same bits as in a block of BASE rows.
 
     A size is returned only if this is true for each matrix [in, out] of `weights`.
     """

@@ -9,7 +9,8 @@ The result has the same bits for every T only if T does not change the order of 
   gave other bits. The reason is that above a few hundred places, T determines the library's inner blocks. Products in pieces are 2 to 2.5 times as fast as
   scaled_dot_product_attention with one query.
 
-- types narrower than float32: scaled_dot_product_attention is used, which processes the places in fixed blocks from the first place on. In measurements this
+- types narrower than float32: scaled_dot_product_attention is used. This function processes the places in fixed blocks, beginning with the first place. In
+measurements this
   function gave the same bits with one query row per head, and was 3 times as fast as the matrix products. But if the scores are capped, the matrix products
   are used, because this function cannot cap scores.
 

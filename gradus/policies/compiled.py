@@ -65,7 +65,7 @@ class CompiledCache:
         self.own = torch.zeros(len(f.layers), 2, count, f.kv_heads, self.capacity * self.padded, dtype=dtype)
         self.prompts: list[Shared | None] = [None] * count
         self.prefixes = np.zeros((count, 3), np.int64)  # `prefix_t`: address, length, places
-        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with one prefix
+        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with equal prefixes
         hidden, inner, joint = f.embedding.shape[1], f.layers[0].down[0].shape[0], width + 2 * f.kv_heads * f.head_dim
         self.joint, self.attended = torch.zeros(count, joint, dtype=dtype), torch.zeros(count, width, dtype=dtype)
         self.normed, self.added = torch.zeros(count, hidden, dtype=dtype), torch.zeros(count, hidden, dtype=dtype)

@@ -179,7 +179,7 @@ class OpenedController:
         return logits / self._temperature
 
     def _asked(self, context: Context) -> np.ndarray:
-        """Returns the positions of the actions for which the network is computed: the first token of every action."""
+        """Returns the positions at which the network is computed: the position of the first token of every action."""
         positions = context.action_positions
         return positions if self._slots is None else positions[slots(positions) == 0]
 

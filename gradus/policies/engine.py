@@ -121,7 +121,7 @@ class Together:
         self.jobs: list[Job | None] = []  # the job with each number; None: the number is free
         self.prefixes: list[bytes] = []
         self.free: list[int] = []  # free numbers, which new jobs use again
-        self.rooms, self.starts, self.counts = (np.zeros(0, np.int64) for _ in range(3))  # most new tokens, prefix, new tokens so far
+        self.rooms, self.starts, self.counts = (np.zeros(0, np.int64) for _ in range(3))  # limit on new tokens, prefix, new tokens
         self.tokens, self.logprobs = np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32)
         self.stopped, self.with_stops = np.zeros(0, bool), np.zeros(0, bool)
         self.keys = np.zeros(0, np.uint64)
@@ -132,7 +132,7 @@ class Together:
         self.read: dict[bytes, Any] = {}
         self.wanting: Counter[bytes] = Counter()  # waiting jobs by prefix
         self.cache: Cache[Any] | None = None
-        self.lengths, self.limit = Lengths(0, 0, 0), 0  # of the cache: its room per slot; the most slots that the memory allows of it
+        self.lengths, self.limit = Lengths(0, 0, 0), 0  # of the cache: room per slot; limit on slots from the memory
         self.holds = np.zeros(0, np.int64)  # the sequence of every slot; valid for the first `used` slots, except for `holes`
         self.used = 0
         self.holes: list[int] = []  # slots below `used` whose sequence has left

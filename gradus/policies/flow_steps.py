@@ -33,7 +33,7 @@ class Drawn:
 
 
 def draw(network: Velocity, path: Sequence[Step], keys: Sequence[Key], condition: Tensor, dimension: int) -> Drawn:
-    """Draws one sample per key along `path`. The key draws the noise from which the sample starts, and the noise of its random steps; `condition` is [N, c].
+    """Draws one sample per key along `path`. The key draws the start noise of the sample and the noise of its random steps. `condition` is [N, c].
 
     Samples do not depend on each other.
     """

@@ -1,6 +1,6 @@
 """Hybrid latent inputs. As long as a model thinks, its input after a token is a mix of two vectors. A learned gate sets their shares.
 
-The two vectors are the token's embedding e, and the mean embedding h of the distribution from which the token was drawn. In each dimension:
+One vector is the token's embedding e. The other vector is h, the mean embedding under the distribution that drew the token. In each dimension:
 
     r = sigmoid(W_r e + b_r), i = sigmoid(W_i e + b_i), a = exp(-c softplus(-lam) r),  input = a e + sqrt(1 - a^2) (i h)
 

@@ -67,7 +67,7 @@ class Stepwise(Protocol):
     """A network that decodes one sequence token by token. Through this interface, the engine can sample from any other architecture."""
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] of the token after `tokens`, and a state from which to continue."""
+        """Returns the logits [vocab] of the token after `tokens`, and a state for the next call of `advance`."""
         ...
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:

@@ -145,7 +145,8 @@ class LanguageModel:
 
     @property
     def network(self) -> nn.Module:
-        """Returns the module that is trained and stored: the trunk with its gate and head (if any), or only the head if the trunk belongs to another player."""
+        """Returns the module that is trained and stored: the trunk with its gate and head, if there are any. If the trunk belongs to another player, the
+        module is only the head."""
         if self.head is None:
             return self.trunk if self.gate is None else Gated(self.trunk, self.gate)
         return self.head if self.shared else Critic(self.trunk if self.gate is None else Gated(self.trunk, self.gate), self.head)

@@ -76,7 +76,7 @@ class Encoded:
         return self.rows.get(digest)
 
     def put(self, digest: str, rows: Tensor) -> None:
-        """Keeps the rows of a picture. Removes the rows of the pictures that were not used for longest, until the other rows are within the limit."""
+        """Keeps the rows of a picture. Removes the rows of the least recently used pictures until the kept rows are within the limit."""
         self.rows[digest] = rows
         self.size += rows.nbytes
         while self.size > KEPT and len(self.rows) > 1:

@@ -21,7 +21,7 @@ from gradus.types.systems import Ahead, Streaming
 
 MADE = "made:"
 _RUN_WIDE = ("setting", "study", "schedule", "players", "policy", "requires")
-"""The fields of the run's recipe that are used even if every stage has its own recipe."""
+"""The fields of the run's recipe that the run uses even if every stage has its own recipe."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Leg:
     model.
     """
 
-    name: str  # the stage's name; from the second round on, with the number of the round, such as "sft-2"
+    name: str  # the stage's name; from the second round on, the number of the round follows, as in "sft-2"
     stage: Any
     recipe: Recipe
-    task: Task  # the task; if an earlier leg makes the stage's rows, this is another task until the rows exist
+    task: Task  # the task; if an earlier leg makes the stage's rows, this is a substitute until the rows exist
     start: str | None  # the leg whose last policy this leg starts with; None: this leg starts with the model of the run
-    players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player): where the player's first weights come from
-    reads: str | None = None  # the leg that makes the rows from which the problems are read
+    players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player) that gives its first weights
+    reads: str | None = None  # the leg that makes the rows of the problems
     weights: Mapping[str, float] = field(default_factory=Frozen)  # for a merge or a fusion: leg -> weight
 
     @property
@@ -106,7 +106,7 @@ def _leg(
 
 
 def _known(asked: str, name: str, newest: Mapping[str, str], whole: Recipe, does: str) -> str:
-    """Returns the newest leg of the stage `asked`. Raises UserError if there is no such stage, or if the stage comes later."""
+    """Returns the newest leg of the stage `asked`. Raises UserError if there is no stage with this name, or if this stage comes later."""
     if asked in newest:
         return newest[asked]
     if asked in whole.schedule.stages:

@@ -95,7 +95,7 @@ def card_text(folder: RunFolder, model: Path, target: Path, name: str, *, pictur
         "## Citation",
         _code(citation(key), "bibtex"),
         "## Intended use",
-        f"{FILL} the intended users and problems of the model, and those that are not intended.",
+        f"{FILL} the intended users and problems of the model, and the users and problems for which the model is not intended.",
         "## Limits",
         _limits(task, found),
         f"{FILL} known weaknesses, the behaviour on other languages and topics, risks.",
@@ -115,7 +115,7 @@ def step_of(folder: RunFolder, model: Path) -> int:
 def measured(metrics: Metrics, step: int) -> Mapping[str, Any]:
     """Returns the last evaluation at `step` or earlier; an empty result if there is none.
 
-    Shares of right answers are left out if `_judged` is False.
+    If `_judged` is False, shares of right answers are left out.
     """
     rows = [row for row in metrics if row["step"] <= step and any(row.get(name) is not None for name in _MEASURES)]
     left = () if _judged(metrics) else _SHARES

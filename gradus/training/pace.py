@@ -37,7 +37,8 @@ class Pace:
     def free_in(self, now: float) -> list[float]:
         """Returns the expected seconds until each worker is free; 0 for an idle worker.
 
-        If a worker is x seconds late, the function expects x seconds more. So requests do not wait without end for a worker that never ends.
+        If a worker is x seconds late, the function expects that the worker needs x seconds more. So requests do not wait without end for a worker that never
+        finishes.
         """
         expected = self.expected()
         return [abs(expected[w] - (now - self.began[w])) if w in self.began else 0.0 for w in range(self.workers)]

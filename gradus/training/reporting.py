@@ -43,7 +43,8 @@ def state_of(run: Any) -> dict[str, Any]:
 
 
 def progress_of(run: Any) -> float | None:
-    """Returns the finished share of a run; None for a run with stages. Must not change the run (as `Run.progress` does), because another thread trains."""
+    """Returns the finished share of a run; None for a run with stages. In contrast to `Run.progress`, this function must not change the run, because another
+    thread trains."""
     if run.stages is not None:
         return None
     if run.budget is not None:
@@ -109,7 +110,7 @@ class Reporter:
 
     def _work(self) -> None:
         while True:
-            with suppress(OSError, RuntimeError):  # a full disk, or a dictionary that grew meanwhile: the next write follows soon
+            with suppress(OSError, RuntimeError):  # a full disk, or a dictionary that another thread changed; the next write follows soon
                 self.write()
             if self._over.wait(self.every):
                 return

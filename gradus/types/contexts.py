@@ -57,7 +57,7 @@ class Seen:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """The digest of every item: the digest of the `Media` from which the item comes."""
+        """The digest of every item: the digest of the item's `Media`."""
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
     def moved(self, shift: int) -> Seen:

@@ -72,7 +72,8 @@ def ends_of_rounds(lengths: Sequence[int], count: int) -> list[int]:
 
 def peak_tokens(lengths: Sequence[int], finished: Sequence[int], prompts: Sequence[int] = (), of: Sequence[int] = ()) -> int:
     """Returns the largest number of tokens that are in the caches at the same time. An answer of length n that ends at step e has k tokens in the caches at
-    the end of step e - n + k, and no tokens after step e. A prompt is in the caches once, while at least one of its answers decodes. Args: lengths, finished:
+    the end of step e - n + k. After step e it has no tokens there. A prompt is in the caches once, while at least one of its answers decodes. Args: lengths,
+    finished:
     tokens and last step of each answer; prompts: tokens of each prompt; of: the prompt of each answer.
     """
     most = 0

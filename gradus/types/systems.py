@@ -9,7 +9,7 @@ from gradus.types.errors import UserError, unknown
 from gradus.types.ranges import check_ranges
 
 PLACES = ("threads", "processes")
-"""The places in which workers sample: in threads of the training process, or each in its own process."""
+"""The places where workers sample: threads of the training process, or one process per worker."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Ahead:
     step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. A run without
     this system has the same result, byte for byte, if every step has one update and a player with `Lagged(updates=steps)` samples.
 
-    Every player has a second copy of its weights, with which the rollouts are sampled.
+    Every player has a second copy of its weights for the rollouts.
     """
 
     steps: int = 1  # 1: the rollout of the next step runs while this step updates
@@ -66,7 +66,7 @@ class Streaming:
     dispatch: Literal["idle", "speed"] = "idle"  # who gets a request: the first idle worker, or the worker that is expected to finish it first
     unit: Literal["group", "answer"] = "group"  # the samples that a worker takes at a time: a whole group, or one answer or episode
     interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
-    deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
+    deadline: float | None = None  # after this number of seconds, an idle worker also samples the group of a slow worker; the first result counts
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
     environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
     verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process

@@ -1,4 +1,4 @@
-"""The task (source of problems, environment, judge of answers), and the world in which a rollout runs."""
+"""The task, which has a source of problems, an environment and a judge of answers. The world, which has the operations for a rollout."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class World(Protocol):
         ...
 
     def prompt(self, request: Request) -> Context:
-        """Returns the context from which the request starts: a prompt without chosen tokens, or the context to continue."""
+        """Returns the first context of the request: a prompt without chosen tokens, or the context to continue."""
         ...
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
