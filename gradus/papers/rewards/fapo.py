@@ -1,4 +1,4 @@
-"""FAPO: a right answer with a wrong step earns less than a clean one. So a flawed answer helps while the policy is weak, and becomes rare later.
+"""FAPO: a right answer with a wrong step earns less than a clean answer. So a flawed answer helps while the policy is weak, and becomes rare later.
 
     R = 1 "if the answer is right and clean;" 1 - lambda "if it is right and flawed;" -1 "if it is wrong"
     A_i = (R_i + overlong_i - mean(R + overlong)) / (std(R + overlong))
@@ -69,8 +69,8 @@ def located(text: str, first: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class Flaws(Combines):
-    """-penalty for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share of right
-    answers with a wrong step."""
+    """Minus `penalty` for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share
+    of right answers with a wrong step."""
 
     cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError()), sends="reached")
     penalty: float = 1.0
@@ -102,7 +102,7 @@ class Flaws(Combines):
 
 fapo = dapo.derive(
     "fapo",
-    "A right answer with a wrong step earns less than a clean one, so it helps a weak policy and is unlearned later.",
+    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and is unlearned later.",
     family="rewards",
     reward=dapo.reward + Flaws(),
     rollout=Auto(),

@@ -75,7 +75,8 @@ def argued(parts: Sequence[tuple[str, Sequence[str]]], *, least: int, copy: floa
 
 
 def lexical(words: Sequence[str], parts: Sequence[Sequence[str]]) -> float:
-    """Returns the mean of distinct-1, -2 and -3, the entropy of the words divided by ln T, and 1 - the mean overlap of two parts; in [0, 1]."""
+    """Returns the mean of five measures, in [0, 1]: distinct-1, distinct-2, distinct-3, the entropy of the words divided by ln T, and 1 minus the mean
+    overlap of two parts."""
     numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
     shares = [distinct_share([[numbers[w] for w in words]], n) for n in (1, 2, 3)]
     total = len(words)

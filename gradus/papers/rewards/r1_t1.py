@@ -18,7 +18,7 @@ Avoid if: sentences are short and literal, or no references exist.
 Reference: He et al., R1-T1: Fully Incentivizing Translation Capability in LLMs via Reasoning Learning, arXiv:2502.19735: six templates, the choice of
 a template per sentence, form and quality, KL inside the reward. The released code (superboom/R1-T1: translate.py, main_grpo.sh) has 0.2 for the form,
 COMET with two digits, GRPO with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
-Departures: The form earns 1. Our own choices are beta 0.01, chrF and the choice of chains by chrF. If two chains are equally good, the shorter one is
+Departures: The form earns 1. Our own choices are beta 0.01, chrF and the choice of chains by chrF. If two chains are equally good, the shorter chain is
 chosen; a chain of quality 0 is never chosen. Quality is chrF with its usual weights, not a learned measure. The third language and the idioms of the
 paper's tests are left out; the task `translation` has one pair of made-up languages per problem, and `--task.form tags` gives solutions in tags.
 """

@@ -14,7 +14,7 @@ The judge of the paper is a generative model. Here `Prefixed` replaces the judge
 The likeness 1 - edits / words must be at least 0.9, where words is the number of words of the longer text. All numbers must be exact. Metrics:
 reward/prefix, reward/likeness.
 
-Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier ones.
+Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier parts.
 Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words, see pretrain_zero.
 Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19249: the two predictions, the prefix reward, GRPO without KL, batches of
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.

@@ -12,8 +12,8 @@ that ends after another part begins, a part that ends before it begins, and code
 that the code also finds.
 
 M is the text from `<model>` to the end; without this tag, the text from `<python>` to the end. If both tags are missing, no token has a penalty. The reward
-is $R_1$ in the first phase and $R_2$ in the second. Only a right answer can earn the bonus of $R_2$, so a model that runs but is wrong gains nothing
-from it. The clip is 0.2 and 0.3, the group has 16 answers, and the rest is REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
+is $R_1$ in the first phase and $R_2$ in the second. Only a right answer can earn the bonus of $R_2$, so a model that runs but is wrong gets no bonus. The
+clip is 0.2 and 0.3, the group has 16 answers, and the rest is REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
 
 Use if: a program of the answer can be run and its result compared, and a long free thought comes before it.
 Avoid if: the answer is only text, or the code part has nothing to preserve (see reinforce_plus_plus with a small KL).

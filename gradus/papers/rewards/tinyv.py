@@ -1,4 +1,4 @@
-"""TinyV: a small language model reads the answers that the rule rejects, and gives the reward 1 to those that are right in another form.
+"""TinyV: a small language model reads the answers that the rule rejects, and gives the reward 1 to answers that are right in another form.
 
     r = 1 "if the rule accepts the answer, else" v
     v = 1 "if the verifier writes true, else" 0
@@ -53,7 +53,7 @@ def silent(right: float, rejected: float, group: int) -> float:
 
 tinyv = grpo.derive(
     "tinyv",
-    "A small language model reads the answers that the rule rejects, and accepts those that are right in another form.",
+    "A small language model reads the answers that the rule rejects, and accepts answers that are right in another form.",
     family="rewards",
     reward=Cascade(Judged(PlayerJudge("verifier", max_tokens=16), VERDICT, final=True)),
     players__verifier=Player(),

@@ -45,8 +45,8 @@ from gradus.types.signals import Signal
 
 
 def rank_factors(likelihoods: Sequence[float], beta: float) -> list[float]:
-    """Returns 1 - beta * rank / G for each of the G likelihoods. The least likely answer has rank 0. If two likelihoods are equal, the earlier one
-    has the lower rank.
+    """Returns 1 - beta * rank / G for each of the G likelihoods. The least likely answer has rank 0. If two likelihoods are equal, the earlier answer has the
+    lower rank.
 
     >>> rank_factors([-1, -4, -2, -3], 0.25)
     [0.8125, 1.0, 0.875, 0.9375]

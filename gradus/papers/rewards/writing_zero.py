@@ -46,7 +46,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
+    """Compares two answers by scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
 
     template: str = (
         "Query:\n{problem}\n\n{answers}\n\nState the principles by which this query should be answered. Criticise each answer. End with a score from 0 to 10 for "

@@ -61,7 +61,7 @@ from gradus.types.ranges import check_ranges
 
 
 def weights(lines: int, alpha: float) -> np.ndarray:
-    """Returns the probabilities of the beginnings of an answer of so many lines.
+    """Returns the probabilities of the beginnings of an answer with `lines` lines.
 
     >>> [round(float(w), 4) for w in weights(3, 0.95)]
     [0.3506, 0.333, 0.3164]
@@ -71,7 +71,7 @@ def weights(lines: int, alpha: float) -> np.ndarray:
 
 
 def beginnings(lines: int, share: float, alpha: float, key: Key) -> list[int]:
-    """Draws the numbers of lines of ceil(share * lines) beginnings, from 1 to `lines`."""
+    """Draws ceil(share * lines) beginnings, and returns their numbers of lines, from 1 to `lines`."""
     ends = np.cumsum(weights(lines, alpha))
     return [1 + int(np.searchsorted(ends[:-1], u, side="right")) for u in key.uniform(math.ceil(share * lines))]
 

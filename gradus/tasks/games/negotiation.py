@@ -76,7 +76,7 @@ def expert(limit: int, cost: int, ask: int) -> list[str]:
 
 
 def bargained(rng: Random, limit: int, cost: int, ask: int) -> list[str]:
-    """Draws the utterances of a buyer of mixed skill. Returns an empty list if they do not end with a deal below the limit."""
+    """Draws the utterances of a buyer of mixed skill. Returns an empty list if the utterances do not end with a deal below the limit."""
     episode, actions = Bargain(limit, cost, ask, TURNS), list[str]()
     for _ in range(TURNS):
         if not actions and rng.random() < 0.4:

@@ -50,8 +50,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def implied(statements: Sequence[Statement], roles: Sequence[bool]) -> tuple[bool, ...]:
-    """Returns, for every person, whether the person's statement is true under `roles`, so that the person must be a knight. For a solution, the result equals
-    `roles`."""
+    """Returns, for every person, whether the person's statement is true under `roles`. A person with a true statement must be a knight. For a solution,
+    the result equals `roles`."""
     return tuple(s.holds(roles) for s in statements)
 
 

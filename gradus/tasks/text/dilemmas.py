@@ -1,4 +1,4 @@
-"""Dilemmas: whether a group would agree to a plan. Each of four groups likes and dislikes other properties of the plan."""
+"""Dilemmas: whether a group would agree to a plan. Each of the four groups likes and dislikes different properties of the plan."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ class ChainLikeness:
         return None if text is None else text.strip()
 
     def likeness(self, problem: Problem, completion: str) -> Mapping[str, float]:
-        """Returns whether the answer is a molecule (valid), the same one (exact), and the likeness of fingerprints, fragments and groups."""
+        """Returns whether the answer is a molecule (valid), whether it is the right molecule (exact), and the likeness of fingerprints, fragments and
+        groups."""
         text = self.said(completion)
         chain, due = None if text is None else decoded(text), decoded(str(problem.answer))
         if chain is None or due is None:

@@ -86,8 +86,8 @@ def knows(seed: int, entity: str, relation: str, share: float) -> bool:
 
 
 def _shown(rng: Random, level: int, settings: SearchQA, instruction: bool, known: float) -> Draft:
-    """Draws a question for the start model. A share `AT_ONCE[0]` of the demonstrations about known facts, and a share `AT_ONCE[1]` of those about a large
-    world, answer without a search."""
+    """Draws a question for the start model. A share `AT_ONCE[0]` of the demonstrations about known facts answers without a search; for facts of a large
+    world, this share is `AT_ONCE[1]`."""
     own = rng.random() < 0.5
     world = settings if own else replace(settings, seed=settings.seed + 1, people=800)
     draft = make(rng, level, world, instruction, known)
