@@ -17,11 +17,11 @@ RL parts of w nearly cancel.
 
 Use if: worked solutions exist for a part of the problems, and RL after SFT loses the gain of SFT.
 Avoid if: the memory is too small for a second model, or sampling is the bottleneck, because two players answer each problem (see chord, luffy).
-Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). The
-recipe follows a summary in our catalogue; only the paper's abstract was read, and no public code was found.
-Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
-paper 5e-6 and 5e-7). Our own choices are the course of lambda, the renewal of theta' and the gradients at the old weights. J_SFT is a mean over
-tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
+Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). We read
+only the abstract of the paper and a summary, and found no public code.
+Departures: The weights w are the attention weights of the model itself (`--update.upper`), not low-rank adapters. Both w and theta have the same
+learning rate; in the paper the rates are 5e-6 and 5e-7. Our own choices are the course of lambda, the renewal of theta' and the gradients at the old
+weights. J_SFT is a mean over tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Cooperative:
     lam is the coefficient of the policy's term `policy`. A step in which one of the two players has no batch is a plain update.
     """
 
-    upper: str = "attn"  # a text in the names of the upper weights; if no name has it, there are none
+    upper: str = "attn"  # the names of the upper weights contain this text; if no name does, there are no upper weights
     alone: str = "alone"
     renew: int = 50  # steps after which the player alone gets the policy's weights
     names_players: ClassVar[tuple[str, ...]] = ("alone",)

@@ -1,4 +1,4 @@
-"""ReMA with separate weights: the meta-thinker and the reasoner are two policies, which are trained in turns against each other's newest weights.
+"""ReMA with separate weights: the meta-thinker and the reasoner are two policies, which learn alternately, each against the newest weights of the other.
 
     theta_h, theta_l = "the weights of the meta-thinker and of the reasoner"
     "step" s "updates" theta_h "if" floor(s / 10) mod 2 = 0, quad "else" theta_l

@@ -65,14 +65,14 @@ def perception(seen: Tensor, masked: Tensor, *, form: Form) -> Tensor:
 
 @dataclass(frozen=True)
 class Perception:
-    """-gamma KL_prcp + eta_seen H[pi(. | I)] + eta_masked H[pi(. | I_mask)]."""
+    """The loss -gamma KL_prcp + eta_seen H[pi(. | I)] + eta_masked H[pi(. | I_mask)]."""
 
     gamma: float = 0.02
     eta_seen: float = 0.05
     eta_masked: float = 0.05
     form: Form = "released"
     view: View = Masked(0.6, 14)
-    constant: bool = False  # the masked view has no gradient
+    constant: bool = False  # True: the masked view has no gradient
     average: Average = TokenMean()
     source: str = "policy"
     separable: ClassVar[bool] = True
@@ -89,7 +89,7 @@ class Perception:
 
     @property
     def masked(self) -> Want:
-        """The row of the log-probabilities under the masked view."""
+        """The request for the log-probabilities under the masked view."""
         return Viewed(LogProb(), self.view)
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
@@ -104,7 +104,7 @@ class Perception:
 
 papo = grpo.derive(
     "papo",
-    "The policy is also rewarded for a change of its distribution if the picture is masked; two entropy terms prevent that it exploits this reward.",
+    "The policy is also rewarded for a change of its distribution if the picture is masked; two entropy terms keep it from exploiting this reward.",
     family="multimodal",
     objective__policy__trust=Clip(0.2, 0.3),
     objective__kl=KL(0.01),

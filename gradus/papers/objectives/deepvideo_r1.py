@@ -66,7 +66,7 @@ def fitted_advantages(log_ratios: Tensor, *, form: Form = "scaled", eta: float =
 
 @dataclass(frozen=True)
 class AdvantageRegression:
-    """mean over trajectories of (A - fitted advantage)^2.
+    """The loss: the mean over trajectories of (A - fitted advantage)^2.
 
     The log-ratio of a trajectory is a mean over its actions, relative to the policy at the start of the update.
     """
