@@ -88,7 +88,8 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
     """Returns a slot for each answer. The sum of a slot is the sum of the lengths of its answers. The largest sum is at most (1 + eps) times the least
     possible largest sum.
 
-    Lengths are rounded up to multiples of eps * max(lengths) / n, so a slot gains at most eps * max(lengths). For rounded lengths the result is exact. The
+    Lengths are rounded up to multiples of eps * max(lengths) / n, so the sum of a slot grows by at most eps * max(lengths). For rounded lengths the result is
+    exact. The
     reason is that the method keeps every reachable combination of the slots' sums, except the combinations that are worse than the plan "longest answer
     first".
 
