@@ -26,7 +26,7 @@ every 400 steps. No code of the training is public.
 Departures: A task's worked solutions replace the few thousand long chains of the cold start. Three parts of the paper are left out: the 200,000
 general items of stage `tune`, and the preference reward models and the lower temperature of stage `align`. Our own choices are the numbers of steps,
 the number of kept answers, and the reward for the form in the stages `reason` and `align`. The ratio belongs to a token, as in DeepSeekMath; the
-paper has the ratio of the whole answer. The language of a word is the alphabet of most of its letters. The limit on new tokens is not raised midway;
+paper has the ratio of the whole answer. The language of a word is the alphabet of most of its letters. The limit on new tokens is not raised during training;
 `Ramp("setting.max_tokens", ...)` does this.
 """
 
