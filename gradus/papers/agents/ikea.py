@@ -100,7 +100,7 @@ class HalfKnown:
     """Requests as many easy problems as hard ones. A problem is easy if the policy answers it right in at least one of `probes` pieces, before training."""
 
     probes: int = 16
-    pool: int = 64  # number of probed problems if the task's problems have no end
+    pool: int = 64  # number of probed problems, if the task generates problems without end
 
     def __post_init__(self) -> None:
         check_ranges(self, probes="[1, inf)", pool="[1, inf)")

@@ -7,10 +7,11 @@ The loss is as in grpo, with G = 8 answers per group. $a_i$ is 1 for the right a
 `<think>...</think><answer>...</answer>`. The new part is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism).
 MR-SP has two stages, and neither stage changes the loss.
 
-Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The encoded frames
-are stored under a hash of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a
-pass with gradient if such a weight learns. With `--players.policy.trains layers`, the tower and the projector are frozen, so every frame is encoded only
-once, as long as the store (256 MiB) keeps its encoding. The reference has its own tower, and keeps its own encodings.
+Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The
+encoded frames are stored under a hash of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed.
+If such a weight learns, every pass with gradient also encodes the frames again. With `--players.policy.trains layers`, the tower and the projector
+are frozen, so every frame is encoded only once, as long as the store (256 MiB) keeps its encoding. The reference has its own tower, and keeps its own
+encodings.
 
 Prefill: with `--processes P` the N packed tokens are cut into P parts of nearly equal size. Process p computes part p, and encodes only the frames of
 this part. For the attention, the processes exchange tokens for heads (all-to-all), so the result is the same as with one process. The log-probability

@@ -7,9 +7,9 @@
     rho_(i,t) = (pi(o_(i,t))) / (tilde pi(o_(i,t)))
 
 Q(W) has the format NVFP4: numbers of 4 bits in blocks of 16, with one scale of 8 bits per block and one float32 scale per matrix. Sampling and training use
-Q(W); only A and B learn. The error of Q(W) makes the policy more random, which helps exploration, but this error never changes. So the copy
-$tilde pi$ that samples gets noise Z on the weights w of its RMSNorms: noise on w scales an input of the next linear layer by 1 + Z/w, at no further
-cost. The noise is drawn again for every step, and is always added to the clean weights; the learning policy has no noise. The run is divided into K
+Q(W); only A and B learn. The error of Q(W) makes the policy more random, which helps exploration, but this error never changes. So the sampling copy $tilde
+pi$ gets noise Z on the weights w of its RMSNorms. Noise on w scales an input of the next linear layer by 1 + Z/w, at no further cost. The noise is drawn
+again for every step, and is always added to the clean weights; the learning policy has no noise. The run is divided into K
 = 10 equal stages. The first stage has no noise; then sigma falls from 0.01 to 0.0001. There is no KL and no entropy term.
 
 Use if: memory limits the size of the model, or sampling is slow and the hardware multiplies 4-bit numbers.

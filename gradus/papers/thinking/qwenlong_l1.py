@@ -17,11 +17,11 @@ Use if: inputs differ much in length, and a model that solves short inputs fails
 Avoid if: all inputs have about the same length (see gain_rl for an order by difficulty).
 Reference: Wan et al., QwenLong-L1: Towards Long-Context Large Reasoning Models with Reinforcement Learning, arXiv:2505.17667. The released script
 (Tongyi-Zhiwen/QwenLong-L1) has clip 0.2, 128 prompts in mini-batches of 32, temperature 0.7, and the filter by accuracy.
-Departures: The floor 1 / (2 G), the fifth, the two visits, the reset of the optimiser and the 200 steps of the first phase are chosen here. The released script
-is the second phase without phases and without repeated problems. The judge is the comparison `TwoWay`, a script in place of a small model; `--reward.judge
-PART` sets another judge. The penalty on answers near the limit (the last 1000 of 10000 tokens) and top-p 0.95 are left out, and groups that the filter
-drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is the population deviation. Lengths are the lengths of the
-prompts in the policy's tokens.
+Departures: Our own choices are the floor 1 / (2 G), the fifth, the two visits, the reset of the optimiser and the 200 steps of the first phase. The
+released script is the second phase without phases and without repeated problems. The judge is the comparison `TwoWay`, a script in place of a small
+model; `--reward.judge PART` sets another judge. The penalty on answers near the limit (the last 1000 of 10000 tokens) and top-p 0.95 are left out,
+and groups that the filter drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is the population deviation.
+Lengths are the lengths of the prompts in the policy's tokens.
 """
 
 from __future__ import annotations
