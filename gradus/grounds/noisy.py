@@ -1,7 +1,7 @@
 """noisy: the verifier calls three in ten wrong answers right.
 
-The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and
-answer decides about every error. So the same answer gets the same error again, and other problems give no hint of this error. Right answers are always called
+The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and answer
+decides which verdicts are wrong. So the same answer gets the same error again, and other problems give no hint of this error. Right answers are always called
 right. At the start about 0.18 of all verdicts call a wrong answer right, so about a third of the answers that are called right are wrong. Held-out
 verdicts are true.
 

@@ -1,8 +1,8 @@
 """noisy_both: the verifier makes errors in both directions. The verifier calls three in ten wrong answers right, and three in ten right answers wrong.
 
-The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and answer
-decides about every error. The verdict calls a right answer right with a chance of 0.7, and a wrong answer with a chance of 0.3. So the gap between the two
-chances falls from 1 to 0.4. Held-out verdicts are true. At the start about 40 % of the answers that are called right are wrong.
+The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and
+answer decides which verdicts are wrong. The verdict calls a right answer right with a chance of 0.7, and a wrong answer with a chance of 0.3. So the
+gap between the two chances falls from 1 to 0.4. Held-out verdicts are true. At the start about 40 % of the answers that are called right are wrong.
 
 A policy gradient with a baseline still points towards right answers, but has more variance. A method that imitates every answer that is
 called right also learns wrong answers. A method that trusts a single verdict is misled in three cases of ten.

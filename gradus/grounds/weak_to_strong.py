@@ -5,8 +5,8 @@ The task is chains of keys at level 3 (eleven pairs, three hops). Training start
 The teacher is the task's solver: each problem contains the walk along the chain. A method that learns from a few solutions solves most
 problems within ten steps.
 
-Five steps of 64 answers are enough for imitation, and the accuracy can still rise (after twelve steps CHORD solves all problems). The
-evaluation on 16 problems is only for the curve.
+Five steps of 64 answers are enough for imitation, and the accuracy can still rise (after twelve steps CHORD solves all problems). The evaluation on 16
+problems only draws the curve.
 """
 
 from gradus.comparison.ground import Ground, Pair

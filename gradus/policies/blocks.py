@@ -7,8 +7,9 @@ the same bits. For inner dimensions of many hundreds, only some block sizes give
 that give
 the same bits as `BASE` are used.
 
-On some processors the first fact is not true for matrices with few columns or an odd number of columns. With MKL on AMD, measurements showed this for 5 to 11
-columns in float32, and for 3 and larger odd numbers in float64. Such matrices are also tried, and are padded with columns of zeros if necessary.
+On some processors the first fact is not true for matrices with few columns or an odd number of columns. With MKL on AMD, measurements showed such differences
+for 5 to 11 columns in float32. In float64 they showed differences for odd numbers of columns from 3 on. Such matrices are also tried, and are padded with
+columns of zeros if necessary.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def even(weight: Tensor) -> Tensor:
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:
     """Returns the sizes of blocks that together have room for at least `rows` rows.
 
-    The first blocks have the largest size, as long as the remaining rows fill such a block. The last block is the smallest block with room for the rest.
+    Blocks of the largest size come first, until the remaining rows do not fill a block of this size. The last block is the smallest block that has room for
+    the rest.
     """
     largest = sizes[-1]
     blocks = [largest] * (rows // largest)

@@ -1,7 +1,8 @@
 """Keys and values of the running sequences, and attention over them. No bit of a sequence's result depends on the other sequences or on padding.
 
 A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
-multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros.
+multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked. So these places add exact
+zeros.
 The result has the same bits for every T only if T does not change the order of the additions in a sum over places. Two methods ensure this:
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
@@ -151,7 +152,8 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) ->
 def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
     """Returns the segments for rows with these numbers of visible places.
 
-    Neighbouring rows form a segment. A segment reads as many places as its longest row has, rounded up to a multiple of `step`.
+    Neighbouring rows form a segment. The number of places that a segment reads is the number of places of its longest row, rounded up to a multiple of
+    `step`.
     """
     found: list[Segment] = []
     for start in range(0, len(lengths), ROWS):

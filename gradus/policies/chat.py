@@ -57,7 +57,7 @@ def render_follow(template: str, observation: Sequence[Message], specials: Mappi
     _, found, after = render(template, (*before, *observation), specials).rpartition(_SENTINEL)
     if not found:
         raise UserError(
-            "the model's chat template leaves out the assistant's earlier turns, so it cannot write a conversation of several turns; "
+            "the model's chat template leaves out the assistant's earlier turns, so a conversation of several turns is not possible; "
             "fix `chat_template` in the model folder, or take a task of one turn"
         )
     return after

@@ -19,7 +19,8 @@ ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_ta
 
 @dataclass(frozen=True)
 class Experts:
-    """A mixture of experts, which replaces the MLP of a layer. Each token uses the experts to which the router gives the largest shares."""
+    """A mixture of experts, which replaces the MLP of a layer. A router computes a share for each expert. Each token uses the experts with the largest
+    shares."""
 
     count: int
     chosen: int  # experts per token, from 1 to the number of experts

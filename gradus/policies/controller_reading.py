@@ -1,4 +1,4 @@
-"""The values that one evaluation of a controller computes for the A actions of its contexts: one row per action.
+"""The values of one evaluation of a controller. Each value has one row per action of the contexts, so it has A rows.
 
 A value is computed only if a want reads it.
 """

@@ -41,7 +41,7 @@ class RMSNorm(nn.Module):
 
     @property
     def factor(self) -> Tensor:
-        """Returns the factor on the normed vector: the weight, or with `offset` 1 + weight in float32 at least."""
+        """Returns the factor on the normed vector: the weight. With `offset`, the factor is 1 + weight, in float32 at least."""
         if not self.offset:
             return self.weight
         return 1 + (self.weight if self.weight.dtype == torch.float64 else self.weight.float())

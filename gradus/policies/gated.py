@@ -88,7 +88,7 @@ def mean_embedding(logits: Tensor, temperature: Tensor, embedding: Tensor) -> Te
 
 
 def latent_of(context: Context, count: int | None = None) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the latent inputs among the first `count` tokens (None: all): positions int64 [k], and vectors [k, width].
+    """Returns the latent inputs among the first `count` tokens (None: all tokens). The result is a pair: positions int64 [k], and vectors [k, width].
 
     The result includes the latent inputs of the context's parents. The result is None if there are no latent inputs.
     """

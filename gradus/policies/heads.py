@@ -65,7 +65,8 @@ class Heads(nn.Module):
         return self.outputs == ("value",) and self.vocab is None and not self.layer
 
     def forward(self, hidden: Tensor, name: str | None = None) -> Tensor:
-        """Maps hidden states [U, width] to the output of the head `name` (None: the first): [U], or [U, vocab] over the vocabulary."""
+        """Maps hidden states [U, width] to the output of the head `name` (None: the first head). The output is [U], or [U, vocab] for a head over the
+        vocabulary."""
         index = self._index(name)
         part = slice(index * self.size, (index + 1) * self.size)
         weight, bias = _wide(self.weight[part], hidden), _wide(self.bias[part], hidden)

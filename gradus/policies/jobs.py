@@ -163,9 +163,8 @@ def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
 def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
     """Whether the text of the tokens contains a stop string. The text before the last token must contain no stop string.
 
-    So a stop string can only be at the end of the text, and at first only the text of the last tokens is searched. The searched text is longer than the
-    longest stop string, because its first character may be split (and decoded to a replacement character). If a stop string is found, the whole text is
-    searched, too.
+    So a stop string is at the end of the text, and at first the function searches only the text of the last tokens. This text is longer than the longest stop
+    string, because its first character may be incomplete. If the function finds a stop string, it also searches the whole text.
     """
     if not stops:
         return False

@@ -134,7 +134,7 @@ class Masked:
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """Draws one answer per request.
 
-        An answer has `sampling.limit` tokens, or as many as fit into the context. An answer does not depend on the other answers.
+        An answer has `sampling.limit` tokens, or fewer if the context is too short. An answer does not depend on the other answers.
 
         `request.how` describes how the answer is unmasked; None means `Unmask()`. Raises UserError for stop strings, because an answer is not written from left
         to right.

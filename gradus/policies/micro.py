@@ -22,8 +22,8 @@ def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool)
 def balanced_bins(sizes: Sequence[int], capacity: int, least: int = 1) -> list[list[int]]:
     """Packs items into bins by size, the largest item first. Returns the bins as indices of items. The bin that was opened first comes first.
 
-    An item goes into a bin with enough room: into the bin with the fewest items. If several bins have equally few items, the item goes into the bin with the
-    smallest sum, and then into the earliest bin. An item
+    Among the bins with enough room, an item goes into the bin with the fewest items. If several bins have equally few items, the item goes into the bin with
+    the smallest sum, and then into the earliest bin. An item
     opens a new bin if no bin has room, or if there are fewer than `least` bins. So the bins are balanced. An item above the capacity has its own bin.
 
     Source: the rule of AReaL's public trainer (areal/utils/seqpack.py, `ffd`; Fu et al., arXiv:2505.24298). AReaL's trainer rejects an item above the

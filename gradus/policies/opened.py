@@ -300,7 +300,7 @@ def asked_divergences(opens: frozenset[str]) -> tuple[tuple[str, Direction], ...
 
 @torch.no_grad()
 def beside(others: Mapping[str, Any], player: str, contexts: Sequence[Context]) -> OpenedDecoder | OpenedForeign:
-    """Opens a pass of another player over the same contexts, without gradient."""
+    """Starts a forward pass of another player over the same contexts, without gradient."""
     return cast("OpenedDecoder | OpenedForeign", others[player].opened(contexts, frozenset()))
 
 

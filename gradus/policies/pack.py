@@ -296,9 +296,7 @@ def _tiled(blocks: Sequence[_Block]) -> list[list[_Block]]:
 
 
 def _similar(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """Cuts rising lengths into runs [start, end). The padding to the longest length of a run is small.
-
-    Lengths of 0 form their own run.
+    """Cuts ascending lengths into ranges [start, end). The padding to the longest length of a range is small. Lengths of 0 form their own range.
     """
     cuts = [0]
     for end in range(1, len(lengths)):

@@ -25,7 +25,8 @@ FAKE, GLOBAL = "<fake_token_around_image>", "<global-img>"  # special tokens of 
 class Preparation:
     """The steps that prepare a picture for the tower. Sizes are (height, width) in pixels.
 
-    The first steps are `square` to `splits`, in the order of the fields. At the end, the pixels are multiplied by `factor` and normalised by `mean` and `std`.
+    The first steps are the fields from `square` to `splits`, in this order. At the end, the pixels are multiplied by `factor` and normalised by `mean` and
+    `std`.
     """
 
     side: int  # pixels per side of the tower's tiles

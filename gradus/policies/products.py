@@ -1,8 +1,9 @@
 """Matrix products with weights: rows [n, in] times a matrix of [in, out] numbers, forward and backward.
 
-On a CPU with AVX-512, PyTorch computes float32 products by MKL and bfloat16 products by oneDNN. Measured on an AMD EPYC, oneDNN is 2 to 2.4 times as
-fast as MKL in float32, and reaches the peak of the processor. So products whose weight has at least LEAST numbers are computed by oneDNN there, through
-the operation of PyTorch that its compiler uses. In a second measurement, a row of a product of two or more rows got the same bits for every number of rows,
+On a CPU with AVX-512, PyTorch computes float32 products by MKL and bfloat16 products by oneDNN. In a measurement on an AMD EPYC, oneDNN was 2 to 2.4 times as
+fast as MKL in float32, and reached the peak of the processor. So on a CPU with AVX-512, oneDNN computes the products whose weight has at least LEAST numbers.
+The module calls oneDNN through the operation of PyTorch that PyTorch's compiler uses. In a second measurement, a row of a product of two or more rows got the
+same bits for every number of rows,
 every position and every number of threads. `blocks` tests this on each machine.
 
 On all other machines, and for smaller weights, PyTorch's own product is used. The choice depends only on machine, type and weight, not on the rows. So a

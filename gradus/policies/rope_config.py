@@ -30,8 +30,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any]) -> tuple[Rope, Rope | None]:
-    """Returns the rotation of full-attention layers, and the rotation of windowed layers. The second rotation is None in families whose layers all
-    have the same rotation.
+    """Returns the rotation of full-attention layers, and the rotation of windowed layers. If all layers of the family have the same rotation, the second
+    rotation is None.
 
     Raises: Unsupported with the field that is not implemented.
     """

@@ -120,7 +120,7 @@ class Sighted(Decoder):
         `wanted`: a function that tells whether a picture is needed. The arguments of the function are the number of the context and the positions of the
         picture's tokens. A
         picture that is not needed is left out. A
-        picture that occurs several times is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
+        picture that occurs several times is encoded once. Raises: UserError if media are not pictures, or if the numbers of placeholders and rows differ.
         """
         found: dict[str, Tensor] = {}
         return [self._inputs(context.sequence, context.shown, found, partial(wanted, i)) for i, context in enumerate(contexts)]

@@ -29,7 +29,8 @@ def too_old(version: int, step: int, staleness: int) -> bool:
 
 
 def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
-    """Returns the request for an idle worker: the first request without a worker, else the first late request; None: there is no such request.
+    """Returns the request for an idle worker: the first request without a worker. If every request has a worker, the first late request is returned; None if
+    no request is late.
 
     Args: `free`: the requests that no worker has. `running`: for each request that a worker samples, its start time and the number of its workers. `late`: if
     a request has only one worker and began at this time or earlier, it is late. None: no request is late.

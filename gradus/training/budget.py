@@ -40,7 +40,7 @@ class Budget:
         return f"{self.unit}={self.amount:g}"
 
     def due(self, before: float, now: float) -> bool:
-        """Whether an evaluation is due between two used shares of the budget, `before` and `now`."""
+        """Whether an evaluation is due, because the used share of the budget rose from `before` to `now`."""
         return math.floor(now * self.points + 1e-9) > math.floor(before * self.points + 1e-9)
 
     def steps(self, done: int, share: float, planned: int) -> int:

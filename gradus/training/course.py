@@ -228,7 +228,7 @@ def with_rates(recipe: Recipe, legs: tuple[Leg, ...]) -> Recipe:
 
 
 def refuse_processes(recipe: Recipe, processes: int) -> None:
-    """Raises UserError if a run with stages, or with a system for one process, has several processes."""
+    """Raises UserError if a run has several processes, but has stages or a system for one process."""
     if isinstance(recipe.system, Ahead | Streaming) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with system {type(recipe.system).__name__} trains in one process; leave out one of the two")
     if staged(recipe) and processes != 1:
@@ -286,8 +286,8 @@ def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
         raise UserError(f"stage {name}: `makes` is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: `makes` is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
-            "the set of its columns"
+            f"stage {name}: `makes` is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field "
+            "`provides` that is the set of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(

@@ -14,7 +14,7 @@ SOUND: Mapping[str, Any] = {"streak": 0, "cause": "", "broken": False, "restarts
 """The state of a healthy run.
 
 `streak`: the number of consecutive skipped updates; `cause`: the reason for the first of these; `broken`: whether a weight is not finite;
-`restarts`: the number of returns to a checkpoint; `correcting`: whether losses are weighted by importance ratios.
+`restarts`: the number of returns to a checkpoint; `correcting`: whether importance ratios multiply the losses.
 """
 
 

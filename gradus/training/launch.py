@@ -109,7 +109,7 @@ def without_engines(recipe: Recipe) -> Recipe:
 
 
 def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
-    """Checks that the recipe's rewards can judge the task, and returns the recipe. Raises UserError for the first reward that cannot judge the task.
+    """Returns the recipe after a check that its rewards can judge the task. Raises UserError for the first reward that cannot judge the task.
 
     There is one exception: if all training answers are given and none is sampled, evaluations measure the loss on held-out given answers and need no reward.
     """

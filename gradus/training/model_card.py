@@ -178,7 +178,8 @@ def results(metrics: Metrics, step: int, task: str) -> list[str]:
         bounds = f"{low:.3f} to {high:.3f}" if low is not None and high is not None else ""
         before = f"{first[name]:.3f}" if first.get(name) is not None and first["step"] == 0 else ""
         rows.append(f"| {label} | {before} | {last[name]:.3f} | {bounds} | {f'{count:,.0f}' if count else ''} |")
-    told = f"Held-out problems of the task `{_plain(task)}`, which the training never used. The answers use the training temperature, except the greedy ones."
+    told = f"Held-out problems of the task `{_plain(task)}`, which the training never used. "
+    told += "The answers use the training temperature, except the greedy answers."
     if any("to" in row for row in rows) and count:
         told += " The interval covers the choice of the problems, not the seed of the training."
     if last["step"] != step:

@@ -27,7 +27,7 @@ class Pace:
     def expected(self) -> list[float]:
         """Returns the expected seconds of a group for each worker: the mean tokens of all groups, divided by the worker's tokens per second.
 
-        A worker without a finished group counts as fast as the fastest worker. If no group is finished, the result is 1 for every worker.
+        If a worker has no finished group, the function uses the speed of the fastest worker. If no group is finished, the result is 1 for every worker.
         """
         mean = sum(self.tokens.values()) / max(self.groups, 1)
         known = {worker: mean * self.seconds[worker] / tokens for worker, tokens in self.tokens.items()}

@@ -38,7 +38,7 @@ def whole(groups: Sequence[Group]) -> list[Group]:
 def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequence[Group], world: RunWorld) -> dict[str, float]:
     """Updates the players and returns the metrics of the update. If an input is NaN or infinite, no player is updated.
 
-    `groups`: all groups of the step. A log-probability of an action that is not finite shows that the weights that chose the action are broken.
+    `groups`: all groups of the step. If a log-probability of an action is not finite, the weights that chose this action are broken.
     """
     from gradus.updates.diagnosis import of_batch, of_samples, of_weights
 

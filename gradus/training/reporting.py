@@ -58,7 +58,8 @@ def queue_of(run: Any) -> dict[str, int] | None:
 
 
 def memory_of(run: Any) -> dict[str, int]:
-    """Returns the bytes of this process: now, its peak, and on a GPU the reserved bytes. Numbers that the system does not report are left out."""
+    """Returns the memory of this process in bytes: the present amount, the peak, and the reserved memory on a GPU. Numbers that the system does not report
+    are left out."""
     import torch
 
     found = {"process": memory.status("VmRSS"), "peak": memory.status("VmHWM")}

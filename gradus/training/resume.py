@@ -31,7 +31,7 @@ MISFIT = (KeyError, FileNotFoundError, TypeError, ValueError, RuntimeError)
 def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Recipe:
     """Makes the recipe with which a resumed run continues.
 
-    Args: steps: the total number of steps (None: as planned); given: changed values by path, where two underscores mean a dot, as in `Recipe.but`.
+    Args: steps: the total number of steps (None: as planned); given: changed values by path. In a path, two underscores mean a dot, as in `Recipe.but`.
     Raises: UserError for a field that is not in `MAY_CHANGE`. The length of the last stage may change, if the stages are not repeated.
     """
     _refuse_fixed(recipe, given)

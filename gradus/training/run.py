@@ -110,7 +110,8 @@ class Run:
         return (self.step - self.began) / max(self.recipe.setting.steps, 1)
 
     def progress_at(self, step: int) -> float:
-        """Returns the finished share before a later step. With a budget, this share is not known, so the result is the share at the current step."""
+        """Returns the share of the run that is finished before a later step. With a budget, this share is not known, so the result is the share at the
+        current step."""
         return self.progress if self.budget is not None else (step - self.began) / max(self.recipe.setting.steps, 1)
 
     def spent(self) -> list[float]:

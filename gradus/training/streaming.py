@@ -50,7 +50,8 @@ class Sampled:
     lost: tuple[Mapping[str, int], ...] = ()  # the tokens, by purpose, of earlier groups of the request that were too old
 
     def decision(self, number: int) -> list[Any]:
-        """Returns all that the clock has decided for this group, as plain values: its request, its version, and, if present, its changes and lost tokens."""
+        """Returns the decisions of the clock about this group, as plain values: the request and the version, and the changes and the lost tokens if there are
+        any."""
         more = {name: value for name, value in (("changes", self.changes), ("lost", self.lost)) if value}
         return [number, self.version, *([more] if more else [])]
 
@@ -76,7 +77,7 @@ class Stream:
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
         self.tasks: list[asyncio.Task[None]] = []
-        self.work, self.ready = asyncio.Event(), asyncio.Event()  # the first event: there may be a request to sample; the second: a group has finished
+        self.work, self.ready = asyncio.Event(), asyncio.Event()  # `work`: there may be a request to sample; `ready`: a group has finished
         self.lost: dict[int, list[Mapping[str, int]]] = {}  # request -> the tokens of its groups that were too old, by purpose
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe, self.pace = run.recipe, Pace(system.workers)

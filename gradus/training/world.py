@@ -152,7 +152,8 @@ class RunWorld:
     def refused(self) -> str:
         """Returns the last part of the error message about too many failed rewards. The returned text names the file of failed answers.
 
-        Must be called if the run ends because too many rewards failed. The method also deletes the stored failures that depend on the clock or the machine.
+        The run must call this method if it ends because too many rewards failed. The method also deletes the stored failures that depend on the clock or the
+        machine.
         Otherwise a resumed run would repeat these failures, although the user has removed their cause.
         """
         for call, reason in list(self._facts.items()):

@@ -119,8 +119,8 @@ _ROWS = ("context", "trajectory", "group", "position", "weight", "advantages", "
 
 
 def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype: torch.dtype = torch.float32) -> Batch:
-    """Makes a batch of every trained trajectory of the groups that has actions, in order. Raises ValueError if such a trajectory has no advantages, or if the
-    number of its advantages or weights differs from the number of its actions."""
+    """Makes a batch of every trained trajectory of the groups that has actions, in order. Raises ValueError if such a trajectory has no advantages. Also
+    raises ValueError if the number of its advantages or weights differs from the number of its actions."""
     rows = [(g, t) for g, group in enumerate(groups) for t in group.trajectories if t.trained and t.actions]
     trajectories = tuple(t for _, t in rows)
     lengths = np.array([t.actions for t in trajectories], dtype=np.int64)

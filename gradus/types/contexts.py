@@ -1,6 +1,6 @@
 """A context: one contiguous sequence of a model.
 
-A context has tokens, a mark for each chosen token, the shown media, and the position of its branch from its parent.
+A context has tokens, a mark for each chosen token, and the shown media. If it continues a parent context, it also has the position at which it branches off.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Context:
     """One contiguous token sequence of a model, exactly as sampled.
 
     The full sequence is `prefix` (the first tokens of `parent`, stored once for all children) followed by `tokens`.
-    `chosen` marks the tokens of `tokens` that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
+    `chosen` is True for a token that a player chose, and False for a token of the prompt, of a tool or of an insertion. A prompt has no chosen tokens.
     """
 
     tokens: np.ndarray  # int32 [T], own tokens

@@ -1,4 +1,4 @@
-"""The position of a run in time, for schedules; the possible events of a schedule; and the conditions for the end of a stage."""
+"""Three kinds of records: the position of a run in time (for schedules), the events of a schedule, and the conditions for the end of a stage."""
 
 from __future__ import annotations
 

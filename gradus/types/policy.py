@@ -48,8 +48,8 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """The abilities of the policy: fork, text, pack, lora, pause; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME,
-        velocity, ...).
+        """The abilities of the policy: fork, text, pack, lora, pause, and the outputs that wants can read (logprobs, entropy, hidden, logits, attention,
+        head:NAME, velocity, ...).
         """
         ...
 

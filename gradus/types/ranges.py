@@ -1,4 +1,4 @@
-"""The ranges of a part's numbers, checked when the part is made."""
+"""Checks the numbers of a part against their ranges when the part is made."""
 
 from __future__ import annotations
 

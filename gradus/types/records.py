@@ -42,7 +42,7 @@ class FailureKind(enum.Enum):
 
     @property
     def chance(self) -> bool:
-        """Whether the clock or the machine caused the failure. Then another attempt may succeed."""
+        """Whether the clock or the machine caused the failure. If so, another attempt may succeed."""
         return self in (FailureKind.TIMEOUT, FailureKind.MEMORY, FailureKind.DIED)
 
 
@@ -87,7 +87,7 @@ class Problem:
     text: str | None = None
     answer: Any = None
     meta: Mapping[str, Any] = field(default_factory=Frozen)
-    plain: bool = False  # `messages` wraps one plain text: reward functions get prompt and completion as text, not as messages
+    plain: bool = False  # True: `messages` contains one plain text, and reward functions get prompt and completion as text, not as messages
 
     @property
     def question(self) -> str:

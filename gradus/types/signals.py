@@ -123,7 +123,7 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
 class Want:
     """An output that is read with gradient: one row per action.
 
-    `compared`: whether `Batch.old` keeps the rows that the want had at the start of an update with several optimiser steps.
+    `compared`: whether `Batch.old` keeps the rows of the want from the start of the update. Such rows are kept only in updates with several optimiser steps.
     """
 
     compared: ClassVar[bool] = False  # in some wants this is a property, because its value depends on a field

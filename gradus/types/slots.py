@@ -23,8 +23,8 @@ MOST_CASES = 200_000
 class Slots:
     """The value of `Request.how` for answers that share slots. The samples have the same bytes with every `count`, `order` and `expected`.
 
-    The orders: `given`: as requested; `longest` and `shortest`: by the expected length; `assigned`: by the start times of the plan of `assigned`;
-    `rounds`: as requested, but the next `count` answers begin only after the end of all earlier answers.
+    The orders: `given` is the order of the requests. `longest` and `shortest` sort by the expected length. `assigned` sorts by the start times in the plan of
+    the function `assigned`. `rounds` is the order of the requests, but the next `count` answers begin only after the end of all earlier answers.
     """
 
     count: int = 8  # answers that decode at the same time
@@ -88,7 +88,8 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
     """Returns a slot for each answer. The sum of a slot is the sum of the lengths of its answers. The largest sum is at most (1 + eps) times the least
     possible largest sum.
 
-    Lengths are rounded up to multiples of eps * max(lengths) / n, so a slot gains at most eps * max(lengths). For rounded lengths the result is exact. The
+    Lengths are rounded up to multiples of eps * max(lengths) / n, so the sum of a slot grows by at most eps * max(lengths). For rounded lengths the result is
+    exact. The
     reason is that the method keeps every reachable combination of the slots' sums, except the combinations that are worse than the plan "longest answer
     first".
 

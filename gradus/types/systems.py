@@ -37,8 +37,8 @@ class Ahead:
 class Streaming:
     """Samples groups without a pause. Each step trains on the groups that were finished first.
 
-    `workers` workers sample one group each at a time, with the newest weights that were published when the group began. Before the update of step t, the first
-    P * (t + 1 + `staleness`) requests have been admitted; P is the number of prompts per step. A group becomes too old if more than `staleness` steps
+    `workers` workers sample one group each at a time, with the newest weights that were published when the group began. Before the update of step t, workers
+    may sample the first P * (t + 1 + `staleness`) requests; P is the number of prompts per step. A group becomes too old if more than `staleness` steps
     lie between its sampling and its training. Such a group is dropped and sampled again. So no trained token is older than `staleness` steps.
 
     With `unit` "answer", a worker samples one answer or episode at a time, with the weights that are newest when the answer begins.

@@ -208,7 +208,7 @@ class World(Protocol):
         ...
 
     def count(self, purpose: str, player: str, tokens: int) -> None:
-        """Adds to the tokens of a purpose. The metric is `tokens/PURPOSE`."""
+        """Adds `tokens` to the number of tokens of a purpose. The metric is `tokens/PURPOSE`."""
         ...
 
     def call(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""DeepDive: a browsing agent learns from all-or-nothing rewards. Every question is a walk over a graph of facts, of which only the start is described.
+"""DeepDive: a browsing agent learns from all-or-nothing rewards. A question describes the start of a walk over a graph of facts, and asks for its end.
 
     v_0 -> v_1 -> ... -> v_k, quad v_i all different, quad least <= out-degree(v_i) <= most
     R = 1{every turn is well formed} 1{answer = v_k}
@@ -18,11 +18,11 @@ Use if: answers need many steps of browsing, and a graph of facts can make hard 
 Avoid if: the model rarely plays a whole episode in the right form, because then all rewards are 0 (use --environment.lenient true, or more SFT).
 Reference: Lu et al., DeepDive: Advancing Deep Search Agents with Knowledge Graphs and Multi-Turn RL, arXiv:2509.10446, sections 2 and 3. The clip, 8
 samples, the zero KL coefficient, the early stop and the reward 0 at the limits are as in the released code (THUDM/DeepDive).
-Departures: The task `walks` has a made-up world of 7 relations, walks of 1 to 4 steps (5 to 9 in the paper), and a template that writes the questions. In the
-paper a model chooses nodes and words. The filter with a strong model (four failures with search) is left out. The demonstrations of the task replace
-rejection-sampled trajectories. Only the exact answer counts; there is no judge. Calls and answers are lines; in the released code calls are JSON
-objects, and the answer is one of the calls. A batch is cut into two mini-batches, so that the clip acts. The numbers of steps and the limit of turns
-are ours.
+Departures: The task `walks` has a made-up world of 7 relations, walks of 1 to 4 steps (5 to 9 in the paper), and a template that writes the
+questions. In the paper a model chooses nodes and words. The paper keeps only questions that a strong model with search fails four times; this filter
+is left out. The demonstrations of the task replace rejection-sampled trajectories. Only the exact answer counts; there is no judge. Calls and answers
+are lines; in the released code calls are JSON objects, and the answer is one of the calls. A batch is cut into two mini-batches, so that the clip
+acts. The numbers of steps and the limit of turns are ours.
 """
 
 from __future__ import annotations

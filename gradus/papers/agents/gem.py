@@ -42,7 +42,8 @@ from gradus.types.signals import Signal
 
 
 def batch_normalised(returns: Sequence[np.ndarray], *, eps: float = 1e-9) -> list[np.ndarray]:
-    """Shifts and scales the returns of all turns together: (G - mean) / (std + eps), with the deviation of the population. Returns zeros if all are equal.
+    """Shifts and scales the returns of all turns together: (G - mean) / (std + eps), with the deviation of the population. Returns zeros if all returns are
+    equal.
 
     >>> [row.round(4).tolist() for row in batch_normalised([np.array([0.81, 0.9, 1.0]), np.zeros(2)])]
     [[0.6001, 0.8016, 1.0255], [-1.2136, -1.2136]]

@@ -100,7 +100,7 @@ class HalfKnown:
     """Requests as many easy problems as hard ones. A problem is easy if the policy answers it right in at least one of `probes` pieces, before training."""
 
     probes: int = 16
-    pool: int = 64  # number of probed problems if the task's problems have no end
+    pool: int = 64  # number of probed problems, if the task generates problems without end
 
     def __post_init__(self) -> None:
         check_ranges(self, probes="[1, inf)", pool="[1, inf)")
@@ -176,7 +176,7 @@ claims = (
         at_least=0.9,
         task="search_qa",
         options=_WORLD,
-        fields=_TERMS,
+        fields={**_TERMS, "study.problems": "6"},  # the world has 26 held-out problems
         budget="steps=12",
         problems=20,
         samples=8,

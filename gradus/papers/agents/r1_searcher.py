@@ -5,8 +5,8 @@
     hat R_t = R - 0.0001 sum_(s >= t) (log pi_old(a_s) - log pi_ref(a_s)), quad A_t = (hat R_t - mean(hat R)) / (std(hat R))
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
-Stage 1 has the reward $R_1$, in which the truth of the answer does not count; so a model that never searches learns to search. Stage 2 has the reward
-$R_2$, which does not count searches. The form is right if the policy closes every tag of a search, writes exactly one answer block, and writes no tag
+The reward $R_1$ of stage 1 does not depend on the truth of the answer, so a model that never searches learns to search. The reward $R_2$ of stage 2 does not
+count searches. The form is right if the policy closes every tag of a search, writes exactly one answer block, and writes no tag
 of passages itself. "Short" means that the answer has at most 10 words and no tag inside. The penalty of 2 is subtracted once, even if the answer has several
 faults. Without an answer F_1 is 0.
 
@@ -100,7 +100,7 @@ class FormedAnswer:
     """The environment's return, less `penalty` if the form is broken or the answer is not short."""
 
     penalty: float = 2.0
-    most: int = 10  # words of an answer
+    most: int = 10  # largest number of words of an answer
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:

@@ -10,8 +10,8 @@ piece $a_k$ ends at </code>; the block then runs in a sandbox. The output $o_k$ 
 </interpreter>. So the policy can correct its program. The answer is in an answer tag; without such a tag the reward is -1. There is no reward for
 code or form.
 
-gamma and lambda are 1, so the advantage $hat A_t$ is the reward minus the critic's value; $A_t$ is $hat A_t$ whitened over the batch. Inserted outputs
-are in neither the policy's nor the critic's loss. There is no KL term.
+gamma and lambda are 1, so the advantage $hat A_t$ is the reward minus the critic's value; $A_t$ is $hat A_t$ whitened over the batch. The losses of the
+policy and of the critic leave out inserted outputs. There is no KL term.
 
 Use if: traces with programs exist or can be made, problems need exact computation, and answers can be verified.
 Avoid if: there are no traces (see torl, which starts from a base model), or if a critic is too expensive (torl needs no critic).

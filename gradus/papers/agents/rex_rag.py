@@ -51,7 +51,7 @@ from gradus.types.batch import Batch
 
 @dataclass(frozen=True)
 class MixtureRatio:
-    """log r_t = log pi(a_t) - log q_t with q_t = a pi_old(a_t) + b. The stream `mixture` has a and b of every action."""
+    """The log-ratio log pi(a_t) - log q_t, with q_t = a pi_old(a_t) + b. The stream `mixture` has a and b of every action."""
 
     against: ClassVar[str] = "old"
     asks: ClassVar[Mapping[str, str]] = Frozen({"mixture": "--rollout Doubting"})

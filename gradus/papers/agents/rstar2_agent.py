@@ -18,9 +18,9 @@ does not always solve. Metrics: reward/errors (share of failed calls), reward/an
 
 Use if: calls of tools often fail, and right answers differ in the number of failed calls.
 Avoid if: calls never fail, because half of the samples are then dropped without a gain (see torl).
-Reference: Shang et al., rStar2-Agent: Agentic Reasoning Technical Report, arXiv:2508.20722, sections 2 and 4, and the released code (microsoft/rStar):
-the two penalties, 32 answers of which 16 are kept, the least number of two, the clip, 128 problems. `--selection.draw lowest` follows that code: it keeps
-the right answers with the lowest p.
+Reference: Shang et al., rStar2-Agent: Agentic Reasoning Technical Report, arXiv:2508.20722, sections 2 and 4, and the released code
+(microsoft/rStar): the two penalties, 16 kept answers of 32, at least two kept answers of each kind, the clip, 128 problems. `--selection.draw lowest`
+follows that code: it keeps the right answers with the lowest p.
 Departures: The offset 0.05 is ours; without it the probability of an answer with p = 0 is not defined. The released code takes the first wrong
 answers in place of random ones, and keeps a whole group if both halves are below the least number. The released code counts a result as failed if it
 contains the letters "error"; here the tool reports whether a call failed. Here a call is <tool_call>code</tool_call> within the answer; in the
@@ -103,7 +103,7 @@ class ResampleOnCorrect:
     share: float = 0.5
     offset: float = 0.05  # added to every penalty; with a larger offset the probabilities are more even
     least: int = 2  # smallest number of kept right answers, and of kept wrong answers, if the group has so many
-    draw: Literal["sampled", "lowest"] = "sampled"  # right answers in proportion to 1 / (penalty + offset), or those with the lowest penalties
+    draw: Literal["sampled", "lowest"] = "sampled"  # of right answers, "sampled" draws in proportion to 1 / (penalty + offset), "lowest" keeps the lowest penalties
     asks_right: ClassVar[str] = "Informative"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:

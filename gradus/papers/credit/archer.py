@@ -15,7 +15,7 @@ values of many earlier turns before the policy is updated once. No importance ra
 critic learns. V is read before the first token of an utterance and Q after its last token, so one pass over an episode gives all values.
 
 Use if: an agent acts over many turns, episodes are expensive, and old episodes should teach the critic again.
-Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group meet the same states (see gigpo, which needs no critic).
+Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group reach the same states (see gigpo, which needs no critic).
 Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. In the released code,
 as here, an episode that reaches the limit of turns counts as ended.
 Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step use the same drawn turns, and the policy learns from the same
@@ -122,7 +122,8 @@ def first_tokens(trajectory: Trajectory) -> list[int]:
 
 
 def utterance_targets(rewards: np.ndarray, next_values: np.ndarray, *, gamma: float) -> np.ndarray:
-    """Targets of Q per turn: r_t + gamma Vbar(s_{t+1}); r_t at the last turn. Args: `rewards` [T]; `next_values` [T], Vbar(s_t). Returns: [T]."""
+    """The targets of Q, one per turn: r_t + gamma Vbar(s_{t+1}), and r_t at the last turn. Args: `rewards` [T]; `next_values` [T], Vbar(s_t). Returns:
+    [T]."""
     later = np.append(next_values[1:], 0.0)
     return rewards + gamma * later
 

@@ -78,8 +78,7 @@ class Rhythm(Want):
 
 
 def largest(values: np.ndarray, share: float) -> np.ndarray:
-    """Returns the indices of the largest values. The number of indices is `share` of all, rounded up. If values are equal, the earlier tokens are
-    taken."""
+    """Returns the indices of the largest values. The number of indices is `share` of all, rounded up. If values are equal, the earlier tokens are chosen."""
     return np.sort(np.argsort(-values, kind="stable")[: ceil(share * len(values))])
 
 

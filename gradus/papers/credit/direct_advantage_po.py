@@ -48,7 +48,7 @@ from gradus.types.players import Copy, Head, Player
 class StepStates:
     """Makes one row for each different state with a value above 0 and below 1: the problem, and the tokens of the answer before a step as `state`."""
 
-    sure: bool = False  # True: also the states with value 0 or 1
+    sure: bool = False  # True: also makes rows of states with the value 0 or 1
 
     @property
     def provides(self) -> frozenset[str]:

@@ -17,8 +17,8 @@ Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards
 trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alpha are as in the released scripts.
 Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the learning rates are 5e-7 (policy) and
 1e-6 (reward model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means
-over steps, and pairs successes with failures only. It reads r before the update of the reward model, and takes mean and deviation of r over one step
-per episode. In the released code an invalid action costs 0.1. The released reward model reads text in place of the policy's pictures.
+over steps, and pairs successes with failures only. The released code reads r before the update of the reward model, and takes mean and deviation of r over
+one step per episode. In the released code an invalid action costs 0.1. The released reward model reads text in place of the policy's pictures.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ImplicitSteps:
     rule: Credit = GroupRelative()  # compares whole episodes
     alpha: float = 1.0
     beta: float = 0.05
-    scale: Scale = "population"  # of the step rewards
+    scale: Scale = "population"  # the deviation by which step rewards are divided
     model: str = "prm"
     names_players: ClassVar[tuple[str, ...]] = ("model",)
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})

@@ -147,7 +147,7 @@ class CorrectedLists:
     """Gives one list per request without sampling: the corrected list of the other recommender, or the worked solution if there is no such list."""
 
     weight: float = 0.1  # weight of the correction by counts
-    problems: int = 256  # training problems whose choices are counted
+    problems: int = 256  # number of training problems whose choices are counted
 
     def __post_init__(self) -> None:
         check_ranges(self, weight="[0, inf)", problems="[1, inf)")

@@ -49,7 +49,7 @@ from gradus.types.spaces import Box
 class Certainty:
     """Gives all actions of a group the factor f(alpha * SE / ln G), with SE the entropy of the group's classes of equal answers. G = 1 gives f(0) = 1."""
 
-    alpha: float = 0.5  # 0: the factor is 1
+    alpha: float = 0.5  # strength of the entropy's effect; 0: the factor is always 1
     law: Literal["linear", "exponential", "focal"] = "linear"  # f(x): 1 - x, exp(-x) or (1 - x)^power
     power: float = 2.0  # exponent of the focal form
     entropy: EntropyForm = "clusters"

@@ -51,7 +51,7 @@ class SegmentChanges:
     """Gives every unsure token the change of value of its segment, and all other tokens the weight 0."""
 
     rho: float = 0.9
-    whitened: bool = True  # over the unsure tokens of the batch
+    whitened: bool = True  # whether advantages are whitened over the unsure tokens of the batch
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"step values": "--rollout MonteCarloValues"})
 

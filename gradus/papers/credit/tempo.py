@@ -49,8 +49,8 @@ from gradus.types.spaces import Box
 class PrefixTree:
     """Gives each token the advantage of its trajectory within the group plus `weight` times the change of the prefix value at this token."""
 
-    weight: float = 1.0  # of TD; 0: the advantage of the trajectory alone
-    scale: Scale = "population"  # of the group's rewards, by which both parts are divided
+    weight: float = 1.0  # weight of TD; 0: only the advantage of the trajectory counts
+    scale: Scale = "population"  # the deviation of the group's rewards that divides both parts
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:

@@ -61,8 +61,8 @@ def weights_of(rewards: np.ndarray, *, p: float, masked: float) -> np.ndarray:
 class HiddenReward:
     """Gives every action the weight of its token hidden reward. The actions of a group without a right answer have the weight 1."""
 
-    p: float = 0.1  # above 0: exploitation; below 0: exploration
-    masked: float = 0.5  # share of a group's tokens, those with the least |THR|, whose advantage is 0
+    p: float = 0.1  # above 0: favours exploitation; below 0: favours exploration
+    masked: float = 0.5  # share of a group's tokens that get the advantage 0: those with the smallest |THR|
     reads: HeadGradient = HeadGradient()
     player: str = "policy"
 

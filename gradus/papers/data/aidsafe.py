@@ -73,7 +73,7 @@ def response_to(thoughts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Knows:
-    """A scripted agent that knows some true thoughts. The agent adds the missing ones among these thoughts."""
+    """A scripted agent that knows some true thoughts. The agent adds those of its thoughts that the draft lacks."""
 
     thoughts: tuple[str, ...]
 

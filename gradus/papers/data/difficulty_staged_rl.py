@@ -38,7 +38,7 @@ from gradus.study.screen import Screened
 from gradus.types import Frozen
 from gradus.types.moments import Plateau
 
-EVERY = 10  # steps between evaluations
+EVERY = 10  # number of steps between evaluations
 RISING = Plateau("held_out/accuracy", gain=0.01, evaluations=2, most=200)  # ends the stage if the accuracy gains less than a point in 2 x 10 steps
 BIT = 1e-9  # makes the bounds of a band exclusive
 MEDIUM = Screened(low=0.3, high=0.7 - BIT, samples=8)  # 0.3 <= pass rate < 0.7, so 0.3 < d <= 0.7

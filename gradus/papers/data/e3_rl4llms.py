@@ -24,8 +24,8 @@ give n = 8, the bounds 4 and 12, u = 2, no KL, one update per batch of 64 proble
 Departures: The ranks use all answers up to the step before; the paper sorts after each pass. Problems with equal shares have a common rank. The
 released code limits only the surplus to $n_max$, so a batch with few hard problems can exceed $n_max$. The temperature stays in [0.1, 10], and an
 entropy of 0 leaves it unchanged. The option `--schedule.vocabulary` sets V. The default is the size for the paper's models, so set the option for other
-models. From a source without
-end the pool takes 256 problems. The bias for short answers to easy problems, an option of the code, is left out.
+models. If a task generates problems without end, the pool has 256 of them. The code has an option that favours short answers to easy problems; this option is
+left out.
 """
 
 from gradus.curricula.allotment import ByRank

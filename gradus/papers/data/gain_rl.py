@@ -22,8 +22,8 @@ Departures: n and sigma are shares of the number of problems, and an epoch has 3
 last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the
 output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the code
 cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from the
-pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. The released accuracy is a reward
-from 0 to 2, halved.
+pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy is half of
+a reward between 0 and 2.
 """
 
 from __future__ import annotations
@@ -233,9 +233,9 @@ class Window:
 
     by: Order = Column()
     pace: Pace = WhenSolved()
-    width: float = 0.1  # standard deviation as a share of all problems; inf: all problems are equally likely
+    width: float = 0.1  # standard deviation of the window, as a share of all problems; inf: all problems are equally likely
     epoch: int = 32  # problems per epoch, at most the number of all problems
-    pool: int = 256  # number of problems that are taken from an endless source
+    pool: int = 256  # number of sorted problems, if the task generates problems without end
     group: int | None = None  # samples per problem; None: `group` of the setting
 
     def __post_init__(self) -> None:

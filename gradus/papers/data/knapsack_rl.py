@@ -5,8 +5,8 @@ gain.
     Value(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2
     Value(n + 1, p) - Value(n, p) = (p^n (1 - p) + (1 - p)^n p) p (1 - p)^2
 
-$p_i$ is the share of right answers at the last visit of problem i, and $N_i$ the number of answers that it gets now. The first factor of the value is
-the chance that the answers are neither all right nor all wrong, so that GRPO has a gradient. $p (1 - p)^2$ is the expected rise of p by a step along
+$p_i$ is the share of right answers at the last visit of problem i, and $N_i$ the number of answers that it gets now. The first factor of the value is the
+chance of both right and wrong answers, which give GRPO a gradient. $p (1 - p)^2$ is the expected rise of p by a step along
 this gradient: the variance p (1 - p) of the reward, times the distance from p to 1. B problems share B N answers, with N = 8 on average and between
 $N_low = 2$ and $N_up = 128$ for each. Each answer goes to the problem with the largest gain. This division is exact, because the value is concave in
 n.
@@ -23,8 +23,8 @@ Departures: The released code solves the knapsack by dynamic programming. In the
 value of the first $N_low$ answers. So the code tends to give one further answer to each problem with 0 < p < 1. If the last visit has fewer than 16
 answers, the code adds answers of earlier visits, up to 16. Here only the last visit counts, even if it has two answers, unless `--curriculum.keep`
 gives earlier answers a weight. In the code new problems share the surplus with the problems with p = 0. If there are no such problems, the problems
-with p = 1 get the surplus. Here this surplus stays in the knapsack. In the code the surplus can bring a problem above the bound $N_up$. From a source
-without end the pool takes 256 problems. KL and one update per batch are as in grpo. The released script has eight updates with clip 0.2 and 0.28, a
+with p = 1 get the surplus. Here this surplus stays in the knapsack. In the code the surplus can bring a problem above the bound $N_up$. If a task generates
+problems without end, the pool has 256 of them. KL and one update per batch are as in grpo. The released script has eight updates with clip 0.2 and 0.28, a
 mean over tokens and no KL, and limits advantages to 5. Every answer has the same weight in the loss, so a problem with more answers has more weight.
 The distribution of answers over workers is left out.
 """

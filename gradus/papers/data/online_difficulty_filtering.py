@@ -8,8 +8,8 @@
 
 p is the pass rate of a problem: the mean reward of its G answers $o_i$, with $r_i$ 1 for a right answer, else 0. Only groups in the band enter the
 update. Further problems of the same pass over the data are sampled until the step has the requested number of groups in the band. So updates have the
-same number of groups, and every group has advantages other than 0. The step trains on fewer groups only if four times the requested number of
-problems do not fill it.
+same number of groups, and every group has advantages other than 0. The step has fewer groups only if even four times the requested number of problems do not
+fill it.
 
 $pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. If $pi^**$ is far from pi, there is much to learn from the
 problem. If this distance is expanded in powers of 1 / beta, the term of second order is largest at p = 1/2, and 0 at p = 0 and p = 1. So the band is around

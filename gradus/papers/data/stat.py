@@ -75,12 +75,12 @@ class MissingSkills:
     """Draws, for every pair of a difficult problem and a skill that its answers lack, `each` problems of the stage that need this skill."""
 
     column: str = "functions"  # the column with one skill per step of the worked solution
-    each: int = 5  # problems per pair
+    each: int = 5  # number of problems per pair of problem and skill
     final: float = 0.85  # a problem is difficult if the share of right answers is below this bound
     step: float = 0.7  # a problem is also difficult if, for some step, the share of answers that are right up to this step is below this bound
     most: int = 3  # largest number of missing skills per problem
     difficult: int = 500  # largest number of difficult problems
-    targeted: bool = True  # False: the same number of problems, drawn from all problems
+    targeted: bool = True  # False: draws the same number of problems from all problems
 
     def __post_init__(self) -> None:
         check_ranges(self, each="[1, inf)", final="[0, 1]", step="[0, 1]", most="[1, inf)", difficult="[1, inf)")

@@ -1,4 +1,4 @@
-"""Vision-G1: in several rounds, keeps problems whose gradient agrees with the gradient of held-out problems, and which are neither easy nor hard.
+"""Vision-G1: keeps problems whose gradients agree with those of held-out problems, and chooses problems of medium difficulty among them in each round.
 
     I(z) = 1/|V| sum_(v in V) g(z)^T g(v)
     p(z) = share of right answers among m
@@ -13,7 +13,7 @@ half with the largest influence is kept.
 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
 for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
-problems are used. The loss has no KL term, and the ratio of a negative advantage is bounded by 10. The source of a problem is its arm, else its
+problems are used. The loss has no KL term, and for a negative advantage the ratio is bounded by 10. The source of a problem is its arm, else its
 category, else its task. Metrics: influence/SOURCE, sources (number of sources left), in_window (share of the kept problems), pass_rate,
 tokens/gradients.
 
@@ -68,8 +68,8 @@ class InfluenceAndRates:
     high: float = 0.9
     samples: int = 8  # answers per problem for its pass rate; 0: problems are not filtered by pass rate, and come in the order of the pool
     shuffled: bool = False  # True: shuffled passes over the kept problems (only if `samples` is 0)
-    every: int = 50  # steps of a round
-    pool: int = 192  # problems that are taken from a source without end
+    every: int = 50  # number of steps of a round
+    pool: int = 192  # number of problems in the pool, if the task generates problems without end
 
     def __post_init__(self) -> None:
         check_ranges(self, keep="(0, 1]", held_out="[1, inf)", project="[1, inf)", low="[0, 1]", high="[0, 1]")
@@ -79,7 +79,7 @@ class InfluenceAndRates:
         return {"step": 0, "place": 0, "kept": [], "order": []}
 
     async def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the step, the kept problems, their order in this round, and the place in this order."""
+        """Returns `count` requests. The state contains the number of steps, the kept problems, their order in this round, and the place in this order."""
         size = self.pool if source.size is None else source.size
         kept = state["kept"] or (list(range(size)) if self.keep is None else await self._influential(source, size, world))
         order, place = state["order"], state["place"]

@@ -20,7 +20,8 @@ pre-training before SFT, and a generator of documents with four kinds of complex
 Departures: Our own choices are the numbers of texts, the bound of one condition and the lengths of the stages. A language model writes the texts in
 the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)".
 Demonstrations obey the rules "begin with the topic" and "end with WORD"; other rules are only named. A scenario states no field that its branch does not
-test. The paper's identifier of a document is its name here. The share of general text is left out. The task `service_desk` replaces CC-Gen. The four options
+test. The paper's identifier of a document is its name here. The paper also mixes in a share of general text; this share is left out. The task `service_desk`
+replaces CC-Gen. The four options
 of the task are the numbers of fields and tools, the depth, and the share of stated fields. A reply is one turn with all calls.
 """
 
@@ -118,7 +119,7 @@ class CategoryAware:
     paraphrases: int = 4  # number of paraphrases per fact
     demonstrations: int = 4  # number of demonstrations per rule
     scenarios: int = 8  # number of scenarios per branch of a complex condition
-    depth: int = 1  # a condition with more conditions on a path is complex
+    depth: int = 1  # a condition is complex if one of its paths has more than `depth` conditions
 
     def __post_init__(self) -> None:
         check_ranges(self, paraphrases="[0, inf)", demonstrations="[0, inf)", scenarios="[0, inf)", depth="[0, inf)")

@@ -11,7 +11,7 @@ answers have the loss of DAPO, under the prompts from which the answers were sam
 groups. If too few groups have right and wrong answers, further problems are drawn.
 
 In addition, the policy imitates all S right answers of the two later stages under the plain prompt, which evaluations use. S also counts the answers of
-groups in which all answers are right. The plain prompt has neither the wrong solution nor the request. mu is 0.1. Metrics: decompose, decompose/right,
+groups in which all answers are right. The plain prompt contains no wrong solution and no request. The weight mu is 0.1. Metrics: decompose, decompose/right,
 decompose/rescued, correct, correct/right, correct/rescued, copies (imitated answers per problem of a later stage).
 
 Use if: the policy is weak, so that further sampling under one prompt wastes most answers, and it solves some problems better in parts.
@@ -20,7 +20,7 @@ Reference: Sun et al., Cog-Rethinker: Hierarchical Metacognitive Reinforcement L
 right answer, a buffer of demonstrations to which solved problems are added, and imitation of right answers of both stages under the direct prompt.
 Departures: No code was found. mu, the buffer of 32 demonstrations, the single demonstration in a prompt, the measure of similarity (TF-IDF) and the
 wording of the requests are ours. The paper keeps the headings of its template in imitated answers; here an answer is imitated as it was written. The
-reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution is the first one of the stage
+reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution $y_wrong$ is the first answer of the stage
 before. If the prompt with the request fills more than half of the model's context, the problem gets no further stage.
 """
 

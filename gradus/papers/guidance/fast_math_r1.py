@@ -18,7 +18,7 @@ Avoid if: no solutions exist (see grpo). If only the length matters, use `grpo -
 Reference: Yoshihara et al., A Practical Two-Stage Recipe for Mathematical LLMs: Maximizing Accuracy with SFT and Efficiency with Reinforcement Learning,
 arXiv:2507.08267, sections 3 and 4. The released code (analokmaus/kaggle-aimo2-fast-math-r1) has 40 steps of GRPO. The first stage of this code is planned for
 20 epochs and ends at step 350; the paper reports about 10 epochs.
-Departures: The length of a group is compared within this group; the code compares all answers of one call. The deviation of the group is the
+Departures: R_len compares lengths within a group; the released code compares all answers of one call. The deviation of the group is the
 population's deviation, without an added constant; the code has the sample's deviation plus 1e-4. The loss is the mean over answers, as in GRPO; the
 code takes the mean over the tokens of a small batch. The code samples with top_p 0.9 and min_p 0.05, and packs sequences of 24,000 tokens; both are
 left out here. If texts have only about 100 characters, set `limit` near this length, because R_cos is nearly constant otherwise.
@@ -51,7 +51,7 @@ from gradus.types.signals import Signal
 class AnswerBefore(Combines):
     """The reward is 1 if a text of the form `answer` occurs before the text `end`, else 0. Without the text `end` the value is 0."""
 
-    answer: str = r"oxed\{.*?\}"  # a regular expression
+    answer: str = r"oxed\{.*?\}"  # regular expression of the answer
     end: str = "</think>"
     name: ClassVar[str] = "form"
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -95,7 +95,7 @@ class Corrected:
     corrector: Critic = WorkedThought()
     mark: str = "="  # the action begins at the last mark
     size: int = 4096  # number of stored corrections; the oldest are removed first
-    share: float = 1.0  # corrections drawn per answer of the step
+    share: float = 1.0  # number of corrections drawn per answer of the step
     plays: ClassVar[str] = "answers"
     gives: ClassVar[frozenset[str]] = frozenset({"thoughts"})
 

@@ -55,7 +55,7 @@ class Experienced:
     rollout: Rollout = Auto()
     reflect: float = 0.25  # share of the answers that see an attempt; the number is rounded down
     abstract: float = 0.25  # share of the answers that see a lesson
-    floor: float = 0.3  # the least similarity of a problem from which a lesson comes
+    floor: float = 0.3  # a lesson comes only from problems with at least this similarity
     neighbours: int = 2  # largest number of problems from which a lesson comes
     problems: int = 1000  # largest number of problems in the pool; the oldest are removed first
     attempts: int = 8  # largest number of stored attempts per problem

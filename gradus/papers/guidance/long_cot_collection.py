@@ -56,7 +56,7 @@ SEEDS = (
     ("41 from 3 5 7 8", ("restate", "plan", "try", "check", "try", "check", "conclude")),
 )
 """Question -> the flow of its long solution."""
-CHECK = " no"  # a check step contains this text
+CHECK = " no"  # a step that contains this text is a check
 
 
 def outlined(flow: Sequence[str], budget: int) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class LongTraces:
 
     writer: Writer = Solver()
     seeds: tuple[tuple[str, tuple[str, ...]], ...] = SEEDS
-    budget: int | None = None  # steps of a trace; None: drawn from 3 to 3 + the difficulty of the problem
+    budget: int | None = None  # number of steps of a trace; None: a number between 3 and 3 + the difficulty of the problem is drawn
     tries: int = 4
 
     def __post_init__(self) -> None:

@@ -77,7 +77,7 @@ def critique(answer: str, solution: str, right: bool, form: int) -> str:
 class OneProblem:
     """Requests samples of one problem of the source in every step."""
 
-    index: int = 0  # place of the problem in the source
+    index: int = 0  # place of the problem among the task's problems, counted from 0
 
     def __post_init__(self) -> None:
         check_ranges(self, index="[0, inf)")
@@ -93,7 +93,7 @@ class Critiques:
     """Makes critiques of the different answers to each problem. The prompt of a row has problem, answer and request; the critique is its `solution`."""
 
     answers: int = 100  # largest number of answers per problem
-    teachers: int = 7  # critiques per answer, each in another form
+    teachers: int = 7  # number of critiques per answer, each in another form
     most: int = 600  # largest number of rows
 
     def __post_init__(self) -> None:

@@ -69,7 +69,7 @@ class PitPairs:
 
     rollout: Rollout = Auto()
     marking: Marking = STEPS
-    count: int = 5  # continuations from the end of each step
+    count: int = 5  # number of continuations from the end of each step
     bound: float = -0.3  # the largest advantage of a pit
     plays: ClassVar[str] = "answers"
     asks_right: ClassVar[str] = "DemonstratedPairs"  # the part to use instead if no answer is marked as right

@@ -83,7 +83,7 @@ def balanced_weight(logprobs: Tensor, old: Tensor) -> Tensor:
 class TwoPolicies:
     """The loss -r A (1 - pi)^gamma, where r is the weight of `balanced_weight` and (1 - pi)^gamma has no gradient. Use the ratio `Probability`."""
 
-    gamma: float = 0.5  # 0: the advantage does not depend on the token
+    gamma: float = 0.5  # exponent of 1 - pi; 0: the advantage does not depend on the token
     separable: ClassVar[bool] = True
     ratios: ClassVar[tuple[type, ...]] = (Probability,)
 

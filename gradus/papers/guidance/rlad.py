@@ -65,7 +65,7 @@ class Hinted:
 
     rollout: Rollout = Auto()
     hints: int = 4
-    solutions: int = 8  # answers per hint
+    solutions: int = 8  # number of answers per hint
     player: str = "abstractor"
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)

@@ -15,8 +15,8 @@ Avoid if: no solutions exist (see grpo). For a fixed mixture in each step, see c
 Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026 (the
 probability, gamma 1, the warm-up of one epoch). We read a summary, but not the paper, and found no public code.
 Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after 20 GRPO
-steps is ours; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides alone. The moment at which
-the reference is taken is ours.
+steps is ours; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides alone. It is our choice
+that the reference is the policy at the end of the warm-up.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ByGradientNorm:
     """
 
     gamma: float = 1.0  # weight of the warm-up's norm; 0: imitation only
-    warmup: int = 50  # steps of imitation at the start
+    warmup: int = 50  # number of steps of imitation at the start
     forced: int = 20  # a step of imitation follows this many steps of RL in a row; 0: never
     imitate: Rollout = Demonstrations()
     explore: Rollout = Auto()
-    reference: str | None = "reference"  # gets the policy's weights at the end of the warm-up; None: no player does
+    reference: str | None = "reference"  # this player gets the policy's weights at the end of the warm-up; None: no player gets them
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, inf)", warmup="[1, inf)", forced="[0, inf)")

@@ -11,8 +11,8 @@ and the deviation of $R^S$ are taken over all calls of all rollouts of the query
 
 The numbers $d_k$ differ, so calls are aligned to D = 8 places per rollout. If a rollout has more than D calls, D of them are drawn. If it has fewer,
 every call has a place, and the other places are drawn from the rollout's calls with replacement. If it has no call, the places are drawn from the
-calls of the query's other rollouts. A call counts in the loss as often as it has a place, so each query has K D places. The advantages come first,
-from the calls as they are. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$; `calls/reward`, the
+calls of the query's other rollouts. A call counts in the loss as often as it has a place, so each query has K D places. The advantages are computed before
+this alignment, from the real calls. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$; `calls/reward`, the
 mean of $R^S$.
 
 Use if: a planner delegates to tool users, and the sub-agents should learn from the outcome of the whole.

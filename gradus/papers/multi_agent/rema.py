@@ -52,7 +52,7 @@ from gradus.types.ranges import check_ranges
 class TurnRatio:
     """The log-ratio min(cap, mean over a turn of log r_t), the same number for all tokens of the turn. Above the cap there is no gradient."""
 
-    cap: float = 3.0  # nats
+    cap: float = 3.0  # largest mean log-ratio, in nats
     against: Against = "old"
     separable: ClassVar[bool] = True  # a turn lies within one context, and a micro-batch contains whole contexts
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})

@@ -6,9 +6,9 @@
     r^v = 1{"final verdict" = o} + 0.8 f
     A^v = s_c (r^v - mean(r^v)) / (std(r^v)), quad s_c proportional to 1 / sqrt(n_c)
 
-The generator writes an answer of $K_i$ steps; its outcome $o_i$ is 1 if the answer is right. The verifier reads problem and answer, and writes a verdict on
-every step and a final verdict. Steps are worth 1/K, so that more steps earn nothing. Mean and deviation of s are taken over all steps of all answers
-to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
+The generator writes an answer of $K_i$ steps; its outcome $o_i$ is 1 if the answer is right. The verifier reads problem and answer, and writes a
+verdict on every step and a final verdict. A step counts 1/K, so an answer with more steps does not earn more. Mean and deviation of s are taken over
+all steps of all answers to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
 
 The verifier writes 5 texts on every answer, which are a group. f is 1, less 1/2 if the number of step verdicts is wrong, and less 1/2 if the final
 verdict is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore
@@ -229,7 +229,7 @@ class ClassAware:
 
 
 def averaged(old: float | None, every: int, mine: int, decay: float) -> float | None:
-    """Returns the factor of a class after a batch with `every` texts, of which `mine` belong to the class."""
+    """Returns the factor of a class after a batch. `every`: the number of texts of the batch; `mine`: the number of those texts that belong to the class."""
     if not mine:
         return old
     new = math.sqrt(every / (2 * mine))

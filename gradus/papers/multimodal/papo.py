@@ -19,7 +19,7 @@ Avoid if: problems have no pictures, or the answer follows from the text of the 
 Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448. The numbers are as in the released scripts
 (MikeWangWZHL/PAPO). The KL to the start model has the coefficient 0.01. The scripts for models of 7B with this KL have gamma 0.02 and both eta 0.05.
 The clip has the bounds 0.2 and 0.3, and a mini-batch has 128 of 384 prompts. For models of 3B the scripts have gamma 0.02 and no entropy terms.
-Without this KL, and on DAPO, the scripts have gamma 0.01 and both eta 0.03.
+Without this KL, and with DAPO as the base, the scripts have gamma 0.01 and both eta 0.03.
 Departures: The average per answer and the deviation of the population are as in the base, grpo. The paper writes the token term as r - log r - 1
 (`--objective.perception.form paper`). The released code has the formula above, which estimates the KL from $pi(* | I)$ to $pi(* | I_mask)$ on samples
 of $pi(* | I)$. The released code clamps the log-ratio log r to [-20, 20] and the term to [-10, 10], as here. The released code computes the masked

@@ -58,7 +58,7 @@ class UnlikelyFirst:
 
     eta: float = 0.5
     update: Minibatches = Minibatches(count=2)
-    reverse: bool = False  # True: the likely tokens first
+    reverse: bool = False  # True: updates the likely tokens first
 
     def __post_init__(self) -> None:
         check_ranges(self, eta="[0, 1]")

@@ -79,7 +79,7 @@ class BalancedClip:
     Above the ratio `ceiling` the loss of a token with A < 0 is constant.
     """
 
-    share: float = 0.4  # share of P in P + Q; 0: the bounds stay at `low` and `high`
+    share: float = 0.4  # target of the share P / (P + Q); 0: the bounds stay at `low` and `high`
     low: float = 0.6  # bound of the ratio at the start of the search
     low_max: float = 0.9
     low_step: float = 0.02
@@ -88,7 +88,7 @@ class BalancedClip:
     high_step: float = 0.05
     ceiling: float = 3.0
     first: Literal["high", "low"] = "high"  # the bound that rises first
-    counted: Counted = "passing"  # "passing": only tokens that have a gradient; "clipped": also the clipped tokens, at their bound
+    counted: Counted = "passing"  # "passing": counts only tokens that have a gradient; "clipped": also counts clipped tokens, with the bound as ratio
     separable: ClassVar[bool] = False  # the bounds look at every token of the mini-batch
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
 

@@ -62,8 +62,8 @@ class MaskedReinforce:
     weight: Literal["none", "ratio", "advantage"] = "none"  # W: 1, the ratio, or exp(A / temperature)
     low: float = 0.2
     high: float = 0.2
-    far_low: float = 0.6  # for the mask "ring": below 1 - far_low an action with A >= 0 is kept
-    far_high: float = 2.0  # for the mask "ring": above 1 + far_high an action with A <= 0 is kept
+    far_low: float = 0.6  # the mask "ring" keeps an action with A >= 0 if its ratio is below 1 - far_low
+    far_high: float = 2.0  # the mask "ring" keeps an action with A <= 0 if its ratio is above 1 + far_high
     temperature: float = 1.0  # temperature of the weight "advantage"
     separable: ClassVar[bool] = True
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)

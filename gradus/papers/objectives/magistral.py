@@ -1,4 +1,4 @@
-"""Magistral: GRPO with five changes, a gated reward for one language in the whole answer, and weights that change while answers are written.
+"""Magistral: GRPO with five changes, a bonus for the same language in the whole answer, and weights that change while answers are written.
 
     loss = 1/G sum_g 1/(sum_i |o_i|) sum_i sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)
     A_i = (B_i - mean(B)) / (std(B))

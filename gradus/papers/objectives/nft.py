@@ -98,7 +98,7 @@ class ImplicitNegative:
     """The loss -A log R if A > 0, else -log max_v(1 + A (R - 1), floor): the likelihood under the policy, or under its implicit negative policy."""
 
     floor: float = 1.0  # smallest value of pi_minus / pi_old
-    limit: float = 10.0  # nats: a larger log R counts as the limit, without gradient
+    limit: float = 10.0  # largest log R, in nats; a larger log R counts as the limit and has no gradient
     separable: ClassVar[bool] = True
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the mixture needs the ratio to the sampling policy
 

@@ -96,7 +96,7 @@ class OneToken:
 
     draws: int | None = 256  # draws per position; None: the mean is over all tokens, weighted by their probabilities
     beta: float = -0.1  # reward of a draw that misses
-    kappa: float = 1.0  # temperature of the draws, times that of the context
+    kappa: float = 1.0  # temperature of the draws, as a multiple of the temperature of the context
     average: Average = TokenMean()
     coefficient: float = 1.0
     source: str = "expert"

@@ -26,10 +26,10 @@ Departures: In the article the slopes of tail and range have the ratio 1 + w to 
 a), which is 4.5 to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Then most answers become
 more likely, right or wrong, and the policy does not learn the toy task. The released code adds 1e-6 to the deviation of the sample; here A is not
 divided if all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`,
-`--objective.policy.average TokenMean`). The released scripts divide A among the answers of a set in proportion to their distance from the question's mean
-(`--credit.share distance`), or they divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own
-quantiles. If the last bundle has fewer than five questions, its scores are scaled as if it had five; the released code does not scale them. If the groups of
-a bundle differ in size, the answers beyond the smallest size have A = 0.
+`--objective.policy.average TokenMean`). The released scripts divide A among the answers of a set in proportion to their distance from the question's
+mean (`--credit.share distance`), or they divide A by the deviation of the question (`--credit.share deviation`). In the snapshot of the released code
+each bundle has its own quantiles. If the last bundle has fewer than five questions, its scores are scaled as if it had five; the released code does
+not scale them. If the groups of a bundle differ in size, the answers beyond the smallest size have A = 0.
 """
 
 from __future__ import annotations

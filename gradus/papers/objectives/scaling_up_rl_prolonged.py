@@ -19,7 +19,7 @@ Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knig
 verifier of this task judges its answers. A verdict may be a share, such as the share of passed tests (`--task code --task.reward share`) or of
 fulfilled constraints.
 
-Use if: training goes on for so long that the policy leaves its start far behind, and the entropy must not collapse.
+Use if: training is so long that the policy moves far from its start, and the entropy must not collapse.
 Avoid if: the run is short, because the term with beta 0.0001 then has no visible effect, and no evaluation stagnates (see dapo).
 Reference: Liu et al., Scaling Up RL: Unlocking Diverse Reasoning in LLMs via Prolonged Training, arXiv:2507.12507: clip 0.2 and 0.4, temperature
 1.2, beta 0.0001, 8 stretches between resets by hand. The weights are public; no training code was found.

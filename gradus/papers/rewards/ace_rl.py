@@ -55,8 +55,8 @@ def length_score(words: int, wanted: float, *, delta: float = 0.1, width: float 
 
 @dataclass(frozen=True)
 class AskedLength(Combines):
-    """The score of an answer's length in words (see `length_score`); 0 for an answer without an end. The score does not apply to a problem without a
-    wanted length.
+    """The score of an answer's length in words (see `length_score`); 0 for an answer that the sampling limit cuts off. The score does not apply to a
+    problem without a wanted length.
 
     The wanted length is the problem's column `length`, or comes from the function `length` of the task's verifier.
     """

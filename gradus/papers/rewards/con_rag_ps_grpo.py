@@ -130,7 +130,7 @@ def answer_of(trajectory: Trajectory) -> str:
 
 
 def inconsistency(texts: Sequence[Sequence[str]]) -> float:
-    """Returns 1 - the mean Jaccard index over all pairs. `texts`: for each paraphrase the found documents, or its answer as a list of one.
+    """Returns 1 - the mean Jaccard index over all pairs. `texts`: for each paraphrase, a list with the found documents, or a list with only its answer.
 
     >>> round(inconsistency([["a", "b"], ["a", "b"], ["b", "c"]]), 4)
     0.4444

@@ -52,9 +52,9 @@ def process_score(scores: dict[str, float]) -> float:
 
 @dataclass(frozen=True)
 class SeparateVariants:
-    """Requests the problems of shuffled passes: in a step, at most half of the problems have the same answer, and each theorem has at most one variant.
+    """Requests the problems of shuffled passes. In a step, at most half of the problems have the same answer, and each theorem has at most one variant.
 
-    If n problems are requested and 50 n were left out, the next problems are taken without these two conditions.
+    If n problems are requested and 50 n problems were already left out, the next problems need not meet these two conditions.
     """
 
     group: int | None = None  # samples per problem; None: `group` of the setting

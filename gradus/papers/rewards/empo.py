@@ -7,7 +7,7 @@ falls.
     A_i = (r_i - mean(r)) / (std(r))
 
 The G answers to a question are sorted into classes $C_k$ of equal final answers. The expected reward is $sum_k p_k^2$, so a higher reward means a lower
-entropy. An answer without a final answer is a class by itself, and its reward is 0. $delta_l$ is 0 and $delta_h$ is ln G. So only groups in which all answers
+entropy. An answer without a final answer forms its own class, and its reward is 0. $delta_l$ is 0 and $delta_h$ is ln G. So only groups in which all answers
 agree, or all differ, get no reward. The rest is GRPO with groups of 7 and without a KL term. Only the evaluation reads the task's verdict. Metrics:
 `semantic_entropy`, the mean of H; `certain_groups`, the share of groups within the bounds.
 

@@ -1,4 +1,4 @@
-"""FAPO: a right answer with a wrong step earns less than a clean one. So a flawed answer helps while the policy is weak, and becomes rare later.
+"""FAPO: a right answer with a wrong step earns less than a clean answer. So a flawed answer helps while the policy is weak, and becomes rare later.
 
     R = 1 "if the answer is right and clean;" 1 - lambda "if it is right and flawed;" -1 "if it is wrong"
     A_i = (R_i + overlong_i - mean(R + overlong)) / (std(R + overlong))
@@ -6,8 +6,8 @@
 
 An answer is flawed if its result is right but a step is wrong. A detector, a generative reward model, reads the problem, the reference answer and the
 steps, and names the first wrong step, or -1. The detector is asked only about right answers. If the detector's text has no readable index, the answer
-counts as clean. With lambda = 1, the rewards are 1, 0 and -1. Then the advantage of a flawed answer has the sign of N - P, where N is the number of
-wrong answers of the group, and P the number of clean right answers. So training makes flawed answers more likely as long as wrong answers outnumber clean
+counts as clean. With lambda = 1, the rewards are 1, 0 and -1. Let N be the number of wrong answers in the group, and P the number of clean right answers.
+Then the advantage of a flawed answer has the sign of N - P. So training makes flawed answers more likely as long as wrong answers outnumber clean
 answers, and less likely afterwards. No schedule is needed.
 
 The detector learns by RL, too; the function `located` computes its reward. An unreadable output, a wrong "no error" and a wrong "error" give -1; a right "no
@@ -69,8 +69,8 @@ def located(text: str, first: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class Flaws(Combines):
-    """-penalty for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share of right
-    answers with a wrong step."""
+    """Minus `penalty` for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share
+    of right answers with a wrong step."""
 
     cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError()), sends="reached")
     penalty: float = 1.0
@@ -102,7 +102,7 @@ class Flaws(Combines):
 
 fapo = dapo.derive(
     "fapo",
-    "A right answer with a wrong step earns less than a clean one, so it helps a weak policy and is unlearned later.",
+    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and is unlearned later.",
     family="rewards",
     reward=dapo.reward + Flaws(),
     rollout=Auto(),

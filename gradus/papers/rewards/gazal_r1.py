@@ -5,13 +5,13 @@
     W' = m (W + alpha / sqrt(r) B A) / (norm(W + alpha / sqrt(r) B A))
     loss = -1/(N L) sum_i sum_t min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i), quad A_i = R_i - mean(R)
 
-l is the number of tokens, at most L, the limit of an answer. v falls from 1.0 to 0.5 for right answers, and rises from -1.0 to -0.5 for wrong
-answers: a short right answer is best, and a long wrong answer is less bad than a short wrong answer. The form is one `<think>` part, then one
+l is the number of tokens, at most L, the limit of an answer. For right answers v falls from 1.0 to 0.5, so a short right answer is best. For wrong answers v
+rises from -1.0 to -0.5, so a short wrong answer is worst. The form is one `<think>` part, then one
 `\\boxed{letter}`. c is the share of repeated n-grams of words (n = 4). An n-gram is repeated if it occurred earlier in the answer. The loss is
 divided by a constant length, the advantage is not divided by the deviation, and no KL term remains.
 
-Only adapters are trained. An adapter is a low-rank change of rank r = 256 with the scale alpha / sqrt(r) (rank-stabilised LoRA), and the norm of each
-row of the weight is a trained magnitude m (DoRA). At the start B is 0 and m the norm of W, so W' = W. The first stage is supervised: `sft` with the
+Only adapters are trained. An adapter is a change of rank r = 256 with the scale alpha / sqrt(r) (rank-stabilised LoRA). The norm of each row of the weight is
+a trained magnitude m (DoRA). At the start B is 0 and m the norm of W, so W' = W. The first stage is supervised: `sft` with the
 same adapter (`--players.policy.model ...`). Metrics: reward/length, reward/form, reward/repetition.
 
 Use if: a large model is adapted on one machine, and its answers grow or repeat under a plain reward.

@@ -57,7 +57,7 @@ class Writer(Protocol):
         ...
 
     def question(self, problem: Problem, reply: str, world: World) -> str | None:
-        """Returns the new question; None if the reply has none."""
+        """Returns the new question; None if the reply contains no question."""
         ...
 
 

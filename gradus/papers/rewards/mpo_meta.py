@@ -33,8 +33,8 @@ the judge has a line for each criterion, and a rubric is written in lines "POINT
 criteria are dropped. If the merged rubric cannot be read, the $Q_i$ are joined in order; if no $Q_i$ can be read, the rubric stays unchanged. Rewards
 are standardised. There is no value coefficient, because the critic is a separate network. The judge and the meta model are copies of the policy, unless
 `--players.judge.model` and `--players.meta.model` name larger models. The paper's plans for clusters of problems are left out. In the released code
-the judge writes one sentence and then an integer, criterion by criterion. The analysis and the refinement are one conversation, in which the meta model first
-gives the number of criteria and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
+the judge writes one sentence and then an integer, criterion by criterion. The analysis and the refinement are one conversation. In it the meta model first
+gives the number of criteria, and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
 the released code the n tuples come from all batches since the last change of the rubric. The released code whitens advantages, but does not
 standardise rewards.
 """
@@ -127,11 +127,11 @@ class ScriptedReview:
     """Replaces MetaReview in tests and proving grounds. If an answer got full marks but fails further checks, adds the criteria of these checks to the
     rubric.
 
-    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion has
-    as many points as the criterion with the most points in the rubric.
+    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion gets the
+    largest number of points that a criterion of the rubric has.
     """
 
-    checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: those of the task
+    checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: the checks of the task
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if neither this part nor the task has checks."""

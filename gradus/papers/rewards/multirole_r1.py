@@ -5,8 +5,8 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A response argues for roles under headers such as [owner], and ends with a final answer. m is the number of different roles with a real argument. A
-real argument has at least 10 words and is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the
-n-grams of the T words, H the entropy of the words, and J the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$
+real argument has at least 10 words and is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the n-grams
+of the T words, and H is the entropy of the words. J is the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$
 is 4, and lambda is 0.2. A wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final
 answer. The KL coefficient is 0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
 
@@ -75,7 +75,8 @@ def argued(parts: Sequence[tuple[str, Sequence[str]]], *, least: int, copy: floa
 
 
 def lexical(words: Sequence[str], parts: Sequence[Sequence[str]]) -> float:
-    """Returns the mean of distinct-1, -2 and -3, the entropy of the words divided by ln T, and 1 - the mean overlap of two parts; in [0, 1]."""
+    """Returns the mean of five measures, in [0, 1]: distinct-1, distinct-2, distinct-3, the entropy of the words divided by ln T, and 1 minus the mean
+    overlap of two parts."""
     numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
     shares = [distinct_share([[numbers[w] for w in words]], n) for n in (1, 2, 3)]
     total = len(words)

@@ -53,8 +53,8 @@ def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
 
 
 def order(transfers: Sequence[Sequence[float]]) -> list[int]:
-    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The tasks are sorted by a sum, the largest first: the
-    effects of the task on the other tasks, plus the effects of the other tasks on the task."""
+    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The tasks are sorted by a sum, the largest sum first.
+    The sum of a task has its effects on all other tasks, and the effects of all other tasks on it."""
     found = np.asarray(transfers, np.float64)
     off = found - np.diag(np.diag(found))
     return np.argsort(-(off.sum(0) + off.sum(1)), kind="stable").tolist()

@@ -103,7 +103,8 @@ class PeopleAndAI:
 
 @dataclass(frozen=True)
 class AllPairs:
-    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher one. Ranks can be compared only within a group."""
+    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher reward. Ranks can be compared only within a
+    group."""
 
     @property
     def provides(self) -> frozenset[str]:
@@ -172,7 +173,7 @@ TERMS = Frozen(
 """The terms that the claims of the three recipes have in common."""
 
 STILL = "--schedule.stages.policy.changes '{\"setting.learning_rate\": 0.0}'"
-"""The option for a policy that stays the supervised one."""
+"""The option for a policy that stays the supervised policy."""
 
 STEPS = Frozen(
     {

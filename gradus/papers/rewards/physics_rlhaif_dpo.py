@@ -2,7 +2,7 @@
 
     loss = mean over pairs of -log sigmoid(0.1 (h_w - h_l)), quad h = sum_t log pi(y_t) - log pi_ref(y_t)
 
-Stage `sft` is that of `physics_rlhaif`. In stage `rank` the supervised policy answers each problem four times, and people and the AI rank the
+Stage `sft` is the same as in `physics_rlhaif`. In stage `rank` the supervised policy answers each problem four times, and people and the AI rank the
 answers. No player learns in this stage. Every pair of different answers of a group with different ranks becomes a row. In stage `policy` DPO learns
 the rows; the reference is the supervised policy. No answer is sampled in this stage.
 

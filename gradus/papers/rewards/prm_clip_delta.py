@@ -112,7 +112,7 @@ class LearnedScores:
 
 
 def holds(expression: str, result: int) -> bool:
-    """Returns whether a sum of products of whole numbers has this result. False if the text is no such sum.
+    """Returns whether a sum of products of whole numbers has this result. False if the text is not a sum of products of whole numbers.
 
     >>> holds("4*6+3", 27), holds("7+5", 13), holds("7++5", 12)
     (True, False, False)

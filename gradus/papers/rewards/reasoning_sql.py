@@ -56,7 +56,7 @@ def bigram_overlap(said: str, due: str) -> float:
 
 @dataclass(frozen=True)
 class ClauseJudge:
-    """A scripted judge: the share of the reference query's clauses that the query has too, word for word."""
+    """A scripted judge: the share of the clauses of the reference query that the query also has, word for word."""
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
         return [[round(c.points * self.share(t)) for c in criteria] for t in trajectories]

@@ -10,7 +10,7 @@ was drawn, the product over its tokens; it has no gradient. alpha is 0.1. For sa
 There is no baseline, no KL term and no verdict; only the evaluation reads verdicts. A run has 10 to 20 steps. Metric: `likelihood`, the mean of
 $pi_old(y_i | x)$.
 
-Use if: answers are short, the model's likeliest answer is usually right, and neither labels nor a verifier exist.
+Use if: answers are short, the model's likeliest answer is usually right, and there are no labels and no verifier.
 Avoid if: the likeliest answer is often wrong, because it then takes over, or answers are long. In long answers the product is far below alpha, and
 the loss is the plain likelihood of the policy's own samples; `--reward.form mean` replaces the product by the geometric mean of the tokens.
 Reference: Li et al., Confidence Is All You Need: Few-Shot RL Fine-Tuning of Language Models, arXiv:2506.06395, section 2: F, its gradient, the losses

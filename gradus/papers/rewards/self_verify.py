@@ -7,7 +7,7 @@
 
 A buffer stores the judged answers of the last 2 steps with their questions. Verification problems are drawn from the
 buffer: one right and one wrong answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends
-with "yes" or "no"; each verification problem gets as many verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
+with "yes" or "no"; a verification problem gets the same number of verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
 Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 

@@ -1,4 +1,4 @@
-"""SemanticGRPO: an explanation is rewarded for the likeness of its embedding and that of an expert's explanation, in any words.
+"""SemanticGRPO: an explanation earns a reward if its embedding is like the embedding of an expert's explanation. The words may differ.
 
     R = 0.5 max(cos(E(e), E(e_ref)), 0) + 0.4 right + 0.1 form
     E(e) = u / |u|, quad u = mean over windows of m / |m|
@@ -64,7 +64,8 @@ class Likeness(Protocol):
 
 @dataclass(frozen=True)
 class Embedded:
-    """The cosine of the embeddings of two texts by `player`: its mean hidden states in windows of at most `window` tokens. An empty text has the cosine 0."""
+    """The cosine of the embeddings of two texts. An embedding is the mean of the hidden states of `player` in windows of at most `window` tokens. An empty
+    text has the cosine 0."""
 
     player: str = "encoder"
     window: int = 256
@@ -220,7 +221,7 @@ reading = sft.derive("semantic_reward_reading", "Next-token training on document
 
 semantic_reward_grpo = grpo.derive(
     "semantic_reward_grpo",
-    "An explanation is rewarded by the cosine of its embedding and that of an expert's explanation.",
+    "The reward of an explanation is the cosine between its embedding and the embedding of an expert's explanation.",
     family="rewards",
     reward=Sum(
         Frozen(semantic=LikeReference(), verified=Verified(), form=MarkedOnce("=", required=True)), Frozen(semantic=0.5, verified=0.4, form=0.1)

@@ -66,7 +66,7 @@ def peaked(logits: Tensor) -> Tensor:
 
 
 def action_of(completion: str) -> Mapping[str, Any] | None:
-    """Returns the action of the JSON object of a completion; None unless it has a rationale and an action of a known type."""
+    """Returns the action of the JSON object of a completion; None if the object lacks a rationale, or an action of a known type."""
     try:
         found = json.loads(completion[completion.index("{") : completion.rindex("}") + 1])
     except (ValueError, RecursionError):

@@ -4,8 +4,8 @@
     R_i = 1/3 sum_d (r_i^d - min r^d) / (max r^d - min r^d)
     loss_RM = mean over utterances of (s_i - R_i)^2
 
-The dimensions d are goal, relationship and knowledge. $G^d$ from 0 to 10 is the score of an episode, and $a_i^d$ from 0 to 3 says how much utterance i
-contributed, in the view of a judge that reads the whole dialogue. An utterance can earn much although the reply to it was bad, and the $r_i$ need
+The dimensions d are goal, relationship and knowledge. $G^d$, from 0 to 10, is the score of an episode. A judge reads the whole dialogue; $a_i^d$, from 0 to
+3, is its opinion how much utterance i contributed. An utterance can earn much although the reply to it was bad, and the $r_i$ need
 not add up to $G$. Minimum and maximum are over all utterances of the data. With `spread` "normalised" r is $G a_i / (sum_j a_j)$, or 0 if all a are 0;
 with "equal" every utterance gets the score of its episode.
 

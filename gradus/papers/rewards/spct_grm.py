@@ -101,7 +101,7 @@ class RankedRightly:
 
 
 SAMPLE = Frozen({"setting.learning_rate": 0.0, "setting.group": 3, "rollout": AlsoHinted()})
-"""The fields that differ in stage `sample`: three samples and a hinted one, and nothing is learned."""
+"""The fields that differ in stage `sample`: three samples and a hinted sample, and nothing is learned."""
 META = Frozen(
     {
         "reward": Verified(),

@@ -5,7 +5,7 @@
     "difference:" (0.25 s_1 + 0.25 s_2 + 0.5 e^(-a_d |n - n^*|)) P, quad "ordering:" (0.2 (s_1 + s_2 + s_3) + 0.4 c) P
     R = "accuracy" + 0.05 "valid" + 0.025 "form" + 0.025 "tags" - "no event" - "penalty"
 
-d is a month of the answer and $d^*$ the right one, both counted in months. n is the claimed number of months between two events; $a_d$ is a if n <
+d is a month of the answer, and $d^*$ is the right month; both are counted in months. n is the claimed number of months between two events; $a_d$ is a if n <
 25, else 0.05. c is the share of right pairs among the three pairs of an order; each right pair counts 0.333. delta is the error of the completed year, or of
 the completed month; months are counted around the year, so December is next to January.
 

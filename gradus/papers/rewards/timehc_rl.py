@@ -11,8 +11,8 @@ not use the order also gets the bonus. A policy that is better on shuffled event
 Three forms are right: `<answer>` alone (intuition), `<social>` and `<answer>` (a look at the situation first), and `<social>`, `<think>` and
 `<answer>` (careful thought). The rest is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.
 
-If all answers of a group have the same form, the bonus has no effect after the division by the deviation: right answers get the same advantage with
-and without it. The bonus acts if forms differ within a group, or without the division, as in `--credit.scale none`.
+If all answers of a group have the same form, the bonus has no effect, because rewards are divided by the deviation: right answers get the same advantage with
+and without the bonus. The bonus acts if forms differ within a group, or without the division, as in `--credit.scale none`.
 
 Use if: questions are about events whose order decides the answer, and easy questions need no long thought.
 Avoid if: the order does not matter, or only few problems have events.
@@ -59,7 +59,7 @@ class ShuffledGroups:
     """Lets the policy answer every problem a second time, with its `events` in a random order that differs from the given order. No update uses these
     answers.
 
-    A prompt without events, or with only one, does not change. The second groups are judged and stored as in `SiblingGroups`.
+    A prompt without events, or with only one event, does not change. The second groups are judged and stored as in `SiblingGroups`.
     """
 
     rollout: Rollout = Auto()

@@ -4,8 +4,8 @@
     r_i = 1 "if" a_i = y "else" 0
     A_i = (r_i - mean(r)) / (std(r)), quad i = 1, ..., n
 
-The policy answers a question N = 64 times; $a_i$ is the final answer of sample i. A sample without a final answer has no vote and gets 0. If several
-answers are equally frequent, the first one is y. GRPO trains on the first n = 32 samples, with mean and deviation over these n samples. The KL
+The policy answers a question N = 64 times; $a_i$ is the final answer of sample i. A sample without a final answer has no vote and gets 0. If several answers
+are equally frequent, y is the first of them. GRPO trains on the first n = 32 samples, with mean and deviation over these n samples. The KL
 coefficient is 0.001, and a batch is cut into 8 mini-batches.
 
 Even if the label y is wrong, most rewards can be right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is
@@ -67,7 +67,7 @@ class WatchedMajority(Combines):
     """
 
     majority: MajorityReward = MajorityReward()
-    watch: Reward | None = Verified()  # None: no such metrics, if the task knows no right answers
+    watch: Reward | None = Verified()  # None: these metrics are missing, for a task that knows no right answers
     name: ClassVar[str] = MajorityReward.name
     unmarked: ClassVar[bool] = True
 

@@ -14,8 +14,9 @@ Stage 2. The policy does not change, and a value model learns from tree search (
 first lines of these answers become the children of the node, and the rewards of the answers are added to the node and to all nodes above; c is 0.2. The
 target $hat V$ of an expanded node is the mean of the rewards that were added to this node. The target of a whole answer is its own reward.
 
-At test time the value model replaces the reward (`TreeSearch`). It gives each new child a value. Every answer that begins with the child counts this value
-once more. Only the 5 children with the largest values can be picked; c is 0.1, and there are 15 rounds. The result is the answer with the largest value.
+At test time the value model replaces the reward (`TreeSearch`). The value model gives each new child a value. Every answer that begins with the child
+counts this value once more. Only the 5 children with the largest values can be picked; c is 0.1, and there are 15 rounds. The result is the answer
+with the largest value.
 
 Metrics: spread (share of trained groups with unequal rewards), partial (groups of beginnings per problem), kept_problems (share), nodes (states per tree).
 
@@ -26,7 +27,8 @@ UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end mark
 (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child; the code
 draws at random. The code keeps 3 visible children by default, its documented runs 5. The learning rate 10^-7 of the original is not used. The value model
-starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break; here its last beginning ends as the answer does.
+starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break; here the last beginning ends where the answer
+ends.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ from gradus.types.ranges import check_ranges
 
 
 def weights(lines: int, alpha: float) -> np.ndarray:
-    """Returns the probabilities of the beginnings of an answer of so many lines.
+    """Returns the probabilities of the beginnings of an answer with `lines` lines.
 
     >>> [round(float(w), 4) for w in weights(3, 0.95)]
     [0.3506, 0.333, 0.3164]
@@ -69,7 +71,7 @@ def weights(lines: int, alpha: float) -> np.ndarray:
 
 
 def beginnings(lines: int, share: float, alpha: float, key: Key) -> list[int]:
-    """Draws the numbers of lines of ceil(share * lines) beginnings, from 1 to `lines`."""
+    """Draws ceil(share * lines) beginnings, and returns their numbers of lines, from 1 to `lines`."""
     ends = np.cumsum(weights(lines, alpha))
     return [1 + int(np.searchsorted(ends[:-1], u, side="right")) for u in key.uniform(math.ceil(share * lines))]
 

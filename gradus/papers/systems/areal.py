@@ -24,8 +24,8 @@ The present releases use w only together with a bound, and remove tokens with w 
 
 Use if: answers differ widely in length or rewards are slow, and sampling and training can work at the same time.
 Avoid if: a repeated run must end with the same bytes without its recorded facts (see Ahead in docs/how/ahead.md), one core does all the work, or the
-learning rate is high: at 3e-4 on arithmetic of level 2, the synchronous run lost accuracy after 12 steps. Staleness lowered the accuracy further
-(0.06, 0.11 and 0.01 against 0.61, 0.26 and 0.70 after 24 steps, three seeds), with and without a bound on w.
+learning rate is high: at 3e-4 on arithmetic of level 2, the synchronous run lost accuracy after 12 steps. Staleness lowered the accuracy further, with and
+without a bound on w: to 0.06, 0.11 and 0.01 in three seeds after 24 steps, against 0.61, 0.26 and 0.70.
 Reference: Fu et al., AReaL: A Large-Scale Asynchronous Reinforcement Learning System for Language Reasoning, arXiv:2505.24298, eq. 3 (admission), eq. 5
 (decoupled objective, after Hilton et al., arXiv:2110.00641), section 4.1 (interruption). The paper's numbers: eta 4, clip 0.2, 4 mini-batches, 512
 prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is as in the

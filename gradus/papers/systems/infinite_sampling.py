@@ -28,7 +28,7 @@ ours.
 Departures: In the paper the plan forms groups before the decoding, and SJF refills free slots during the decoding; here an order is either the plan
 or SJF. The plan is exact for rounded lengths. Such a plan takes too much time for many slots, so a plan with more than 200,000 cases is refused; the
 abstract does not explain how the paper computes its plan. The paper predicts a length from tokens of the answer; here all answers to a problem have
-the same expected length. A slot that is refilled at once holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller.
+the same expected length. A slot that is refilled immediately contains more tokens on average than a slot in rounds, so less peak memory is saved.
 Groups of 32 answers and the 8 slots are our own choices.
 """
 

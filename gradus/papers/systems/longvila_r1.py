@@ -7,10 +7,11 @@ The loss is as in grpo, with G = 8 answers per group. $a_i$ is 1 for the right a
 `<think>...</think><answer>...</answer>`. The new part is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism).
 MR-SP has two stages, and neither stage changes the loss.
 
-Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The encoded frames
-are stored under a hash of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a
-pass with gradient if such a weight learns. With `--players.policy.trains layers`, the tower and the projector are frozen, so every frame is encoded only
-once, as long as the store (256 MiB) keeps its encoding. The reference has its own tower, and keeps its own encodings.
+Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The
+encoded frames are stored under a hash of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed.
+If such a weight learns, every pass with gradient also encodes the frames again. With `--players.policy.trains layers`, the tower and the projector
+are frozen, so every frame is encoded only once, as long as the store (256 MiB) keeps its encoding. The reference has its own tower, and keeps its own
+encodings.
 
 Prefill: with `--processes P` the N packed tokens are cut into P parts of nearly equal size. Process p computes part p, and encodes only the frames of
 this part. For the attention, the processes exchange tokens for heads (all-to-all), so the result is the same as with one process. The log-probability
@@ -27,7 +28,7 @@ imitates 36000 worked answers; here, train with sft first. The paper leaves out 
 10 tries; here `gradus screen` does this. In the paper, all processes gather the embeddings. Here each process encodes only the frames in its part, and both
 neighbours encode a frame at the cut. The parts need no padding. To sample, the processes share whole answers, not the tokens of one prompt;
 the paper samples with vLLM. The authors' code clips at 1 - 0.2 and 1 + 0.3, limits the ratio to 3 if A < 0, averages over all tokens of a batch, and
-accepts repeated tags and empty parts; here clip, average per answer and weight decay come from the base, and $f_i$ requires each tag once and no
+accepts repeated tags and empty parts; here clip, average per answer and weight decay come from grpo, and $f_i$ requires each tag once and no
 empty part. A run in one process has the same result up to rounding errors.
 """
 

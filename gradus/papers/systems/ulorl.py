@@ -6,7 +6,7 @@
     M_(i,t) = 0 if r_i = 1 and pi(a_(i,t)) >= 0.99 and H_i < 0.2, else 1
 
 The token limit of an answer is divided into 8 segments, and each step adds at most one segment to every unfinished answer, with the weights of that
-step. Finished groups are used for training at once; all other groups continue in the next step. So the segments of an answer come from several
+step. Finished groups are used for training immediately; all other groups continue in the next step. So the segments of an answer come from several
 versions of the policy. The ratio rho replaces the policy of every segment by the current policy (POIS); sg stops the gradient. Nothing is clipped, and
 the gradient of a token is $A_i$ times the gradient of log pi. A step has one update; in later updates on the same batch rho would also be 1.
 

@@ -7,8 +7,8 @@ rounds.
 
 A round writes `<reasoning>..</reasoning><answer>..</answer>`; the text of the answer is the note. Round t + 1 reads the question and the note of round t,
 so no prompt grows with the number of rounds. In round T = 3 the answer is final. From each of 8 first-round responses, K = 4 independent continuations
-to the last round are sampled with the current policy. The continuations only serve as an estimate of the note's value: the loss is on tokens of the
-first round. Each of the four tags gives 1/8 if it occurs exactly once, on its own line. Each character after the last tag costs 0.002: 0.001 for each
+to the last round are sampled with the current policy. The continuations are used only to estimate the value of the note; the loss is on tokens of the first
+round. Each of the four tags gives 1/8 if it occurs exactly once, on its own line. Each character after the last tag costs 0.002: 0.001 for each
 of the two closing tags. The policy is a LoRA adapter, and there is no KL term. In evaluation the same weights play all rounds. Metrics:
 reward/continued, reward/tags, reward/loose, reward/strict.
 
@@ -114,7 +114,7 @@ class ContinuedSuccess(Combines):
 
 motif = grpo.derive(
     "motif",
-    "Several rounds of thinking linked by notes; the first round is trained by the success of continued rounds.",
+    "Notes link several rounds of thinking; the first round is trained by the success of the later rounds.",
     family="thinking",
     rollout=Rounds(),
     reward=ContinuedSuccess(),

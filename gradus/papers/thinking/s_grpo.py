@@ -1,4 +1,4 @@
-"""S-GRPO: a chain of thought is cut at several places, and the policy answers at once after each cut. Early right answers earn more.
+"""S-GRPO: a chain of thought is cut at several places, and the policy answers immediately after each cut. Early right answers earn more.
 
     o_k = z_(<= t_k) + "inserted text" + a_k, quad t_1 < ... < t_m, quad o_(m+1) = "the whole answer"
     r_k = 2^(1 - N_k) "if" a_k "is right, else" 0
@@ -91,7 +91,7 @@ class EarlyExit(Combines):
 
 s_grpo = grpo.derive(
     "s_grpo",
-    "One thought is cut at several places and answered at once; every further right exit earns half.",
+    "One thought is cut at several places, and each cut gets an answer; every further right exit earns half.",
     family="thinking",
     rollout=ForcedExits(RandomCuts(8)),
     reward=EarlyExit(),

@@ -76,8 +76,8 @@ class Served:
         versions = {a.version for a in asked}
         if len(versions) > 1:
             raise ValueError(
-                f"one call requests samples of the weight versions {sorted(versions)}; request only one version per call, because vLLM has only "
-                "one version loaded"
+                f"one call requests samples of the weight versions {sorted(versions)}; request one version per call, because vLLM has loaded only "
+                "one version"
             )
         jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
         rooms = [self._room(job) for job in jobs]

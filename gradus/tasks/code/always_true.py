@@ -81,7 +81,7 @@ def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _defines(node: ast.stmt) -> bool:
-    """Returns whether a line is a definition, an import, `pass`, a bare literal, or the assignment of an expression with neither calls nor names."""
+    """Returns whether a line is a definition, an import, `pass`, a bare literal, or the assignment of an expression without calls and names."""
     if isinstance(node, _Function | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass):
         return True
     if isinstance(node, ast.Assign | ast.AnnAssign):

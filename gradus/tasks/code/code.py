@@ -100,8 +100,8 @@ def _run(chain: Sequence[tuple[Step, Any]], given: list[Any]) -> Any:
 
 
 def _telling(chain: Sequence[tuple[Step, Any]], inputs: Sequence[list[Any]]) -> bool:
-    """Returns whether each step matters: if it is left out, some test fails. The tests must also have at least 4 different answers, so that no constant
-    passes."""
+    """Returns whether each step matters, that is, some test fails without this step. The tests must also have at least 4 different answers, so that no
+    constant passes."""
     right = [_run(chain, given) for given in inputs]
     if len({repr(value) for value in right}) < 4:
         return False

@@ -222,7 +222,7 @@ def told(found: Rows) -> bool:
 
 @lru_cache(maxsize=1024)
 def run(database: str, query: str) -> Rows | None:
-    """Runs a query within the limits of a judged query. Returns None if it fails."""
+    """Runs a query within the limits `RUNS`. Returns None if the query fails."""
     try:
         return read(database, query, RUNS)
     except QueryError:

@@ -82,7 +82,7 @@ def _value(lines: list[str], x: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _tree(text: str) -> ast.expr:
-    """Parses an expression. Raises SyntaxError if the text is not such an expression."""
+    """Parses an expression. Raises SyntaxError if the text is not an expression of this language."""
     if len(text) > _LONGEST or not text.isascii():
         raise SyntaxError("too long, or not ASCII")
     try:

@@ -36,7 +36,7 @@ def text2sql(level: int = 2, database: str = "generated", hidden: bool = False, 
     `database`: "generated", a new small database for each problem; "chinook", the database of a music shop; or the path of an SQLite file. The prompt names
     the tables of the question with their columns; with `schema` "all" the prompt names all tables. Up to level 4, questions about generated databases are
     short: "pets(age,size,cost): age if size=3". All others are in words: "Genre(GenreId,Name): Count Genre where Name is 'Rock'". `hidden` (generated
-    databases, levels 2 to 4): the condition is on a city, which the table spells in one of six ways, so that only a query shows the spelling.
+    databases, levels 2 to 4): the condition is on a city. The table spells the city in one of six ways, so only a query shows the spelling.
 
     The query is in the last `<answer>` tag, or after the last "=>", or it is the whole answer. The verifier runs this query and the reference query on
     the database, whose rows the prompt does not show. Results are compared as multisets, or in order if the reference has ORDER BY. A query may only

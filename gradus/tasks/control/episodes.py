@@ -20,7 +20,7 @@ Move = Callable[[np.ndarray, Any], tuple[np.ndarray, float, bool]]
 
 
 class VectorEpisode:
-    """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the action space is not legal and costs a
+    """One running episode. `limit`: the largest number of steps; then the episode is truncated. An action outside the action space is not legal and costs a
     step.
 
     `name`: returns the name of a state for `Turn.state`, if the observation does not show the whole state. `chunk`: the number of steps of one action.

@@ -68,7 +68,7 @@ class Reacher:
     `picture` is uint8 [24, 24, 3]: the arm is red and the target is green.
     """
 
-    limit: int = LIMIT  # steps after which an episode is truncated
+    limit: int = LIMIT  # largest number of steps; then the episode is truncated
     chunk: int = CHUNK
     ends: bool = True  # False: the episode continues after the first touch, without a further reward
     show: Literal["state", "image"] = "state"

@@ -310,7 +310,7 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
 def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
     """Reads the table of a CSV file. A column has numbers if every value is empty or a number in its usual form. All other columns, and the prompts, have text.
 
-    The values 007, 1e5 and true are text. Empty lines are not rows, but they count in the numbers of the rows, as in a spreadsheet. A row
+    The values 007, 1e5 and true are text. Empty lines are not rows. But the number of a row includes them, as in a spreadsheet. A row
     whose number of values differs from the number of columns is `lost`.
     """
     import pyarrow

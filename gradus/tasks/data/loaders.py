@@ -151,8 +151,8 @@ def load_task_file(
     and chooses the verifier. None: the format is chosen by the data set's name on the Hub, unless a column is named. "rows": no format.
 
     A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). A text prompt is always a user
-    message if the task has a system message or an environment. With `prompt` None it is also a user message if only the training prompts or only the held-out
-    prompts are text. A list of chat messages always goes through the template.
+    message if the task has a system message or an environment. With `prompt` None, a text prompt is also a user message if only the training prompts or only
+    the held-out prompts are text. A list of chat messages always goes through the template.
 
     `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics"
     compares both answers as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and

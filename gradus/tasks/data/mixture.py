@@ -36,7 +36,7 @@ def split_weights(spec: str) -> list[tuple[str, Fraction]]:
 
 
 def whole(weights: Sequence[Fraction]) -> list[int]:
-    """Returns the smallest whole numbers in the same proportion as the weights, after the weights are rounded to thousandths: 0.7, 0.3 -> 7, 3."""
+    """Rounds the weights to thousandths, and returns the smallest whole numbers in the same proportion: 0.7, 0.3 -> 7, 3."""
     rounded = [max(Fraction(round(w * 1000), 1000), Fraction(1, 1000)) for w in weights]
     scaled = [int(w * math.lcm(*(r.denominator for r in rounded))) for w in rounded]
     return [n // math.gcd(*scaled) for n in scaled]

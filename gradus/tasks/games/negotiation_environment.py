@@ -60,7 +60,7 @@ class Negotiation:
     by a step, but never below the cost + 1. The question "why" tells the cost. A deal ends the episode and earns `surplus`; without a deal the reward is 0.
     """
 
-    limit: int = 6  # turns after which the episode is truncated
+    limit: int = 6  # largest number of turns; then the episode is truncated
 
     def __post_init__(self) -> None:
         if self.limit < 1:

@@ -22,7 +22,7 @@ SAID = re.compile(r"\b(?:is it|it is|it's) (?:an? |the )?([a-z]+)")
 class TwentyQuestions:
     """Hides `problem.answer`, one of `problem.meta["candidates"]`. An attribute's name is a question; an item's name ends the episode."""
 
-    limit: int = 20  # turns after which the episode is truncated
+    limit: int = 20  # largest number of turns; then the episode is truncated
 
     def __post_init__(self) -> None:
         if self.limit < 1:

@@ -103,7 +103,7 @@ def run(program: str) -> Solved | None:
 
 
 def right_value(due: float | None, found: Solved | None) -> bool:
-    """Returns whether a program ran and has the right value; if the problem has no solution, the program must have none, either.
+    """Returns whether a program ran and has the right value; if the problem has no solution, the program must have no solution, either.
 
     >>> right_value(100.0, Solved(100.00005, ())), right_value(100.0, Solved(100.001, ())), right_value(None, Solved(None, None))
     (True, False, True)

@@ -97,7 +97,7 @@ class Dataset:
     config: Pairs = ()
 
     def item(self, level: int | None, seed: int) -> Mapping[str, Any]:
-        """Returns the entry of a seed: question, answer, metadata. The entry is shared, so it must not be changed."""
+        """Returns the entry of a seed: question, answer, metadata. The entry is shared, so callers must not change it."""
         return _item(self, level, seed)
 
     def made(self, level: int | None, seed: int) -> Any:

@@ -1,4 +1,4 @@
-"""Draws a picture of shapes again from a description: the cell of the shape that the question asks for stays, and all other cells come from the description."""
+"""Draws a picture of shapes again from a description. The cell of the shape in the question stays; all other cells come from the description."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def implied(statements: Sequence[Statement], roles: Sequence[bool]) -> tuple[bool, ...]:
-    """Returns, for every person, whether the person's statement is true under `roles`, so that the person must be a knight. For a solution, the result equals
-    `roles`."""
+    """Returns, for every person, whether the person's statement is true under `roles`. A person with a true statement must be a knight. For a solution,
+    the result equals `roles`."""
     return tuple(s.holds(roles) for s in statements)
 
 
@@ -92,7 +92,7 @@ def _statement(rng: random.Random, speaker: int, names: Sequence[str]) -> Statem
         Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
         Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
     )
-    # A statement about two people often settles a puzzle at once; chains of statements about one person make it hard.
+    # A statement about two people often settles a puzzle immediately; chains of statements about one person make it hard.
     return rng.choice(alone if rng.random() < ALONE else together)
 
 

@@ -190,7 +190,7 @@ def _compared(names: str, formulas: Sequence[Formula], against: Sequence[str]) -
 
 
 def _world(rng: random.Random, level: int) -> tuple[World, str]:
-    """Returns a world and its notation: "3 P02 Q1 R01,12" has three things, of which 0 and 2 are P."""
+    """Returns a world and its notation. For example, the world "3 P02 Q1 R01,12" has three things; the things 0 and 2 are P."""
     size = _LEVELS[level][2]
     ones, twos = "PQ", "RS" if level >= 4 else "R"
     facts: dict[str, frozenset[tuple[int, ...]]] = {}
@@ -237,7 +237,7 @@ def _which(rng: random.Random, level: int) -> Draft:
 
 
 def _tried(formula: Formula, world: World) -> tuple[str, str]:
-    """Returns, for example, ("0:1 1:0 2:1", "02"): the formula's value for each thing, and the things for which the formula is true."""
+    """Returns the formula's value for each thing, and the things that make the formula true, for example ("0:1 1:0 2:1", "02")."""
     values = [true_in(formula, world, {"x": thing}) for thing in range(world.size)]
     found = "".join(str(i) for i, value in enumerate(values) if value)
     return " ".join(f"{i}:{int(value)}" for i, value in enumerate(values)), found

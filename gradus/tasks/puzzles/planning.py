@@ -90,7 +90,7 @@ def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
 
 
 def shortest(world: World, start: str, goal: str) -> list[tuple[str, str]]:
-    """Finds a shortest plan by A*: (action, next state) of every step. Raises LookupError if the goal cannot be reached."""
+    """Finds a shortest plan by A*. Returns (action, next state) for every step. Raises LookupError if the goal cannot be reached."""
     count = 0
     waiting = [(world.bound(start, goal), 0, 0, start)]
     came: dict[str, tuple[int, str, str]] = {start: (0, "", "")}

@@ -160,7 +160,7 @@ def _worked(name: str, items: Sequence[str]) -> str:
             continue
         insort(done, (-key if name == "down" and isinstance(key, int) else key, place, item))
         lines.append(" ".join(text for *_, text in done))
-    return ", ".join(lines[-8:])  # of a long list, only the last insertions
+    return ", ".join(lines[-8:])  # if the list is long, only the last insertions
 
 
 def _hints(kind: Kind, items: Sequence[str], solution: str) -> Hints:

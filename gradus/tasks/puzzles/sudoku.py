@@ -247,7 +247,8 @@ def content(question: str, rows: int, columns: int) -> str:
 
 @cache
 def _forms() -> tuple[tuple[int, ...], ...]:
-    """Returns the 128 symmetries of a 4 x 4 board: exchanges of rows within a band, of bands, of columns within a stack, of stacks, and of rows with columns."""
+    """Returns the 128 symmetries of a 4 x 4 board. The symmetries exchange rows within a band, bands, columns within a stack, stacks, or rows with
+    columns."""
     lines = [
         tuple(2 * band + i for band, inner in zip(bands, inners, strict=True) for i in inner)
         for bands in permutations(range(2))

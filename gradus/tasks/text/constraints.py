@@ -356,7 +356,7 @@ CONSTRAINTS: Mapping[str, Constraint] = Frozen(
         _counted(lambda t: sum(w[0] in "aeiou" for w in words(t))),
     ),
 )
-"""Name -> kind, in the order in which shapes are applied to a text."""
+"""Name -> kind. Shapes are applied to a text in this order."""
 
 TELLING = ("first", "last", "nth", "has", "order", "initials", "finals", "times")
 """Kinds that name words or letters of the text. Another text does not meet them by chance."""

@@ -22,7 +22,7 @@ KEY = "answer_key"
 def flawed(level: int = 2, letters: int = 1) -> Task:
     """Makes the task: apply a chain of `level` functions, as in string_ops, with an incomplete verdict in training.
 
-    In training only the first `letters` letters of the result are checked, so that a guess may be called right. A held-out answer is right if
+    In training only the first `letters` letters of the result are checked, so a guess may be called right. A held-out answer is right if
     every step is right; the last step is the result. The verifier's function `steps` gives the share of right steps, which the reward
     SoundSteps uses. Raises: UserError for fewer than one letter.
     """

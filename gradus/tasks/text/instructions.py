@@ -1,4 +1,4 @@
-"""Checkable instructions: write a text that meets several constraints at once. Every constraint is checked exactly."""
+"""Checkable instructions: write one text that meets several constraints. Every constraint is checked exactly."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def composed(rng: random.Random, kinds: Sequence[str], count: int, size: tuple[i
 
 
 def _compatible(order: Sequence[str], count: int, most: int) -> list[str]:
-    """Returns the first `count` kinds that are of different groups, without kinds about lines if the text has only one line."""
+    """Returns the first `count` kinds that belong to different groups. If the text has only one line, kinds about lines are left out."""
     picked: list[str] = []
     for kind in order:
         if len(picked) < count and not _clashes(kind, picked) and (most > 1 or not CONSTRAINTS[kind].lines):

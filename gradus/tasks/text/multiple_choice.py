@@ -28,7 +28,7 @@ _LAYERS = (
     ("red", "tan", "sky", "jet", "ash", "rust", "gold", "blue", "plum", "pink", "lime", "teal", "navy", "sand"),
     ("oslo", "rome", "bern", "riga", "lima", "kiev", "cork", "bari", "lyon", "york", "graz", "nice", "bonn", "ulm"),
 )
-_OFF = (1, 2, 3, 9, 10, 11, 20)  # distances of wrong numbers from the right one
+_OFF = (1, 2, 3, 9, 10, 11, 20)  # distances of wrong numbers from the right number
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def scores_of(completion: str, count: int) -> tuple[float, ...] | None:
 
 
 def agrees(scores: Sequence[float], preferred: int) -> bool:
-    """Whether the score of the preferred response is above all others. The score of a single response must equal `preferred`, its label.
+    """Whether the score of the preferred response is above all other scores. The score of a single response must equal `preferred`, its label.
 
     >>> agrees([7, 4, 5], 0), agrees([7, 7, 5], 0), agrees([1], 1)
     (True, False, True)

@@ -20,8 +20,8 @@ def segments(level: int = 2, kinds: str = "all") -> Task:
     larger numbers.
 
     `kinds`: "all", "next" (the prompt shows the beginning, and the reference is the rest of the document) or "gap" (one sentence is hidden, and the prompt
-    shows the text after this sentence). The first segment of the reference follows from the prompt. The answer is the text after the last "=". It is right if
-    it equals the first segment of the reference. `meta["reference"]` has the next segments.
+    shows the text after this sentence). The first segment of the reference follows from the prompt. The answer is the text after the last "=". The answer is
+    right if it equals the first segment of the reference. `meta["reference"]` has the next segments.
     """
     return generated_task(
         "segments", partial(_segments, kinds=chosen("segments", kinds, KINDS)), verify, level=level, levels=(1, 4), max_tokens=48, chance=0.0,

@@ -70,6 +70,6 @@ def action_of(completion: str) -> dict[str, Any] | None:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 if the action equals the right one exactly, else 0.0."""
+    """1.0 if the action equals the right action exactly, else 0.0."""
     tail = completion.rpartition("=")[2] if completion.lstrip().startswith("=") else completion
     return float(action_of(tail) == dict(problem.meta["action"]))

@@ -108,7 +108,7 @@ def _documented(rng: random.Random, level: int, functions: tuple[str, ...]) -> D
 
 
 def _fits(name: str, value: str) -> bool:
-    """Returns whether the function changes the value and leaves 2 to 12 letters, so that values do not grow without limit or disappear."""
+    """Returns whether the function changes the value and leaves 2 to 12 letters. So values do not grow without limit or disappear."""
     made = FUNCTIONS[name](value)
     return made != value and 2 <= len(made) <= 12
 

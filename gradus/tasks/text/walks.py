@@ -145,7 +145,7 @@ def walks(level: int = 2, seed: int = 0, people: int = 800, instruction: bool = 
 
 
 def make(rng: Random, level: int, settings: Walks, instruction: bool = True) -> Draft:
-    """Draws a walk whose description fits one start, and whose question names no node of the walk. The demonstration searches, clicks and opens."""
+    """Draws a walk. The description of the walk fits only one start, and the question names no node of the walk. The demonstration searches, clicks and opens."""
     world, kinds = settings.world, ("person", "company", "city")
     while True:
         kind = rng.choice(kinds)

@@ -1,4 +1,4 @@
-r"""Finds the candidates for the answer of a text, in the order in which they are tried.
+r"""Finds candidates for the answer of a text, and returns them in the order of trial.
 
 The order is: a formula or number after "final answer"; the content of the last \boxed{}, together with boxes shortly before it; a formula or
 number after "answer"; the last formulas and numbers. A formula is the text between dollar signs or LaTeX brackets; a bare \frac{1}{2} is
