@@ -80,8 +80,10 @@ STARTS = {
     ),
     **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
-    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
-    "magrpo": Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(
+        ("critique_rl", "critique_rl-limit"), Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base")
+    ),
+    **dict.fromkeys(("magrpo", "magrpo-limit"), Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base")),
     "m_grpo": Start("research", {"people": "40", "level": "1"}, 45, 1.5e-3, problems=10),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
@@ -121,7 +123,10 @@ STARTS = {
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
-    "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    "aepo-limit": Start("search_qa", {"level": "1", "people": "40", "calculator": "true"}, 100, model="gradus/policies/tiny/words"),
+    **dict.fromkeys(
+        ("deepdive", "deepdive-limit"), Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive")
+    ),
     "s3": Start("benchmarks/bridges.py:bridges", {"top": "3"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(

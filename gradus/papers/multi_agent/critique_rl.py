@@ -118,12 +118,19 @@ _TERMS = {"prompts": "8", "group": "4", "learning_rate": "3e-4", "warmup": "0", 
 
 claims = (
     same_weights(
-        says="Without the refinement, the stages and the KL penalty, the final weights are those of RLOO on the verdicts.",
-        source="arXiv:2510.24320, stage I; the limit is ours",
+        says=(
+            "From a start that was shown critiques, with the verdict in place of the refinement, in one stage, and with the weight and the KL coefficient 0, the "
+            "final weights are those of RLOO on the verdicts."
+        ),
+        source=(
+            "arXiv:2510.24320, stage I; the limit is ours; stated again after a look at the built-in model, whose answers earn no reward, so neither arm moves"
+        ),
         against="rloo",
-        own={"reward": "Verified", "schedule": "ConstantSchedule", "credit": "LeaveOneOut", "players.actor": "none", "players.reference": "none"},
+        own={"reward.refinement": "Verified", "reward.weight": "0", "schedule": "ConstantSchedule", "credit.coefficient": "0"},
         task="checked",
         options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        script="benchmarks.warmed critique_rl-limit",
     ),
     Claim(
         says="After both stages the verdicts on held-out answers are at least 0.15 more often true than those of a critic that earns the refinement alone.",

@@ -88,10 +88,15 @@ magrpo = reinforce.derive(
 
 claims = (
     same_weights(
-        says="With one turn the final weights are those of REINFORCE with the group's mean as baseline.",
-        source="arXiv:2508.04652, the advantage at horizon 1; the limit is ours",
+        says="From a start that was shown lines, with one turn the final weights are those of REINFORCE with the group's mean as baseline.",
+        source=(
+            "arXiv:2508.04652, the advantage at horizon 1; the limit is ours; stated again after a look at the built-in model, which earns no reward, so neither "
+            "arm moves"
+        ),
         against="reinforce --rollout Seats --reward EnvironmentReturn --credit GroupRelative --credit.scale none",
         task="code_pair",
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        script="benchmarks.warmed magrpo-limit",
     ),
     Claim(
         says="From a start whose main player mostly works alone, the share of programs on held-out problems that reach all levels rises by at least 0.2.",
