@@ -101,7 +101,7 @@ claims = (
         against="grpo --objective.kl=none --players.reference=none --update.count 2 --rollout Episodes(max_turns=10) --reward EnvironmentReturn",
         own={"environment": "none", "objective.policy.trust": "Clip(low=0.2,high=0.2)", "schedule": "ConstantSchedule"},
         task="walks",
-        options=_WALKS,
+        options={"level": "1", "people": "200", "instruction": "false"},
         fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
         budget="steps=2",
         script="benchmarks.warmed deepdive-limit",
