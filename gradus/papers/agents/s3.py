@@ -6,7 +6,7 @@
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 q is the question, and G is the reader, which is never trained. $D_RAG$ are the 8 best documents for q itself. An episode begins with the block of
-these documents. In each turn the searcher selects useful documents of the newest block (<important_info>[1, 3]</important_info>), and then writes a
+these documents. In each turn the searcher selects useful documents of the newest block (<important_info>[1, 3]</important_info>), and then writes one
 new query (<query>words</query>), which brings the block of its 8 best documents, or stops (<search_complete>true</search_complete>). There are at most
 3 turns. Selected documents come first, in order. A block without a selection counts whole; an empty selection keeps nothing. At most 3 documents of a
 block are kept.
@@ -33,6 +33,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from gradus.credit.gae import GAE
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.environments.selecting import Selecting, asks, gathered
@@ -40,7 +42,7 @@ from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
 from gradus.rewards.overlap import plain_words
 from gradus.rollouts.episodes import Episodes
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, UserError
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Copy, Player
 from gradus.types.signals import Signal
@@ -55,6 +57,12 @@ def accuracy(answer: str, gold: Any) -> float:
     said = plain_words(answer)
     due = [plain_words(str(one)) for one in (gold if isinstance(gold, list | tuple) else [gold])]
     return float(any(one and one == said[i : i + len(one)] for one in due for i in range(len(said))))
+
+
+def actions(trajectory: Trajectory, world: World) -> list[str]:
+    """Returns the texts of the turns of an episode."""
+    rows = [(c.tokens[c.chosen], c.streams["turn"]) for c in trajectory.contexts if c.actions]
+    return [world.text(tokens[turns == turn], trajectory.player) for tokens, turns in rows for turn in np.unique(turns)]
 
 
 class Reader(Protocol):
@@ -108,9 +116,9 @@ class GainBeyondRetrieval:
 
     async def _group(self, group: Group, passages: tuple[str, ...], settings: Selecting, world: World) -> list[Judgement]:
         problem = group.trajectories[0].problem
-        plain = gathered(asks(problem), "", passages, settings.top)
+        plain = gathered(asks(problem), (), passages, settings.top)
         once = world.once(("plain retrieval", problem.id), partial(self.reader.read, problem, plain, world, "plain"))
-        kept = [gathered(asks(problem), t.completion, passages, settings.top, settings.limit - 1) for t in group.trajectories]
+        kept = [gathered(asks(problem), actions(t, world), passages, settings.top, settings.limit) for t in group.trajectories]
         naive, *said = await asyncio.gather(once, *(self.reader.read(problem, k, world, t.id) for k, t in zip(kept, group.trajectories, strict=True)))
         base, out = accuracy(naive, problem.answer), list[Judgement]()
         for t, answer, documents in zip(group.trajectories, said, kept, strict=True):
