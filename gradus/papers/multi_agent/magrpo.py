@@ -17,7 +17,9 @@ Use if: agents work at once on parts of one result, and only the result has a sc
 Avoid if: each agent has its own score (see at_grpo), or a batch is used for many updates, which need a ratio (see grpo).
 Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning, arXiv:2508.04652: joint samples, the shared return, the mean as
 baseline without a deviation, G = 4, two agents and one turn.
-Departures: The authors' code (OpenMLRL/CoMLRL) could not be fetched. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
+Departures: In a later version of the authors' code (OpenMLRL/CoMLRL) the advantage is divided by the deviation unless a switch is off, the discount is 0.9,
+and turns form a tree: every joint sample has G joint samples of the next turn, and the mean of their returns counts. There each agent has a policy and an
+optimizer of its own, and samples at temperature 0.6. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
 result with this variable. The reward has the levels structure, syntax, tests and cooperation, each worth 1/4, and a level counts only after the one before; the
 paper names such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the mean of such a turn is
 over the other samples.
