@@ -19,10 +19,10 @@ Avoid if: the actor ignores critiques, or all first answers are right (or all wr
 Reference: Xi et al., Critique-RL: Training Language Models for Critiquing through Two-Stage Reinforcement Learning, arXiv:2510.24320: the two stages
 and their rewards; the numbers 0.2, 0.01, 4 critiques and 500 steps, and a greedy refinement.
 Departures: The leave-one-out baseline is ours; the paper leaves the estimator of the policy gradient open. The KL is the sampled estimate on the
-critic's own texts. The critic samples at the temperature of the run; the paper has 0.7. Fine-tuning of actor and critic before stage I is left to the start model. The task `checked` gives the pairs (x, y), half of them
-right, in place of an actor's own first answers; its verdicts are "yes" and "no". In the released code (WooooDyy/Critique-RL) a true verdict earns 1
-and a false or missing verdict -1 in stage I; with the baseline this doubles the advantages. In its stage II a true verdict earns ok(y') + 0.2, and a
-false or missing one -1 for every refinement: `--reward.strict true`.
+critic's own texts. The critic samples at the temperature of the run; the paper has 0.7. Fine-tuning of actor and critic before stage I is left to the
+start model. The task `checked` gives the pairs (x, y), half of them right, in place of an actor's own first answers; its verdicts are "yes" and "no".
+In the released code (WooooDyy/Critique-RL) a true verdict earns 1 and a false or missing verdict -1 in stage I; with the baseline this doubles the
+advantages. In its stage II a true verdict earns ok(y') + 0.2, and a false or missing one -1 for every refinement: `--reward.strict true`.
 """
 
 from __future__ import annotations
