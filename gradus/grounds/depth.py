@@ -24,7 +24,7 @@ depth = Ground(
         "sft",
         "hot=sft --learning_rate 1e-3",
         "accuracy@deep",
-        "Both rates fit the trained chains; the higher one moves the weights further, and loses the transfer to longer ones.",
+        "Both rates fit the trained chains; the higher rate moves the weights further, and loses the transfer to longer chains.",
     ),
     arms=("rft", "grpo"),
     seeds=5,
