@@ -1,4 +1,6 @@
-"""A searcher that selects documents: the environment `Selecting`, and the function that reads the gathered documents out of an episode's text."""
+"""The environment `Selecting`, in which a player searches and selects documents, and a function that reads the gathered documents from the text of an
+episode.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from gradus.types.ranges import check_ranges
 PICKS = re.compile(r"<important_info>(.*?)</important_info>", re.DOTALL)
 QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
 DONE = re.compile(r"<search_complete>\s*(true|yes|1|y)\s*</search_complete>", re.IGNORECASE)
-MOST = 3  # documents of a block that a selection keeps
+MOST = 3  # a selection keeps at most this number of documents of a block
 
 
 def asks(problem: Problem) -> str:
@@ -52,7 +54,9 @@ def gathered(question: str, actions: Sequence[str], passages: tuple[str, ...], t
 
 @dataclass(frozen=True)
 class Selecting:
-    """The environment of a searcher: numbered documents, a selection, and a new query or the end. The passages come from the task. It gives no reward."""
+    """The environment of a searcher: it shows numbered documents, and the player selects some and writes a new query or ends the episode. The task has the
+    passages. The environment gives no reward.
+    """
 
     top: int = 8  # documents of a block
     limit: int = 3  # turns

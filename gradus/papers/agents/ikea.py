@@ -176,7 +176,7 @@ claims = (
         at_least=0.9,
         task="search_qa",
         options=_WORLD,
-        fields=_TERMS,
+        fields={**_TERMS, "study.problems": "6"},  # the world has 26 held-out problems
         budget="steps=12",
         problems=20,
         samples=8,

@@ -24,8 +24,8 @@ Departures: The paper's text was not available; public summaries give the object
 bounds and the fusion. Our own choices are the bounds 0.28, 0.2 and 5, the share of dropped entries (a half), the sum of the experts' weights (1.5)
 and the mean norm as the common norm. The published formula has its last maximum for every A; for A > 0 this maximum would set r to at least 5, so
 here it applies only to A < 0. In the paper, r compares two versions in the training engine, and a weight min(mu_train / mu_infer, C) corrects for the
-sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last one is finished,
-because a reward may compare them. Devices do not change their role. In the claims the experts train without a system, so their results do not depend
+sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last answer is finished, because
+a reward may compare the answers. Devices do not change their role. In the claims the experts train without a system, so their results do not depend
 on a clock. The paper also drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts.
 Mid-training, the choice of questions for tools, the proofs in Lean and the reward models are left out.
 """

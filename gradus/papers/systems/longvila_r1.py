@@ -28,7 +28,7 @@ imitates 36000 worked answers; here, train with sft first. The paper leaves out 
 10 tries; here `gradus screen` does this. In the paper, all processes gather the embeddings. Here each process encodes only the frames in its part, and both
 neighbours encode a frame at the cut. The parts need no padding. To sample, the processes share whole answers, not the tokens of one prompt;
 the paper samples with vLLM. The authors' code clips at 1 - 0.2 and 1 + 0.3, limits the ratio to 3 if A < 0, averages over all tokens of a batch, and
-accepts repeated tags and empty parts; here clip, average per answer and weight decay come from the base, and $f_i$ requires each tag once and no
+accepts repeated tags and empty parts; here clip, average per answer and weight decay come from grpo, and $f_i$ requires each tag once and no
 empty part. A run in one process has the same result up to rounding errors.
 """
 

@@ -20,7 +20,7 @@ sigma and the rule of the stages come from the released code; in the paper's run
 to 0.0005, and an example that starts at 0.01. The learning rate of the paper is 1e-5.
 Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, the last
 stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the loss is
-averaged per answer, as in GRPO. The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the
+averaged per answer, as in GRPO. The denominator of rho is the sampling copy, as in algorithm 1; `--objective.policy.ratio.against old` takes the
 clean weights at the start of the update. Every RMSNorm gets noise, even the last one; the paper's figure shows the two RMSNorms of each block. The
 weights are rounded to the nearest number without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two
 models share their codes. The learning rate, the numbers of problems and answers and the temperature come from the setting. Products are computed with

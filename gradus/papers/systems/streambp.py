@@ -13,7 +13,7 @@ a micro-batch, so there can be fewer than D chunks.
 
 The head computes the logits of one chunk at a time, forward and backward; with A actions, there are never more than ceil(A/D) rows of logits. A loss
 that is a sum over tokens (sft, grpo) passes its slopes to the chunks directly. DPO couples all tokens of a pair by the margin m, so a pass without
-gradients comes first; the slope of each token is then a constant. Every recipe takes the field: `gradus train dpo --backward_chunks 8`.
+gradients comes first; the slope of each token is then a constant. Every recipe has the field `backward_chunks`: `gradus train dpo --backward_chunks 8`.
 
 Use if: long sequences do not fit into memory, or a longer micro-batch should fit.
 Avoid if: memory is not scarce (the layers are computed twice), or the model does not run in the built-in decoder.

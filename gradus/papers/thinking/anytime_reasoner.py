@@ -101,7 +101,7 @@ class Budgets:
             raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
 
     def cuts(self, thought: int) -> list[int]:
-        """Returns the cuts of a thought of so many tokens."""
+        """Returns the cuts of a thought that has `thought` tokens."""
         return [min(budget, thought) for budget in self.at]
 
 

@@ -20,7 +20,7 @@ Avoid if: the policy cannot write the form of a prediction at all, because then 
 Reference: Kim, Jang and Yang, Meta-Awareness Enhances Reasoning Models: Self-Alignment Reinforcement Learning, arXiv:2510.03259. The rewards and their
 strict bounds are as in the released code (akatigre/MASA-RL), with clip 0.2 and 0.28, two mini-batches, the mean over tokens and no KL.
 Departures: The gate, the cut and their numbers are not in the released trainer; three quarters, the factor 2 and the first fifth are our own choices. If all
-problems of a step would be skipped, the first one stays. In cloned predictions the code has a pass rate from 0 to 1, and the sum of the right lengths
+problems of a step would be skipped, the first problem stays. In cloned predictions the code has a pass rate from 0 to 1, and the sum of the right lengths
 divided by the number of all solutions. Here they have the pass rate in eighths, and the mean length of the right solutions. Predictions are cloned in
 their own step, not after a full batch. The case of a notion does not count here, but in the code the case counts. The code also has a dual clip of 10 and the
 sample deviation, and predictions may be as long as solutions. Here there is no dual clip, the deviation is the population deviation, and a prediction has 256
@@ -118,7 +118,7 @@ class MetaPredictions:
         return replace(request, count=self.count, prompt=prompt, sampling=sampling, tags=(*request.tags, "meta"))
 
     def skips(self, guesses: Sequence[SelfPrediction | None]) -> bool:
-        """Returns whether at least the share `agree` of the predictions says 0, or 8, for the pass rate."""
+        """Returns whether at least the share `agree` of the predictions says 0 for the pass rate, or at least this share says 8."""
         rates = [g.rate if g else None for g in guesses]
         return any(rates.count(extreme) >= self.agree * len(rates) for extreme in (0, 8))
 

@@ -69,7 +69,7 @@ class LengthPhases:
     bounds: tuple[int, ...] = (0, 20000, 60000)
     steps: tuple[int, ...] = (200,)  # number of steps of each phase except the last
     share: float = 0.2  # from the second phase on, this share of the requests is for problems of earlier phases
-    visits: int = 2  # a problem without a right answer in so many visits is not drawn again
+    visits: int = 2  # after this number of visits without a right answer, a problem is not drawn again
     pool: int = 1024
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class ResetAtPhases:
 
 @dataclass(frozen=True)
 class Either(Combines):
-    """The larger of the rewards of `rule` and `judge`. If one of the two rewards does not apply, the other one counts. The component "verified" is
+    """The larger of the rewards of `rule` and `judge`. If one of the two rewards does not apply, the other reward counts. The component "verified" is
     the result."""
 
     rule: Reward = Verified()
