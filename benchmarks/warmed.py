@@ -129,7 +129,7 @@ STARTS = {
     "deepdive-limit": Start(
         "walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", like="deepdive", problems=8
     ),
-    "s3": Start("benchmarks/bridges.py:bridges", {"top": "3"}, 120, model="gradus/policies/tiny/words"),
+    "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
