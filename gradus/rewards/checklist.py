@@ -22,7 +22,9 @@ COLUMN = "checklist"
 
 
 def checklist_of(problem: Problem, task: Task) -> Items | None:
-    """Returns the problem's column `checklist`, else the result of the function `checklist` of the task's verifier; None if neither exists."""
+    """Returns the problem's column `checklist`. Without this column, returns the result of the function `checklist` of the task's verifier, or None if there
+    is no such function.
+    """
     given = problem.meta.get(COLUMN)
     if given is None:
         found: Callable[[Problem], Items] | None = getattr(task.verify, COLUMN, None)
@@ -47,7 +49,7 @@ class Checklist(Combines):
     """The weighted share of the problem's own criteria that an answer meets, from 0 to 1 (see `weighted_share`).
 
     The criteria are in the problem's column `checklist`, or come from the task's verifier. The judge gives 0 to `grades` points per criterion, so with
-    `grades` 2 a criterion can be half met. With `most`, a criterion whose mean grade over the group is above `most` does not count, because it no longer
+    `grades` 2 a criterion can be half met. With `most`, a criterion does not count if its mean grade over the group is above `most`, because it no longer
     separates answers. If no criterion with a positive weight is left, all criteria count. The reward does not apply to a problem without a criterion of
     positive weight. Component: checklist. Logged value: `grades`, from 0 to 1. Metric: `checklist/items`, the number of criteria that count.
     """

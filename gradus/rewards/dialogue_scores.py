@@ -19,7 +19,7 @@ from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.signals import Signal
 
 DIMENSIONS = ("goal", "relationship", "knowledge")
-MOST, HIGHEST = 10, 3  # of an episode's score, and of an attribution
+MOST, HIGHEST = 10, 3  # largest score of an episode; largest attribution
 
 
 def dialogue(trajectory: Trajectory, world: World) -> list[tuple[str, str]]:
@@ -113,7 +113,7 @@ class SocialScores(Combines):
         return [[found[t.id] for t in g.trajectories] for g in groups]
 
     def judged(self, pairs: Sequence[tuple[str, str]], points: Sequence[int]) -> Judgement:
-        """Returns the judgement of an episode from the points in the order of `criteria_for`; a failure without utterances."""
+        """Returns the judgement of an episode from the points in the order of `criteria_for`; a failure if the episode has no utterance."""
         if not pairs:
             return Judgement(Failed("the episode has no utterance to judge"))
         size = len(pairs) + 1

@@ -37,7 +37,7 @@ class PeopleAndAI:
 
     people: Arbiter = ScriptedJudge(reversed=0.02)
     ai: Arbiter = ScriptedJudge(reversed=0.1)
-    share: float = 0.1  # at least one problem of a batch, unless the share is 0
+    share: float = 0.1  # share of the problems that people judge; at least one per batch, unless the share is 0
     examples: int = 2
 
     def __post_init__(self) -> None:

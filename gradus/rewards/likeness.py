@@ -24,7 +24,8 @@ class Likeness(Protocol):
 
 @dataclass(frozen=True)
 class Embedded:
-    """The cosine of the embeddings of two texts by `player`: its mean hidden states in windows of at most `window` tokens. An empty text has the cosine 0."""
+    """The cosine of the embeddings of two texts. An embedding is the mean of the hidden states of `player` in windows of at most `window` tokens. An empty
+    text has the cosine 0."""
 
     player: str = "encoder"
     window: int = 256

@@ -15,7 +15,8 @@ from gradus.types.signals import Signal
 
 
 def explanation(completion: str, tag: str | None = None) -> str:
-    """Returns the text before the last "=", or in the last tags of the name `tag`; the whole completion without "=", and "" without the tags.
+    """Without `tag`, returns the text before the last "=" (the whole completion if it has no "="). With `tag`, returns the text in the last tags of this name
+    ("" if there are none).
 
     >>> explanation("bob has one cat=B"), explanation("<why>bob has one cat</why> B", "why")
     ('bob has one cat', 'bob has one cat')

@@ -14,10 +14,10 @@ from gradus.types.samplers import Drawing, Ode, Sampler, Sde
 
 @dataclass(frozen=True)
 class FlowSampling:
-    """Draws `request.count` samples for each problem and lets the world judge them.
+    """Draws `request.count` samples for each problem. The reward of the run judges them.
 
-    With `keep` "steps", every random step is an action with its log-probability. With "sample", the finished sample is the only action. An action that is
-    a finished sample has no log-probability, and its stored size does not depend on the number of steps.
+    With `keep` "steps", every random step is an action with its log-probability. With "sample", the finished sample is the only action. A finished sample as
+    an action has no log-probability, and its stored size does not depend on the number of steps.
     """
 
     sampler: Sampler = Sde()

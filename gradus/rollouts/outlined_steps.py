@@ -18,7 +18,7 @@ from gradus.types.parts import World
 from gradus.types.prompts import filled
 from gradus.types.ranges import check_ranges
 
-CHECK = " no"  # a check step contains this text
+CHECK = " no"  # a step that contains this text is a check
 
 
 def outlined(flow: Sequence[str], budget: int) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Solver:
-    """A writer by program. A try has a new wrong result, a check gives this result, and the conclusion is the worked solution."""
+    """A writer by program. A try has a new wrong result, a check repeats this result, and the conclusion is the worked solution."""
 
     columns: ClassVar[frozenset[str]] = frozenset({"solution"})
 
@@ -79,8 +79,8 @@ class Solver:
 
 
 def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
-    """Returns a try with a wrong result that is not in `seen`: one of the problem's `misses`, else the worked solution with one other letter or digit in its
-    result. If no such result is left, returns the worked solution, so that the trace repeats a step.
+    """Returns a try with a wrong result that is not in `seen`. The try is one of the problem's `misses`; if there are none, it is the worked solution with
+    one letter or digit of its result changed. If no such result is left, returns the worked solution, so the trace repeats a step.
     """
     solution = answer_text(problem, "solution")
     before, mark, result = solution.rpartition("=")

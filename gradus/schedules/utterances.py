@@ -58,7 +58,7 @@ class Utterances:
         return frozenset({"answers", "rewards"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns the rows in the order of the episodes. Left out: failed and auxiliary episodes, and utterances with an attribution below 0."""
+        """Returns the rows in the order of the episodes. Failed and auxiliary episodes, and utterances with an attribution below 0, are left out."""
         kept = [t.extra for g in groups if not g.aside for t in g.trajectories if t.failed is None and "dialogue" in t.extra]
         values: dict[str, list[float]] = {}
         made: list[tuple[list[dict[str, str]], str]] = []

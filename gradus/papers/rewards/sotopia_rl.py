@@ -4,12 +4,12 @@
     R_i = 1/3 sum_d (r_i^d - min r^d) / (max r^d - min r^d)
     loss_RM = mean over utterances of (s_i - R_i)^2
 
-The dimensions d are goal, relationship and knowledge. $G^d$ from 0 to 10 is the score of an episode, and $a_i^d$ from 0 to 3 says how much utterance i
-contributed, in the view of a judge that reads the whole dialogue. An utterance can earn much although the reply to it was bad, and the $r_i$ need
+The dimensions d are goal, relationship and knowledge. $G^d$, from 0 to 10, is the score of an episode. A judge reads the whole dialogue; $a_i^d$, from 0 to
+3, is its opinion how much utterance i contributed. An utterance can earn much although the reply to it was bad, and the $r_i$ need
 not add up to $G$. Minimum and maximum are over all utterances of the data. With `spread` "normalised" r is $G a_i / (sum_j a_j)$, or 0 if all a are 0;
 with "equal" every utterance gets the score of its episode.
 
-Stage `sft`: the policy imitates dialogues. Stage `label`: it plays and does not learn; each utterance becomes a row with its history and R. Stage
+Stage `sft`: the policy imitates dialogues. Stage `label`: the policy plays and does not learn; each utterance becomes a row with its history and R. Stage
 `judge`: the reward model, a copy of the policy with a value head, reads history and utterance. Stage `policy`: a prompt is the history of a row, the
 policy gives 16 utterances, and GRPO learns from the reward model in two epochs over each batch. This stage plays whole dialogues only in evaluations:
 held_out/goal, held_out/relationship and held_out/knowledge, from 0 to 1.
@@ -102,7 +102,7 @@ class SocialStudy:
 
 
 LABEL = Frozen({"rollout": Auto(), "reward": SocialScores(), "objective": None, "players.reference": None, "setting.group": 4})
-"""The fields that differ in stage `label`: whole dialogues, and nothing learns."""
+"""The fields that differ in stage `label`: whole dialogues, and no player learns."""
 
 JUDGE = Frozen(
     {
@@ -122,7 +122,7 @@ POLICY = Frozen({"rollout": SingleUtterances(), "reward": RewardModel("judge"), 
 
 sotopia_rl = grpo.derive(
     "sotopia_rl",
-    "The scores of a dialogue are spread over its utterances in several dimensions, learned by a reward model, and GRPO trains single utterances.",
+    "The scores of a dialogue are spread over its utterances in several dimensions. A reward model learns them, and GRPO trains single utterances.",
     family="rewards",
     players__judge=Player(Head(of=Copy("policy"), bias=False)),
     setting__group=16,
