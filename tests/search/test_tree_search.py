@@ -11,7 +11,7 @@ from gradus.papers.bases.best_of_n import best_of_n
 from gradus.rewards.verified import Verified
 from gradus.search.best_of import BestOf
 from gradus.search.node_values import RewardOfText
-from gradus.search.tree import UCT, BestFirst
+from gradus.search.tree import PUCT, UCT, BestFirst
 from gradus.search.tree_search import TreeSearch, end_of_step
 from gradus.testing.methods import TOY, readable, scripted_context, scripted_world, toy_run
 from gradus.types import Key, Problem, Request, UserError
@@ -101,7 +101,7 @@ def test_a_whole_answer_counts_its_value_again() -> None:
     tree, asked, _, _ = searched({"": ["a", "b", "a"]}, {"a": 1.0, "b": 0.5}, rounds=4)
     assert asked == [""] * 3
     assert shape(tree) == [("a", 5, 5.0, True), ("b", 1, 0.5, True)]
-    tree, _, _, _ = searched({"": ["a", "b", "a"]}, {"a": 1.0, "b": 0.5}, rounds=3, backs="answers", choice=UCT(0.2, 1.0, 0.1))
+    tree, _, _, _ = searched({"": ["a", "b", "a"]}, {"a": 1.0, "b": 0.5}, rounds=3, backs="answers", choice=PUCT(0.2))
     assert shape(tree) == [("a", 2, 2.0, True), ("b", 0, 0.0, True)]
     assert (tree.root.visits, tree.root.total) == (5, 4.5)
 

@@ -43,8 +43,6 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.cascade import Cascade
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.judged import JudgedSteps
-from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import FirstError
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
 from gradus.types import Failed, Frozen, Group
@@ -72,7 +70,7 @@ def located(text: str, first: int, count: int) -> float:
 class Flaws(Combines):
     """-penalty for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, their flawed share."""
 
-    cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError()), sends="reached")
+    cascade: Cascade = Cascade(JudgedSteps(), sends="reached")
     penalty: float = 1.0
     name: ClassVar[str] = "flaws"
 

@@ -14,7 +14,7 @@ first lines are its children, and the rewards of the answers are added to the no
 the mean of the rewards that went through it, and a whole answer its own reward.
 
 At test time the value model stands for the reward (`TreeSearch`): a new child gets its value, every answer that begins with the child counts this value once
-more, and only the 5 children with the largest values can be picked; c is 0.1, with 15 rounds. The result is the answer with the largest value.
+more; c is 0.1, with 15 rounds. The result is the answer with the largest value.
 
 Metrics: spread (share of trained groups with unequal rewards), partial (groups of beginnings per problem), kept_problems (share), nodes (states per tree).
 
@@ -24,8 +24,9 @@ Reference: Zhoubian et al., ReST-RL: Achieving Accurate Code Reasoning of LLMs w
 UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end mark
 (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child; the code
-draws at random. The code keeps 3 visible children by default, its documented runs 5. The learning rate is not 10^-7. The value model starts from the policy.
-At least one group stays in a step. The code cuts the answer after an added line break; here its last beginning ends as the answer does.
+draws at random. Every child can be picked; in the code the 3 best of 5 by default, and in its documented runs 5 of 5. The learning rate is not 10^-7.
+The value model starts from the policy. At least one group stays in a step. The code cuts the answer after an added line break; here its last
+beginning ends as the answer does.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.single_turn import one_turn
 from gradus.schedules.stages import Stage, Stages
-from gradus.search.node_values import PlayerValue, RewardOfText
-from gradus.search.tree import UCT
+from gradus.search.node_values import RewardOfText
+from gradus.search.tree import Node, descend
 from gradus.search.tree_search import Tree, TreeSearch, end_of_step
 from gradus.types import Frozen, Group, Key, Request, Trajectory, prompt_context
 from gradus.types.contexts import after_prompt
@@ -149,13 +150,31 @@ def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group
 
 
 @dataclass(frozen=True)
+class BoundedUCT:
+    """Goes down to the child with the largest u. A child without a visit has a finite bonus, so the search can leave such a child out."""
+
+    c: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_ranges(self, c="[0, inf)")
+
+    def bonus(self, node: Node) -> float:
+        """Returns the second term of a child."""
+        assert node.parent is not None
+        return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
+
+    def chosen(self, root: Node) -> list[Node]:
+        return descend(root, self.bonus)
+
+
+@dataclass(frozen=True)
 class TreeStates:
     """Gives the states of search trees as trajectories of one action, whose reward is the value of the state. `search` grows the trees.
 
     The states are the expanded nodes and the whole answers. A state is read after its last token, as `PlayerValue` reads it.
     """
 
-    search: TreeSearch = TreeSearch(UCT(0.2, 1.0, 0.1), RewardOfText(), rounds=100, backs="answers")
+    search: TreeSearch = TreeSearch(BoundedUCT(0.2), RewardOfText(), rounds=100, backs="answers")
 
     @property
     def test(self) -> Auto:
@@ -195,7 +214,7 @@ rest_rl = grpo.derive(
     rollout=PartialSolutions(),
     players__value=Player(Head(of=Copy("policy"))),
     schedule=Stages(Frozen(policy=Stage(until=Steps(100)), value=Stage(until=Steps(100), changes=LEARNING))),
-    search=TreeSearch(UCT(0.1, 1.0, 0.1), PlayerValue("value"), visible=5),
+    search=TreeSearch(BoundedUCT()),
 )
 
 _SMALL = {"prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "60", "study.greedy": "false"}
