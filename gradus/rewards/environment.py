@@ -18,9 +18,9 @@ from gradus.types.signals import Signal
 class EnvironmentReturn:
     """A reward: the sum of the episode's step rewards, minus `invalid_penalty` for every illegal action. The penalties form the component `invalid`.
 
-    The penalty is at the last token of the illegal action, and each step reward is at the last token of its action. The rewards that an environment gives to
-    single seats (`Turn.rewards`) form the component `role`, and are part of the sum. The reward does not apply to a trajectory without an environment. If the
-    environment failed, the trajectory has failed.
+    The penalty is at the last token of the illegal action, and each step reward is at the last token of its action. If an environment gives rewards to single
+    players of a game (`Turn.rewards`), these rewards form the component `role`, and are part of the sum. The reward does not apply to a trajectory without an
+    environment. If the environment raised an error, the trajectory has failed.
     """
 
     invalid_penalty: float = 0.0  # 0: illegal actions have no penalty and no component
