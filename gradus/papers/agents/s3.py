@@ -155,7 +155,7 @@ claims = (
         options={"level": "2", "instruction": "false"},
         fields={
             "prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "reward.reader": "TaskReader",
-            "environment.top": "3",
+            "environment.top": "2",
         },
         budget="steps=15",
         script="benchmarks.warmed s3",
