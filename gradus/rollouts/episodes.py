@@ -23,7 +23,7 @@ from gradus.types.spaces import Action, Space, in_words
 
 @dataclass(frozen=True)
 class Seat:
-    """One episode of a rollout: sample number `index` of a request in a world."""
+    """One episode of a rollout: sample number `index` of a request in a `World`."""
 
     request: Request
     index: int

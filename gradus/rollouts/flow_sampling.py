@@ -14,7 +14,7 @@ from gradus.types.samplers import Drawing, Ode, Sampler, Sde
 
 @dataclass(frozen=True)
 class FlowSampling:
-    """Draws `request.count` samples for each problem and lets the world judge them.
+    """Draws `request.count` samples for each problem. The reward of the run judges them.
 
     Every random step is an action with its log-probability.
     """

@@ -48,7 +48,7 @@ class PlainText:
         return False
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one group per request. Raises UserError if a problem has no document, or if a document is neither a text nor a chat."""
+        """Returns one group per request. Raises UserError if a problem has no document, or if a document is not a text or a chat."""
         return [self._group(request, world) for request in requests]
 
     def _group(self, request: Request, world: World) -> Group:

@@ -26,7 +26,7 @@ def sent(errand: Errand, request: Request, index: int, turn: int, roles: Mapping
 
 
 def handed(errand: Errand, trajectory: Trajectory, parent: str, turn: int, group: str) -> Group:
-    """Returns the sub-agent's trajectory as an auxiliary group. Groups of one role and problem have the same key, so the world joins these groups."""
+    """Returns the sub-agent's trajectory as an auxiliary group. Groups of one role and problem have the same key, so the step joins these groups."""
     links = Frozen({**trajectory.links, "episode": parent, "parent": parent, "role": errand.role, "turn": turn})
     return Group(f"{group}/errand/{errand.role}", (trajectory.but(links=links),))
 
