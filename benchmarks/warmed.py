@@ -122,7 +122,7 @@ STARTS = {
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
-    "s3": Start("benchmarks/bridges.py:bridges", {"top": "3"}, 120, model="gradus/policies/tiny/words"),
+    "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")

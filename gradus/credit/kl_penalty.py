@@ -22,8 +22,8 @@ Estimator = Literal["k1", "k2", "k3"]
 def kl_costs(logprobs: np.ndarray, reference_logprobs: np.ndarray, *, estimator: Estimator) -> np.ndarray:
     """Returns the KL estimate of every action, float64 [A], in nats. With d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1.
 
-    k1 and k3 have the KL as expected value. If the penalty is in the reward, only k1 gives the gradient of the KL, which is E[k1 grad log pi]. With k3, the
-    part exp(d) adds -grad KL(pi_ref || pi). Reference: Schulman, Approximating KL Divergence (2020).
+    The expected value of k1 and of k3 is the KL. If the penalty is in the reward, only k1 gives the gradient of the KL, which is E[k1 grad log pi]. With k3,
+    the part exp(d) adds -grad KL(pi_ref || pi). Reference: Schulman, Approximating KL Divergence (2020).
     """
     d = np.asarray(reference_logprobs, np.float64) - np.asarray(logprobs, np.float64)
     costs = {"k1": -d, "k2": d * d / 2, "k3": np.expm1(d) - d}
@@ -56,7 +56,7 @@ class KLPenalty:
     rule: Credit = GroupRelative()
     coefficient: float = 0.01  # 0: no penalty
     estimator: Estimator = "k1"
-    player: str = "reference"  # the reference: its model is frozen, synced or a moving average
+    player: str = "reference"  # the reference: a frozen player, a synced copy or a moving average
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")

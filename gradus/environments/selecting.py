@@ -1,4 +1,6 @@
-"""A searcher that selects documents: the environment `Selecting`, and the function that reads the gathered documents out of an episode's text."""
+"""The environment `Selecting`, in which a player searches and selects documents, and a function that reads the gathered documents from the text of an
+episode.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from gradus.types.ranges import check_ranges
 
 PIECES = re.compile(r"<important_info>(.*?)</important_info>|<query>(.*?)</query>", re.DOTALL)
 DONE = re.compile(r"<search_complete>\s*(true|yes|1|y)\s*</search_complete>", re.IGNORECASE)
-MOST = 3  # documents of a block that a selection keeps
+MOST = 3  # a selection keeps at most this number of documents of a block
 
 
 def asks(problem: Problem) -> str:
@@ -22,7 +24,7 @@ def asks(problem: Problem) -> str:
 
 
 def gathered(question: str, said: str, passages: tuple[str, ...], top: int = 8, searches: int = 2) -> tuple[str, ...]:
-    """Returns D_s3, the documents that a searcher gathered with the text `said`. Only the first `searches` queries brought documents."""
+    """Returns D_s3, the documents that a searcher gathered in the text `said`. Only the first `searches` queries gave documents."""
     blocks: list[tuple[int, ...]] = [found(passages, question, top)]
     chosen: list[list[int] | None] = [None]
     for ids, query in PIECES.findall(said):
@@ -39,7 +41,9 @@ def gathered(question: str, said: str, passages: tuple[str, ...], top: int = 8, 
 
 @dataclass(frozen=True)
 class Selecting:
-    """The environment of a searcher: numbered documents, a selection, and a new query or the end. The passages come from the task. It gives no reward."""
+    """The environment of a searcher: it shows numbered documents, and the player selects some and writes a new query or ends the episode. The task has the
+    passages. The environment gives no reward.
+    """
 
     top: int = 8  # documents of a block
     limit: int = 3  # turns

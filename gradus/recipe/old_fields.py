@@ -50,7 +50,7 @@ VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
     "gradus.search.tree:UCT": ("eps", lambda eps: eps != 0, _BOUNDED),
     "gradus.tools.forms:FencedCalls": ("around", lambda around: around != ["", ""], _SIGNED),
 }
-"""Class path -> a field, whether its value makes the part the variant, and the class path of the variant."""
+"""Class path -> the name of a field, a function that decides by the field's value whether the part is the variant, and the class path of the variant."""
 
 WITHOUT: Mapping[str, Stored] = {
     "gradus.credit.kl_penalty:KLPenalty": {"within": None},
@@ -85,7 +85,7 @@ WITHOUT: Mapping[str, Stored] = {
     _SHUFFLED: {"player": "policy"},
     _SIGNED: {"around": ["<<<", ">>>"]},
 }
-"""Class path -> fields that the part no longer has, each with the value that has the effect of today. Any other value is refused."""
+"""Class path -> fields that the part no longer has, each with the value that equals the behaviour of today. A stored part with any other value is refused."""
 
 
 def variant(path: str, stored: Stored) -> str:
@@ -105,7 +105,7 @@ def moved(path: str, stored: Stored) -> dict[str, Any]:
 
 
 def _scaled(known: dict[str, Any]) -> None:
-    """The factor itself says whether only positive advantages change."""
+    """The factor itself now decides whether only positive advantages change."""
     if "when" in known:
         when, factor = known.pop("when"), known["factor"]
         if when == "positive" or factor["part"] == "gradus.papers.credit.attention_rhythm:PlanAndAnchor":
@@ -113,7 +113,7 @@ def _scaled(known: dict[str, Any]) -> None:
 
 
 def _shuffled(known: dict[str, Any]) -> None:
-    """The order of the events belongs to the rollout itself."""
+    """The order of the events is a field of the rollout now."""
     if isinstance(rewording := known.pop("rewording", None), dict):
         count = known.pop("count", None)
         known |= {name: value for name, value in rewording.items() if name != "part"}
@@ -122,20 +122,20 @@ def _shuffled(known: dict[str, Any]) -> None:
 
 
 def _majority(known: dict[str, Any]) -> None:
-    """The watched reward is a part inside."""
+    """The watched reward is a separate part inside this part now."""
     if "missing" in known:
         known["majority"] = {"part": "gradus.rewards.majority:MajorityReward", "missing": known.pop("missing")}
 
 
 def _cosine(known: dict[str, Any]) -> None:
-    """The curves are a part inside."""
+    """The curves are a separate part inside this part now."""
     if known.pop("characters", False):
         inside = {name: known.pop(name) for name in ("reward", "right", "wrong", "exceeds", "margin") if name in known}
         known["curve"] = {"part": "gradus.rewards.length:CosineLength", **inside}
 
 
 def _refine(known: dict[str, Any]) -> None:
-    """The two conditions for a second attempt are one choice."""
+    """One field now selects between the two conditions for a second attempt."""
     if not (known.get("right") and known.get("better")):
         chosen = [name for name in ("right", "better") if known.pop(name, False)]
         known |= {"only": chosen[0]} if chosen else {}
@@ -149,7 +149,7 @@ def _errands(known: dict[str, Any]) -> None:
 
 
 def _forged(known: dict[str, Any]) -> None:
-    """The reward itself weights the measures and finds the problem."""
+    """The reward itself now weights the measures and finds the problem."""
     solved = dict(known.get("solved") or {})
     if "weights" in solved:
         known["weights"] = solved.pop("weights")
@@ -159,13 +159,13 @@ def _forged(known: dict[str, Any]) -> None:
 
 
 def _scored_pair(known: dict[str, Any]) -> None:
-    """The template is a field of the form itself."""
+    """The template is a field of the form now."""
     if isinstance(scores := known.get("scores"), dict) and scores.get("high", 10) == 10:
         known["template"] = known.pop("scores")["template"]
 
 
 def _unmasking(known: dict[str, Any]) -> None:
-    """Order and number of tokens are fields of the rollout itself."""
+    """The order and the number of the tokens are fields of the rollout now."""
     if isinstance(how := known.pop("how", None), dict):
         known |= {name: value for name, value in how.items() if name != "part"}
 

@@ -17,11 +17,12 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Cascade(Combines):
-    """The value of `then` for the answers that `first` sends on, and the value of `first` for all others. `then` sees only the answers that are sent on.
+    """Judges every answer by `first`, and sends some answers on to `then`. An answer that is sent on gets the value of `then`; any other answer keeps the
+    value of `first`.
 
-    These are the answers whose value by `first` is below `bound`. So an expensive judge is not asked about answers whose reward is clear. If `first`
-    failed or does not apply, the answer is not sent on. Components: the value of `first` under its name, and the components of `then`, which do not
-    apply to the other answers. Metric: `cascade/sent`, the share of answers that are sent on.
+    These are the answers whose value by `first` is below `bound`. So no expensive judge reads an answer if its reward is already clear. If `first` failed or does
+    not apply, the answer is not sent on. Components: the value of `first` under its name, and the components of `then`, which do not apply to the other
+    answers. Metric: `cascade/sent`, the share of answers that are sent on.
     """
 
     then: Reward

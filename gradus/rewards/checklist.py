@@ -22,7 +22,9 @@ COLUMN = "checklist"
 
 
 def checklist_of(problem: Problem, task: Task) -> Items | None:
-    """Returns the problem's column `checklist`, else the result of the function `checklist` of the task's verifier; None if neither exists."""
+    """Returns the problem's column `checklist`. Without this column, returns the result of the function `checklist` of the task's verifier, or None if there
+    is no such function.
+    """
     given = problem.meta.get(COLUMN)
     if given is None:
         found: Callable[[Problem], Items] | None = getattr(task.verify, COLUMN, None)

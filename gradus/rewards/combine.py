@@ -72,7 +72,9 @@ class Sum(Combines):
 
 @dataclass(frozen=True)
 class Product(Combines):
-    """A reward: the product of the values of the parts that apply. A part whose values are 0 and 1 acts as a gate."""
+    """A reward: the product of the values of the parts that apply. If a part has only the values 0 and 1, it acts as a gate: the product is 0 if the part is
+    0.
+    """
 
     parts: Frozen[Reward]
 
@@ -153,7 +155,7 @@ def name_of(reward: Any) -> str:
 
 
 def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
-    """Returns the values that apply, and the first failure. The reason of the failure names the part that failed."""
+    """Returns the values of the parts that apply, and the first failure. The reason of this failure names the part that failed."""
     lost = ((name, j.reward) for name, j in judged.items() if isinstance(j.reward, Failed))
     failed = next((replace(reward, reason=f"{name}: {reward.reason}") for name, reward in lost), None)
     values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}

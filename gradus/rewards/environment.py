@@ -18,8 +18,8 @@ from gradus.types.signals import Signal
 class EnvironmentReturn:
     """A reward: the sum of the episode's step rewards. Each step reward is at the last token of its action.
 
-    The rewards that an environment gives to single seats (`Turn.rewards`) form the component `role`, and are part of the sum. The reward does not apply to a
-    trajectory without an environment. If the environment failed, the trajectory has failed.
+    If an environment gives rewards to single players of a game (`Turn.rewards`), these rewards form the component `role`, and are part of the sum. The reward
+    does not apply to a trajectory without an environment. If the environment raised an error, the trajectory has failed.
     """
 
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -28,7 +28,7 @@ class Tags(Combines):
     """
 
     order: tuple[str, ...] = ("think", "answer")
-    answer: Answer = "none"  # after the last part: only blanks; any text; a \boxed{...} with content; or also a closed block of code
+    answer: Answer = "none"  # the text after the last part: only blanks; any text; a \boxed{...} with content; or such a box or a closed block of code
     name: ClassVar[str] = "tags"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -18,7 +18,7 @@ from gradus.types.parts import Forkable, Task, Turn, World
 from gradus.types.ranges import check_ranges
 from gradus.types.readers import EntropyShare
 
-STREAM = "branch"  # int32 [A], the number within its group of the trajectory that drew the action
+STREAM = "branch"  # int32 [A], for each action: the number, within the group, of the trajectory that drew the action
 
 
 def chance(rise: float, *, base: float, weight: float) -> float:
@@ -37,15 +37,15 @@ class Branch:
     seat: Seat
     episode: Any
     played: Played
-    start: float | None = None  # entropy of the first segment of the episode (of its root, if it is a copy); None: not read
+    start: float | None = None  # entropy of the first segment of the episode (for a copy: of its root); None: not read yet
     parent: str = ""  # the trajectory of which this one is a copy; empty for a root
     shared: int = 0  # turns that the copy shares with its parent
-    streak: int = 0  # number of branchings in a row, up to and including the last segment
+    streak: int = 0  # number of branchings at successive segments, up to and including the last segment
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """A branch with its next segment: the prompt, the sample, and the entropy of the segment's first tokens (None: not read)."""
+    """A branch with its next segment: the prompt, the sample, and the entropy of the segment's first tokens (None: not read yet)."""
 
     branch: Branch
     prompt: Context
@@ -62,12 +62,12 @@ class Branches:
     by log(size of the vocabulary). After each answer of the environment to the player, the episode samples a segment. The episode then becomes `copies`
     episodes with the probability `chance(rise)`, where `rise` is H of this segment minus H of the episode's first segment. The new episodes continue from the
     context before this segment and from a copy of the state, and draw this segment again. The new episodes can branch again at their later segments. If all
-    episodes of a problem have ended and there are fewer than M, the missing episodes start from the problem.
+    episodes of a problem have ended and their number is below M, the missing episodes start from the problem.
 
     A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two trajectories of
     a group share an action if, and only if, `branch` is equal at the same index. The links of a copy are the `parent` and the number of `shared` turns. All
     episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns that are shared; the environment did
-    not play these turns), `in_a_row` (share of the copies whose path also branched at the segment before).
+    not play these turns), `in_a_row` (among the copies, the share whose path also branched at the segment before).
     """
 
     share: float = 0.5  # share of M that starts from the problem, at least one episode; 1: independent episodes
@@ -102,7 +102,7 @@ class Branches:
             )
 
     def roots(self, count: int) -> int:
-        """Returns how many of `count` episodes start from the problem at first.
+        """Returns the number of episodes, among `count`, that start from the problem at first.
 
         >>> [Branches().roots(count) for count in (16, 5, 1)]
         [8, 2, 1]

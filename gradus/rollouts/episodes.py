@@ -28,7 +28,7 @@ class Seat:
     request: Request
     index: int
     world: World
-    prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
+    prompts: dict[bytes, Context]  # one context per distinct prompt of a run; all episodes with this prompt share this context as their parent
     through: AbstractAsyncContextManager[Any] = nullcontext()  # limits how many episodes run at a time
     sent: bool = False  # whether a sub-agent plays the episode
 
@@ -42,8 +42,8 @@ class Seat:
 class Played:
     """An episode so far.
 
-    `turns`: the turns of the environment, one more than the actions. `actions`: the player's actions, as the environment got them. `contexts`: the
-    contexts of the player. `ended`: how the episode ended. `failure`: the failure of the episode, if it failed.
+    `turns`: the turns of the environment; there is one turn more than there are actions. `actions`: the player's actions, as the environment got them.
+    `contexts`: the contexts of the player. `ended`: how the episode ended. `failure`: the failure of the episode, if it failed.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -58,18 +58,18 @@ class Episodes:
     """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so their actions are sampled in batches.
 
     Every action token has three streams: `turn` (int32) is the index of its turn, and `valid` (bool) tells whether its action was legal. `state` (int64) is a
-    hash of the state in which the token was chosen. The reward of a turn is at its last action token, as the component "environment".
+    hash of the state in which the player chose the token. The reward of a turn is at its last action token, as the component "environment".
 
-    An environment can give an errand to a sub-agent (`Turn.errand`). For each problem, the trajectories of one role, over all episodes, form one auxiliary group.
+    An environment can give an errand to a sub-agent (`Turn.errand`). For each problem, the trajectories of one role in all episodes form one auxiliary group.
     The auxiliary group is judged and stored with the step, but it does not count in the step's reward, accuracy and evaluation. The links of such a trajectory are
     the `parent` trajectory, the `role`, and the `turn` in which the parent sent the sub-agent. The tokens of a role from which nothing learns count as "probe".
     """
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
-    history: int | None = None  # None: one context grows over the episode; k: every turn has its own context with the last k turns
+    history: int | None = None  # None: one context grows over the whole episode; k: every turn has its own context, which shows the last k turns
     timeout: float = 300.0  # seconds that the environment may take per turn, and to start; if it takes longer, the episode fails
     roles: Frozen[str] = Frozen()  # role of a sub-agent -> player, which learns from this role; any other role is played by its sender, and nothing learns from it
-    errand_turns: int = 10  # largest number of turns of a sub-agent; after them the errand's `otherwise` is the finding
+    errand_turns: int = 10  # largest number of turns of a sub-agent; if the errand has not ended by then, the finding is its `otherwise`
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
     plays: ClassVar[str] = "episodes"
     names_players: ClassVar[tuple[str, ...]] = ("roles",)
@@ -149,10 +149,11 @@ class Episodes:
         return trailing(played, seat)
 
     def after(self, played: Played, seat: Seat, prompt: Context, sampled: Context, action: Any, answer: Turn | Failed) -> tuple[Played, bool]:
-        """Adds an action, which was sampled from `prompt`, and the environment's answer to the episode. Returns the result, and whether the episode
-        has ended."""
+        """Adds to the episode an action that was sampled from `prompt`, and the environment's answer. Returns the longer episode, and whether it has
+        ended.
+        """
         turn = Turn("") if isinstance(answer, Failed) else answer
-        kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
+        kept = () if self.history is None else played.contexts  # the longer context replaces the earlier one
         contexts = (*kept, acted(prompt, sampled, len(played.actions), played.turns[-1], turn))
         played = replace(played, turns=(*played.turns, turn), actions=(*played.actions, action), contexts=contexts)
         if isinstance(answer, Failed):
@@ -211,7 +212,7 @@ class Episodes:
 
 
 def remembered(played: Played, history: int, world: World, player: str) -> Context:
-    """Returns a context without chosen tokens, for an environment of arrays: the last `history` turns and the current observation."""
+    """For an environment of arrays, returns a context of the last `history` turns and the current observation, without actions."""
     first = max(0, len(played.actions) - history)
     context = world.opening(played.turns[first].observation, player)
     for action, turn in zip(played.actions[first:], played.turns[first + 1 :], strict=True):
@@ -222,8 +223,9 @@ def remembered(played: Played, history: int, world: World, player: str) -> Conte
 
 
 def trailing(played: Played, seat: Seat) -> Played:
-    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the value of this observation completes
-    the return."""
+    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the value of this observation
+    stands for the missing rest of the return.
+    """
     last = played.turns[-1].observation
     if not isinstance(last, Mapping) or not last:
         return played

@@ -12,7 +12,7 @@ from gradus.types.spaces import Observation
 
 
 def sent(errand: Errand, request: Request, index: int, turn: int, roles: Mapping[str, str]) -> Request:
-    """Returns the sub-agent's request: the errand's prompt for the sender's problem, with separate draws. `roles`: role -> player, as in `Episodes`."""
+    """Returns the sub-agent's request: the errand's prompt for the sender's problem, with its own random draws. `roles`: role -> player, as in `Episodes`."""
     return replace(
         request,
         count=1,
@@ -32,7 +32,7 @@ def handed(errand: Errand, trajectory: Trajectory, parent: str, turn: int, group
 
 
 def returned(turn: Turn, found: Observation) -> Turn:
-    """Returns the turn with the finding as its observation. The finding becomes a part of the state in which the next action is taken."""
+    """Returns the turn with the finding as its observation. The finding becomes a part of the state before the next action."""
     return replace(turn, observation=found, state=None if turn.state is None else f"{turn.state}\n{plain(found)}")
 
 

@@ -60,7 +60,7 @@ def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
 
 
 def refuse_nothing(requests: Sequence[Request], groups: Sequence[Group], recipe: Recipe) -> None:
-    """Raises UserError if a step has no requests and no groups, because every further step would also be empty."""
+    """Raises UserError if a step has no requests and no groups, because all later steps would be empty, too."""
     if not requests and not groups:
         who = named(recipe.curriculum, "choose")
         raise UserError(f"{who} has no more requests, so the run has no more training data; give more problems, or set a smaller --steps")

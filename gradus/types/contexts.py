@@ -1,6 +1,6 @@
 """A context: one contiguous sequence of a model.
 
-A context has tokens, a mark for each chosen token, the shown media, and the position of its branch from its parent.
+A context has tokens, a mark for each chosen token, and the shown media. If it continues a parent context, it also has the position at which it branches off.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Seen:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """The digest of every item: the digest of the `Media` from which the item comes."""
+        """The digest of every item: the digest of the item's `Media`."""
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
     def moved(self, shift: int) -> Seen:
@@ -96,7 +96,7 @@ class Context:
     """One contiguous token sequence of a model, exactly as sampled.
 
     The full sequence is `prefix` (the first tokens of `parent`, stored once for all children) followed by `tokens`.
-    `chosen` marks the tokens of `tokens` that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
+    `chosen` is True for a token that a player chose, and False for a token of the prompt, of a tool or of an insertion. A prompt has no chosen tokens.
     """
 
     tokens: np.ndarray  # int32 [T], own tokens
@@ -167,7 +167,7 @@ class Context:
         return (*inherited, *sorted(own))
 
     def check_cut(self, count: int) -> None:
-        """Raises ValueError if the sequence cannot end after `count` tokens, because a picture would lose a part of its tokens."""
+        """Raises ValueError if a cut after `count` tokens would separate the tokens of a picture."""
         if count == len(self.tokens) + (0 if self.parent is None else self.parent[1]):
             return  # the whole sequence
         for at, length, name, digest in self.things:

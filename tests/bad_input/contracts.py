@@ -32,7 +32,7 @@ STAGES: list[Row] = [
     staged("b=Stage(sft, task='made:a')", 'unknown stage "a"|Stage b reads the rows of it'),
     staged("a=Stage(sft)", "stage a: recipe sft needs problems with solution, which task problems does not provide|add them as columns"),
     staged("a=Stage(grpo, makes=RightAnswers)", "stage a: `makes` is the class RightAnswers|give an instance of it: RightAnswers()"),
-    staged("a=Stage(grpo, makes=HeldOut())", "stage a: `makes` is HeldOut|which has no rows; write a class with a method rows(groups), and with a field provides"),
+    staged("a=Stage(grpo, makes=HeldOut())", "stage a: `makes` is HeldOut|which has no rows; write a class with a method rows(groups), and with a field `provides`"),
     staged("a=Stage(grpo, players=Frozen(judge='a.policy'))", 'unknown player "judge"|Stage a gives it the weights of a.policy; add it to the players'),
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a'))", 'players.reference is "a"; write stage and player, for example "a.policy"'),
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a.critic'))", 'unknown player "critic"|stage a has no such player'),

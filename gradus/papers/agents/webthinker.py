@@ -13,9 +13,9 @@ further, opens pages and ends with a finding. Only the finding enters M's contex
 outline and an editor.
 
 A round has n episodes per problem. Every two episodes of a problem are compared by three rules in order; the first rule that decides makes the pair.
-Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. For reports with a score take `Higher(margin)` in place of `Right`. Rule
-2: if both are right, the episode with fewer turns, and so with fewer tool calls, wins. Rule 3: if both have equally many turns, the shorter episode
-wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
+Rule 1: a right episode beats a wrong one; two wrong episodes make no pair. If reports have scores, use the rule `Higher(margin)` in place of this
+rule, `Right`. Rule 2: if both are right, the episode with fewer turns, and so with fewer tool calls, wins. Rule 3: if both have equally many turns,
+the shorter episode wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
 
 The contexts of E are separate groups. These groups are stored and counted separately, and no update uses them. With
 `--rollout.roles '{"explorer": "policy"}'` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the

@@ -14,12 +14,12 @@ over all steps. An illegal action costs 0.01. The cost is part of the reward of 
 all earlier steps. States are equal if the environment's keys are equal; without keys, if the observations are equal. A batch is cut into 8
 mini-batches of whole episodes. Metric: clip_share.
 
-Use if: an agent acts over many turns, the reward comes at the end, and the episodes of a group meet the same states.
+Use if: an agent acts over many turns, the reward comes at the end, and the episodes of a group reach the same states.
 Avoid if: states never recur, as in free text. The method then equals GRPO on episodes (see grpo).
 Reference: Feng et al., Group-in-Group Policy Optimization for LLM Agent Training, arXiv:2505.10978: episode and step relative advantages, their sum,
 and the objective, a mean over N episodes of T steps. In the paper a success earns 10, an illegal action costs 0.1, and the KL coefficient is 0.01.
 Departures: Here a success earns 1, so the cost of an illegal action (0.01) and the KL coefficient (0.001) are a tenth of the paper's numbers. With
-the deviation as F, advantages do not depend on the scale of rewards; so set `--objective.kl.coefficient 0.01` with `--credit.scale population`. The
+the deviation as F, advantages do not depend on the scale of rewards. Therefore, set `--objective.kl.coefficient 0.01` with `--credit.scale population`. The
 mean is over all steps of the mini-batch, even if episodes differ in length. In the released code F is 1 by default and for WebShop; for ALFWorld F is
 the deviation (of the sample, plus 1e-6). The released code computes mean and deviation of R over step rows, so long episodes weigh more. The code
 subtracts the cost of an illegal action only from the step of the action, averages over all tokens, and keeps the loss constant above ratio 3 if A <
@@ -64,8 +64,8 @@ class AnchorStates:
     """Adds the advantage of the episode within its group and omega times the advantage of the step among all steps in the same state."""
 
     omega: float = 1.0
-    gamma: float = 0.95  # per step
-    scale: Scale = "none"  # F of both comparisons
+    gamma: float = 0.95  # discount per step
+    scale: Scale = "none"  # the divisor F of both comparisons
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
     plays: ClassVar[str] = "episodes"

@@ -52,7 +52,8 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 @dataclass(frozen=True)
 class VelocityGap:
-    """A KL to a frozen player in velocity form: coefficient * average of g, where g is the mean of (v - v_player)^2 over pairs and dimensions."""
+    """A KL to a frozen player, computed from velocities. The loss is `coefficient` times the average of g: the mean of (v - v_player)^2 over pairs and
+    dimensions."""
 
     coefficient: float = 0.001
     player: str = "reference"

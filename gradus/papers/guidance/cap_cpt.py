@@ -16,11 +16,12 @@ branch of such a condition; the scenarios show all branches.
 Use if: a long document of rules stands before every request, and worked replies are few.
 Avoid if: the rules change often, or worked replies show every branch many times (see sft). If replies can be rewarded, see trimpi.
 Reference: Liu et al., Analyzing and Internalizing Complex Policy Documents for LLM Agents, arXiv:2510.11588: the categories, synthesis by category, continued
-pre-training before SFT, and a generator of documents with four kinds of complexity. Only the abstract and summaries were read; no code was found.
+pre-training before SFT, and a generator of documents with four kinds of complexity. We read only the abstract and summaries, and found no code.
 Departures: Our own choices are the numbers of texts, the bound of one condition and the lengths of the stages. A language model writes the texts in
 the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)".
 Demonstrations obey the rules "begin with the topic" and "end with WORD"; other rules are only named. A scenario states no field that its branch does not
-test. The paper's identifier of a document is its name here. The share of general text is left out. The task `service_desk` replaces CC-Gen. The four options
+test. The paper's identifier of a document is its name here. The paper also mixes in a share of general text; this share is left out. The task `service_desk`
+replaces CC-Gen. The four options
 of the task are the numbers of fields and tools, the depth, and the share of stated fields. A reply is one turn with all calls.
 """
 
@@ -115,10 +116,10 @@ def closed(text: str, start: int) -> int:
 class CategoryAware:
     """Gives texts about the document of a problem (column `document`), made by category. The player learns every token of a text, except the first."""
 
-    paraphrases: int = 4  # per fact
-    demonstrations: int = 4  # per rule
-    scenarios: int = 8  # per branch of a complex condition
-    depth: int = 1  # a condition with more conditions on a path is complex
+    paraphrases: int = 4  # number of paraphrases per fact
+    demonstrations: int = 4  # number of demonstrations per rule
+    scenarios: int = 8  # number of scenarios per branch of a complex condition
+    depth: int = 1  # a condition is complex if one of its paths has more than `depth` conditions
 
     def __post_init__(self) -> None:
         check_ranges(self, paraphrases="[0, inf)", demonstrations="[0, inf)", scenarios="[0, inf)", depth="[0, inf)")
@@ -162,7 +163,8 @@ def assumed(statements: Statements) -> dict[str, str]:
 
 
 def scenario(rng: random.Random, statements: Statements, topic: str, leaf: Leaf) -> str:
-    """Writes a case that reaches the leaf: the stated fields in random order, the conditions that decide, and the decision as the rules want it written.
+    """Writes a case that reaches the leaf: the stated fields in random order, the conditions that decide, and the decision in the form that the rules
+    require.
 
     Sometimes a field with its usual value is left out.
     """

@@ -6,24 +6,25 @@ for RL.
     cold: loss = -1/Z sum_t log pi(s_t | x, s_(<t))
     rl: GRPO from the weights of stage `cold`
 
-A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x the
-nearest seed gives its flow, and the writer makes an outline of n titles in this flow. n is the budget of thought; hard questions get a larger budget.
-The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can write a step; the
-outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces. Metrics:
-traces/kept (share of questions with a kept trace), traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
+A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x
+the nearest seed gives its flow, and the writer makes an outline of n titles in this flow. The number n is the budget of thought; hard questions get a
+larger budget. The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can
+write a step; the outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces.
+Metrics: traces/kept (share of questions with a kept trace), traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
 
 `--schedule.stages.cold.recipe.rollout.writer.player NAME` lets a player write; the model of this player can differ from the policy's model.
 
 Use if: the policy never checks or repeats a step, so RL has no such behaviour to reinforce, and traces of a long-reasoning model are not allowed.
 Avoid if: the model already writes long reasoning (see grpo), or given traces exist (see sft, deepseek_r1).
 Reference: Chae et al., One Missing Piece for Open-Source Reasoning Models: A Dataset to Mitigate Cold-Starting Short CoT LLMs in RL, arXiv:2506.02338:
-outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. The
-abstract and summaries were read. The abstract says that code is public; none was found.
-Departures: Our own choices are the similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries, the check for repeated steps and
-the wording. By the summaries, the paper's seeds are flows of o1, the nearest seed has the same domain and a similar length, the writer chooses n itself,
-and a wrong trace is dropped. Traces are written when the SFT needs them, and are not stored. The steps and the answer have no tags; ";" separates them.
-The default writer is a program, and needs worked solutions: its tries have wrong results, its checks give them, and its conclusion is the worked
-solution. If a problem has `misses`, these attempts are its tries, as in the task `countdown` with `--task.misses 4`.
+outlines in the flow of 1,000 seeds, steps by a model with short reasoning, a budget of thought, 100,000 traces, and a larger gain of RL from this start. We
+read the abstract and summaries. The abstract says that code is public, but we found none.
+Departures: Our own choices are the similarity (TF-IDF), the three default seeds, the rule n = 3 to 3 + level, four tries, the check for repeated
+steps and the wording. According to the summaries, the seeds of the paper are flows of o1, and the nearest seed has the same domain and a similar
+length. The writer of the paper chooses n itself, and a wrong trace is dropped. Traces are written when the SFT needs them, and are not stored. The
+steps and the answer have no tags; ";" separates them. The default writer is a program, and needs worked solutions: its tries have wrong results, its
+checks repeat these results, and its conclusion is the worked solution. If a problem has `misses`, these attempts are its tries, as in the task
+`countdown` with `--task.misses 4`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ SEEDS = (
     ("41 from 3 5 7 8", ("restate", "plan", "try", "check", "try", "check", "conclude")),
 )
 """Question -> the flow of its long solution."""
-CHECK = " no"  # a check step contains this text
+CHECK = " no"  # a step that contains this text is a check
 
 
 def outlined(flow: Sequence[str], budget: int) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Solver:
-    """A writer by program. A try has a new wrong result, a check gives this result, and the conclusion is the worked solution."""
+    """A writer by program. A try has a new wrong result, a check repeats this result, and the conclusion is the worked solution."""
 
     columns: ClassVar[frozenset[str]] = frozenset({"solution"})
 
@@ -116,8 +117,8 @@ class Solver:
 
 
 def missed(rng: random.Random, problem: Problem, seen: set[str]) -> str:
-    """Returns a try with a wrong result that is not in `seen`: one of the problem's `misses`, else the worked solution with one other letter or digit in its
-    result. If no such result is left, returns the worked solution, so that the trace repeats a step.
+    """Returns a try with a wrong result that is not in `seen`. The try is one of the problem's `misses`; if there are none, it is the worked solution with
+    one letter or digit of its result changed. If no such result is left, returns the worked solution, so the trace repeats a step.
     """
     solution = answer_text(problem, "solution")
     before, mark, result = solution.rpartition("=")
@@ -172,12 +173,12 @@ class WrittenSteps:
 class LongTraces:
     """Gives one long trace per request, which `writer` writes along an outline. A trace is kept if its answer is right and no step occurs twice.
 
-    Only kept traces are trained. If none of `tries` traces is kept, the last one stays untrained.
+    An update uses only kept traces. If none of `tries` traces is kept, the last one is returned, but no update uses it.
     """
 
     writer: Writer = Solver()
     seeds: tuple[tuple[str, tuple[str, ...]], ...] = SEEDS
-    budget: int | None = None  # steps of a trace; None: drawn from 3 to 3 + the difficulty of the problem
+    budget: int | None = None  # number of steps of a trace; None: a number between 3 and 3 + the difficulty of the problem is drawn
     tries: int = 4
 
     def __post_init__(self) -> None:

@@ -6,11 +6,11 @@
 
 In turn t every agent i writes a whole response $a_(i,t)$ to its history $h_(i,t)$: the problem, its own instruction, and in later turns the words of its
 partners and the feedback. The environment gives all agents one joint reward $r_t$. The responses of joint sample g belong together; a problem has G =
-4 joint samples. $R_t$ is the return from turn t on, with gamma 1, and it is compared with the returns of the same turn in the other joint samples.
+4 joint samples. $R_t$ is the return from turn t on, with gamma 1. The advantage compares it with the returns of the same turn in the other joint samples.
 All agents get the same advantage; it is not divided by a deviation. N counts the trajectories of all agents. A batch is used for one update, so there
 is no ratio, no clip, no critic and no KL term.
 
-The advantage is central and needs the joint reward; at test time each agent acts on its own history. One policy plays all agents if `rollout.players`
+Training computes the advantage from the joint reward; at test time each agent needs only its own history. One policy plays all agents if `rollout.players`
 is empty.
 
 Use if: agents work at once on parts of one result, and only the result has a score.
@@ -18,8 +18,8 @@ Avoid if: each agent has its own score (see at_grpo), or a batch is used for man
 Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning, arXiv:2508.04652: joint samples, the shared return, the mean as
 baseline without a deviation, G = 4, two agents and one turn.
 Departures: The authors' code (OpenMLRL/CoMLRL) could not be fetched. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
-result with this variable. The reward has the levels structure, syntax, tests and cooperation, each worth 1/4, and a level counts only after the one before; the
-paper names such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the mean of such a turn is
+result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level before it is
+reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the mean of such a turn is
 over the other samples.
 """
 
@@ -45,7 +45,8 @@ from gradus.types.signals import Signal
 
 
 def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Subtracts from the return of each turn the mean return of this turn, over all joint samples that have the turn. 0 for a turn of one sample.
+    """Subtracts from the return of each turn the mean return of this turn, over all joint samples that have the turn. The result is 0 for a turn that only
+    one sample has.
 
     >>> [row.tolist() for row in centred_by_turn([np.array([3.0, 2.0]), np.array([1.0])])]
     [[1.0, 0.0], [-1.0]]
@@ -57,9 +58,10 @@ def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class JointReturns:
-    """Gives all tokens of a turn the return from this turn on, minus the mean of the group's returns at the same turn. No deviation."""
+    """Gives all tokens of a turn the return from this turn on, minus the mean of the group's returns at the same turn. There is no division by a
+    deviation."""
 
-    gamma: float = 1.0  # per turn
+    gamma: float = 1.0  # discount per turn
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Seats"})
     plays: ClassVar[str] = "episodes"

@@ -7,20 +7,20 @@
 
 A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with whole weights w from -10 to 10; a
 negative weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar
-cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer
-separates answers, and is left out; if no criterion is left, all criteria count, and the mean score drops the prompt. A prompt whose mean score is too
-high is dropped. The filters use answers of the current policy, so training moves from easy to hard criteria. The rest is GRPO.
+cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer separates
+answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use answers of the
+current policy, so training moves from easy to hard criteria. The rest is GRPO.
 
 Use if: answers are judged by many criteria, the criteria differ from case to case, and the policy always meets some of them.
 Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers can be verified (see grpo).
 Reference: Wang et al., InfiMed-ORBIT: Aligning LLMs on Open-Ended Complex Tasks via Rubric-Based Incremental Training, arXiv:2510.15859: retrieval,
-rubrics, both filters, GRPO; the score is as in HealthBench (arXiv:2505.08775). Of the paper, only the abstract and summaries were read. The
+rubrics, both filters, GRPO; the score is as in HealthBench (arXiv:2505.08775). Only the abstract and summaries of the paper were read. The
 released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one update per batch and the learning rate 1e-6, and calls its settings
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
-compute the filters. Here the rest is GRPO with its KL coefficient of 0.04, which is ours. The filters use the answers of the step's own group, in
-place of eight extra answers before each of two increments of training. A group with the mean 0 is kept, but has no gradient. The bounds 0.75, three
+compute the filters. Here the rest is GRPO with its KL coefficient of 0.04, which is ours. The filters use the answers of the step's own group. In the paper
+they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no gradient. The bounds 0.75, three
 retrieved texts and TF-IDF in place of embeddings are ours. The model that writes rubrics, the reranking and the simulated consultations are not part
 of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a scripted judge.
 """

@@ -5,20 +5,21 @@ model.
     R = s(y) - 0.05 sum_t (log pi_old(a_t) - log pi_ref(a_t))
 
 Stage `sft`: the policy imitates worked solutions. Stage `judge`: the policy answers each problem several times and does not learn. People compare the
-answers to a tenth of the problems, at least to one problem per step; their first verdicts are examples at the start of the AI's prompt. The AI compares
-all other answers. An answer ranks by the comparisons that it wins. The judge, a copy of the supervised policy with a value head, learns all pairs of
-a problem. Stage `policy`: the judge is fixed, and PPO starts from the supervised policy. The other two methods of the paper are
-`physics_rlhaif_dpo`, which learns from the same pairs without a judge, and `physics_rlhaif_remax`, which needs no critic. Metrics:
-`judge/pair_accuracy`, on the pairs as ranked; `reward/scored`, the mean score.
+answers to a tenth of the problems, at least to one problem per step; their first verdicts are examples at the start of the AI's prompt. The AI
+compares all other answers. The rank of an answer is the number of comparisons that it wins. The judge, a copy of the supervised policy with a value
+head, learns all pairs of a problem. Stage `policy`: the judge is fixed, and PPO starts from the supervised policy. The other two methods of the paper
+are `physics_rlhaif_dpo`, which learns from the same pairs without a judge, and `physics_rlhaif_remax`, which needs no critic. Metrics:
+`judge/pair_accuracy`, the agreement of the judge with the ranked pairs; `reward/scored`, the mean score.
 
 Use if: worked solutions exist, quality has several sides (law, numbers, unit, result), and people can rank only a few answers.
 Avoid if: a program can verify the result (see ppo), or the AI ranks at random, because its errors are then most of the data.
 Reference: Anand et al., Enhancing LLMs for Physics Problem-Solving using Reinforcement Learning with Human-AI Feedback, arXiv:2412.06827, abstract
 and method: mixed rankings, reward model, and PPO, DPO and ReMax from one supervised start.
 Departures: No code was found, and only the abstract and summaries were read. The share 0.1, the KL weight 0.05, groups of four in stage `judge`, and
-the lengths of stages are ours. People and AI are scripted: both know the quality of an answer (in the task `physics` four checks: law, numbers, unit,
-result), and reverse 2 % and 10 % of the pairs. The paper has a reward model of 13B parameters and policies of 7B; here both have the same size. The
-problems of `physics` are generated. Another judge, such as `PlayerJudge`, is `PeopleAndAI(ai=...)` in the changes of the stage.
+the lengths of stages are ours. People and AI are scripted. Both know the quality of an answer (in the task `physics` four checks: law, numbers, unit,
+result). The people reverse 2 % of the pairs, and the AI reverses 10 %. The paper has a reward model of 13B parameters and policies of 7B; here both
+have the same size. The problems of `physics` are generated. To use another judge, such as `PlayerJudge`, set `PeopleAndAI(ai=...)` in the changes of
+the stage.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class PeopleAndAI:
 
     people: Arbiter = ScriptedJudge(reversed=0.02)
     ai: Arbiter = ScriptedJudge(reversed=0.1)
-    share: float = 0.1  # at least one problem of a batch, unless the share is 0
+    share: float = 0.1  # share of the problems that people judge; at least one per batch, unless the share is 0
     examples: int = 2
 
     def __post_init__(self) -> None:
@@ -102,7 +103,8 @@ class PeopleAndAI:
 
 @dataclass(frozen=True)
 class AllPairs:
-    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher one. Ranks hold only within a group."""
+    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher reward. Ranks can be compared only within a
+    group."""
 
     @property
     def provides(self) -> frozenset[str]:
@@ -171,7 +173,7 @@ TERMS = Frozen(
 """The terms that the claims of the three recipes have in common."""
 
 STILL = "--schedule.stages.policy.changes '{\"setting.learning_rate\": 0.0}'"
-"""The option for a policy that stays the supervised one."""
+"""The option for a policy that stays the supervised policy."""
 
 STEPS = Frozen(
     {

@@ -1,18 +1,18 @@
-"""SemanticGRPO: an explanation is rewarded for the likeness of its embedding and that of an expert's explanation, in any words.
+"""SemanticGRPO: an explanation earns a reward if its embedding is like the embedding of an expert's explanation. The words may differ.
 
     R = 0.5 max(cos(E(e), E(e_ref)), 0) + 0.4 right + 0.1 form
     E(e) = u / |u|, quad u = mean over windows of m / |m|
     A_i = (R_i - mean(R)) / (std(R))
     loss_E = mean over texts of -1/|P(i)| sum_(p in P(i)) log (exp(cos_(i p) / tau)) / (sum_(j != i) exp(cos_(i j) / tau))
 
-e is the explanation, that is the text before the final answer, and $e_ref$ is the explanation of the worked solution. m is the mean of the last hidden
-states of a window of the text, and E the embedding of a frozen, small encoder. right is the verdict, and form is 1 for one "=" in the answer. An
-explanation in other words than the reference keeps its reward; an explanation with the words of the reference but other facts loses it. The rest is
-GRPO; the KL term to the fine-tuned model works against texts that only please the encoder.
+e is the explanation, that is the text before the final answer, and $e_ref$ is the explanation of the worked solution. m is the mean of the last
+hidden states of a window of the text, and E the embedding of a frozen, small encoder. The term "right" is the verdict; the term "form" is 1 if the
+answer has exactly one "=". An explanation in other words than the reference keeps its reward; an explanation with the words of the reference but
+other facts loses it. The rest is GRPO; the KL term to the fine-tuned model works against texts that only please the encoder.
 
 Stages: `pretrain` learns every token of documents, `imitate` learns worked solutions, `encoder` trains the encoder, and `reinforce` is GRPO. In stage
-`encoder` the policy does not change. The documents of one problem are the same content in several wordings, P(i) are the other wordings of text i,
-and all other texts of the mini-batch are the negatives; tau is 0.1. Problems with one document change nothing. Metrics: reward/semantic, `matched` (the
+`encoder` the policy does not change. The documents of one problem have the same content in several wordings. P(i) are the other wordings of text i, and all
+other texts of the mini-batch are negatives; tau is 0.1. Problems with one document change nothing. Metrics: reward/semantic, `matched` (the
 share of texts whose nearest text is another wording of the same content). With `--players.encoder.model FOLDER` the encoder is another model.
 
 Use if: experts wrote explanations for the training problems, and quality means the same content, not the same words.
@@ -64,7 +64,8 @@ class Likeness(Protocol):
 
 @dataclass(frozen=True)
 class Embedded:
-    """The cosine of the embeddings of two texts by `player`: its mean hidden states in windows of at most `window` tokens. An empty text has the cosine 0."""
+    """The cosine of the embeddings of two texts. An embedding is the mean of the hidden states of `player` in windows of at most `window` tokens. An empty
+    text has the cosine 0."""
 
     player: str = "encoder"
     window: int = 256
@@ -105,7 +106,8 @@ class Worded:
 
 
 def explanation(completion: str, tag: str | None = None) -> str:
-    """Returns the text before the last "=", or in the last tags of the name `tag`; the whole completion without "=", and "" without the tags.
+    """Without `tag`, returns the text before the last "=" (the whole completion if it has no "="). With `tag`, returns the text in the last tags of this name
+    ("" if there are none).
 
     >>> explanation("bob has one cat=B"), explanation("<why>bob has one cat</why> B", "why")
     ('bob has one cat', 'bob has one cat')
@@ -219,7 +221,7 @@ reading = sft.derive("semantic_reward_reading", "Next-token training on document
 
 semantic_reward_grpo = grpo.derive(
     "semantic_reward_grpo",
-    "An explanation is rewarded by the cosine of its embedding and that of an expert's explanation.",
+    "The reward of an explanation is the cosine between its embedding and the embedding of an expert's explanation.",
     family="rewards",
     reward=Sum(
         Frozen(semantic=LikeReference(), verified=Verified(), form=MarkedOnce("=", required=True)), Frozen(semantic=0.5, verified=0.4, form=0.1)

@@ -4,12 +4,12 @@
     R_i = 1/3 sum_d (r_i^d - min r^d) / (max r^d - min r^d)
     loss_RM = mean over utterances of (s_i - R_i)^2
 
-The dimensions d are goal, relationship and knowledge. $G^d$ from 0 to 10 is the score of an episode, and $a_i^d$ from 0 to 3 says how much utterance i
-contributed, in the view of a judge that reads the whole dialogue. An utterance can earn much although the reply to it was bad, and the $r_i$ need
+The dimensions d are goal, relationship and knowledge. $G^d$, from 0 to 10, is the score of an episode. A judge reads the whole dialogue; $a_i^d$, from 0 to
+3, is its opinion how much utterance i contributed. An utterance can earn much although the reply to it was bad, and the $r_i$ need
 not add up to $G$. Minimum and maximum are over all utterances of the data. With `spread` "normalised" r is $G a_i / (sum_j a_j)$, or 0 if all a are 0;
 with "equal" every utterance gets the score of its episode.
 
-Stage `sft`: the policy imitates dialogues. Stage `label`: it plays and does not learn; each utterance becomes a row with its history and R. Stage
+Stage `sft`: the policy imitates dialogues. Stage `label`: the policy plays and does not learn; each utterance becomes a row with its history and R. Stage
 `judge`: the reward model, a copy of the policy with a value head, reads history and utterance. Stage `policy`: a prompt is the history of a row, the
 policy gives 16 utterances, and GRPO learns from the reward model in two epochs over each batch. This stage plays whole dialogues only in evaluations:
 held_out/goal, held_out/relationship and held_out/knowledge, from 0 to 1.
@@ -55,7 +55,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 DIMENSIONS = ("goal", "relationship", "knowledge")
-MOST, HIGHEST = 10, 3  # of an episode's score, and of an attribution
+MOST, HIGHEST = 10, 3  # largest score of an episode; largest attribution
 Spread = Literal["scaled", "normalised", "equal"]
 
 
@@ -173,7 +173,7 @@ class SocialScores(Combines):
         return [[found[t.id] for t in g.trajectories] for g in groups]
 
     def judged(self, pairs: Sequence[tuple[str, str]], points: Sequence[int]) -> Judgement:
-        """Returns the judgement of an episode from the points in the order of `criteria_for`; a failure without utterances."""
+        """Returns the judgement of an episode from the points in the order of `criteria_for`; a failure if the episode has no utterance."""
         if not pairs:
             return Judgement(Failed("the episode has no utterance to judge"))
         size = len(pairs) + 1
@@ -206,7 +206,7 @@ class Utterances:
         return frozenset({"answers", "rewards"})
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns the rows in the order of the episodes. Left out: failed and auxiliary episodes, and utterances with an attribution below 0."""
+        """Returns the rows in the order of the episodes. Failed and auxiliary episodes, and utterances with an attribution below 0, are left out."""
         kept = [t.extra for g in groups if not g.aside for t in g.trajectories if t.failed is None and "dialogue" in t.extra]
         values: dict[str, list[float]] = {}
         made: list[tuple[list[dict[str, str]], str]] = []
@@ -280,7 +280,7 @@ class SocialStudy:
 
 
 LABEL = Frozen({"rollout": Auto(), "reward": SocialScores(), "objective": None, "players.reference": None, "setting.group": 4})
-"""The fields that differ in stage `label`: whole dialogues, and nothing learns."""
+"""The fields that differ in stage `label`: whole dialogues, and no player learns."""
 
 JUDGE = Frozen(
     {
@@ -300,7 +300,7 @@ POLICY = Frozen({"rollout": SingleUtterances(), "reward": RewardModel("judge"), 
 
 sotopia_rl = grpo.derive(
     "sotopia_rl",
-    "The scores of a dialogue are spread over its utterances in several dimensions, learned by a reward model, and GRPO trains single utterances.",
+    "The scores of a dialogue are spread over its utterances in several dimensions. A reward model learns them, and GRPO trains single utterances.",
     family="rewards",
     players__judge=Player(Head(of=Copy("policy"), bias=False)),
     setting__group=16,
