@@ -9,28 +9,36 @@ import pytest
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.within import Within
 from gradus.objectives.regression import LogRatioRegression
+from gradus.papers.agents.aepo import RareBranches
 from gradus.papers.agents.r1_code_interpreter import SignedAnswer
+from gradus.papers.credit.gigpo import LegalReturn
 from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.data.mathsmith import ForgedProblem
 from gradus.papers.data.online_difficulty_filtering import FilledBatch
 from gradus.papers.guidance.fast_math_r1 import CharacterCosine, CharacterLength
 from gradus.papers.objectives.copg import PairRegression
 from gradus.papers.objectives.kimi_k1_5 import GroupLength
+from gradus.papers.objectives.magistral import OptionalTags
+from gradus.papers.rewards.fapo import OfReached
 from gradus.papers.rewards.infimed_orbit import UnmasteredChecklist
 from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.timehc_rl import ShuffledGroups
 from gradus.papers.rewards.ttrl import WatchedMajority
 from gradus.papers.rewards.writing_zero import DrawnPairs, ScoredPair
-from gradus.papers.search.rest_rl import BoundedUCT
+from gradus.papers.search.rest_rl import AnswerSearch, BoundedUCT
 from gradus.papers.thinking.anytime_reasoner import BudgetExits
 from gradus.recipe.old_fields import MOVES, VARIANTS, WITHOUT
 from gradus.recipe.old_paths import part_today
 from gradus.recipe.serialise import _load, from_json, to_json
+from gradus.rewards.cascade import Cascade
 from gradus.rewards.checklist import Checklist
 from gradus.rewards.downstream import Downstream
+from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.length import CosineLength
 from gradus.rewards.majority import MajorityReward
+from gradus.rewards.tags import Tags
+from gradus.rollouts.branches import Branches
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.exits import ForcedExits
@@ -39,6 +47,7 @@ from gradus.rollouts.refine import Refine
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.rollouts.unmasking import Unmasking
 from gradus.search.tree import UCT
+from gradus.search.tree_search import TreeSearch
 from gradus.tools.forms import FencedCalls
 from gradus.types import Frozen, UserError
 from gradus.types.samplers import Ode, Sde
@@ -71,6 +80,16 @@ ERRANDS = {"part": "gradus.rollouts.sub_agents:SubAgents", "players": {"map": {}
         (older(FlowSampling(Sde(3)), FlowSampling(), keep="steps"), FlowSampling(Sde(3))),
         (older(FinishedSamples(Ode(3), None), FlowSampling(), keep="sample"), FinishedSamples(Ode(3), None)),
         (older(UCT(0.5), UCT(), plus=0.0, eps=0.0), UCT(0.5)),
+        (older(TreeSearch(step=" "), TreeSearch(), backs="children"), TreeSearch(step=" ")),
+        (older(AnswerSearch(step=" "), TreeSearch(), backs="answers"), AnswerSearch(step=" ")),
+        (older(Branches(0.3), Branches(), penalty=0.0), Branches(0.3)),
+        (older(RareBranches(0.3), Branches()), RareBranches(0.3)),
+        (older(Cascade(Tags()), Cascade(Tags()), sends="below"), Cascade(Tags())),
+        (older(OfReached(Tags()), Cascade(Tags()), sends="reached"), OfReached(Tags())),
+        (older(EnvironmentReturn(), EnvironmentReturn(), invalid_penalty=0.0), EnvironmentReturn()),
+        (older(LegalReturn(0.2), EnvironmentReturn()), LegalReturn(0.2)),
+        (older(Tags(("a",)), Tags(), required=True), Tags(("a",))),
+        (older(OptionalTags(("a",)), Tags(), required=False), OptionalTags(("a",))),
         (older(BoundedUCT(0.5), UCT(), plus=1.0, eps=0.1), BoundedUCT(0.5)),
         (older(FencedCalls("sh"), FencedCalls(), around=["", ""]), FencedCalls("sh")),
         (older(SignedAnswer("sh"), FencedCalls(), around=["<<<", ">>>"]), SignedAnswer("sh")),

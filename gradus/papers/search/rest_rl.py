@@ -48,8 +48,8 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.single_turn import one_turn
 from gradus.schedules.stages import Stage, Stages
-from gradus.search.node_values import RewardOfText
-from gradus.search.tree import Node, descend
+from gradus.search.node_values import NodeValue, RewardOfText
+from gradus.search.tree import Choice, Node, descend
 from gradus.search.tree_search import Tree, TreeSearch, end_of_step
 from gradus.types import Frozen, Group, Key, Request, Trajectory, prompt_context
 from gradus.types.contexts import after_prompt
@@ -169,13 +169,25 @@ class BoundedUCT:
 
 
 @dataclass(frozen=True)
+class AnswerSearch(TreeSearch):
+    """The search of stage 2: adds the rewards of the answers to a node and to all nodes above. Children begin without visits."""
+
+    choice: Choice = BoundedUCT(0.2)
+    value: NodeValue = RewardOfText()
+    rounds: int = 100
+
+    async def back_up(self, node: Node, firsts: Sequence[Node], values: Sequence[float], tree: Tree) -> None:
+        node.back_up(len(values), sum(values))
+
+
+@dataclass(frozen=True)
 class TreeStates:
     """Gives the states of search trees as trajectories of one action, whose reward is the value of the state. `search` grows the trees.
 
     The states are the expanded nodes and the whole answers. A state is read after its last token, as `PlayerValue` reads it.
     """
 
-    search: TreeSearch = TreeSearch(BoundedUCT(0.2), RewardOfText(), rounds=100, backs="answers")
+    search: TreeSearch = AnswerSearch()
 
     @property
     def test(self) -> Auto:
