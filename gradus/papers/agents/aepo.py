@@ -188,14 +188,15 @@ aepo = arpo.derive(
 
 claims = (
     same_weights(
-        says="With one update per batch, a = 0 and the branches of ARPO, the final weights are those of ARPO.",
-        source="arXiv:2510.14545, without its changes",
+        says="From a start that was shown calls, with one update per batch, a = 0 and the branches of ARPO, the final weights are those of ARPO.",
+        source="arXiv:2510.14545, without its changes; stated again after a look at the built-in model, which earns no reward, so neither arm moves",
         against="arpo",
         own={"credit.factor.a": "0", "rollout": "Branches"},
         task="search_qa",
-        options={"calculator": "true", "people": "40"},
-        fields={"prompts": "2", "group": "4", "study": "none", "update.count": "1"},
+        options={"level": "1", "calculator": "true", "people": "40"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "update.count": "1"},
         budget="steps=2",
+        script="benchmarks.warmed aepo-limit",
     ),
     Claim(
         says="On search_qa with two tools, the share of branchings that follow a branching on the same path is at most 0.95 times that of ARPO.",
