@@ -62,12 +62,12 @@ def python_tool() -> Flagship:
 
 def search() -> Flagship:
     """Questions of one hop about a corpus of made-up people. A turn is a search, or the answer."""
-    return Flagship("search_qa", {"level": "1", "instruction": "false"}, "words", 90, "search_r1", 40, 7e-5, prompts=8)
+    return Flagship("search_qa", {"level": "1", "instruction": "false"}, "words", 60, "search_r1", 60, 1e-4, prompts=8)
 
 
 def text_to_sql() -> Flagship:
     """Questions about the Chinook database: one to three columns of one of its 11 tables, in any order, answered by a query."""
-    return Flagship("text2sql", {"database": "chinook", "level": "1"}, "base", 200, "grpo", 40, 2e-4, PLAIN)
+    return Flagship("text2sql", {"database": "chinook", "level": "1"}, "words", 85, "grpo", 60, 8e-5, PLAIN)
 
 
 def game() -> Flagship:
