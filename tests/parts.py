@@ -97,7 +97,7 @@ APART = {
     "gradus.papers.objectives.capo": {"PredictedChange"},
     "gradus.papers.rewards.light_if": {"Covariance"},
     "gradus.papers.rewards.light_if_sft": {"HardImitation"},
-    "gradus.papers.rewards.semantic_reward_grpo": {"Contrastive"},
+    "gradus.objectives.contrastive": {"Contrastive"},
     "gradus.papers.objectives.a_star_po": {"OptimalAdvantage"},
     "gradus.objectives.chances": {"RewardLikelihood"},
     "gradus.papers.objectives.risk_po": {"BundledRisk"},
