@@ -65,7 +65,7 @@ NAMES: list[Row] = [
     ("{train} --objective.policy.trust gone.py:Mine", "there is no file gone.py"),
     (
         "{train} --objective.policy.trust p.py:Mine",
-        "'width'; give every field a default",
+        "'width'; give every field of the class a default",
         {"p.py": "class Mine:\n    def __init__(self, width): ...\n"},
     ),
     ("{train} --players.reference.evry 2", 'unknown field "evry" (did you mean every?)'),
