@@ -67,7 +67,7 @@ def search() -> Flagship:
 
 def text_to_sql() -> Flagship:
     """Questions about the Chinook database: one to three columns of one of its 11 tables, in any order, answered by a query."""
-    return Flagship("text2sql", {"database": "chinook", "level": "1"}, "words", 85, "grpo", 60, 8e-5, PLAIN)
+    return Flagship("text2sql", {"database": "chinook", "level": "1"}, "words", 75, "grpo", 120, 1.2e-4, PLAIN)
 
 
 def game() -> Flagship:
