@@ -14,7 +14,7 @@ import ast
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -33,18 +33,24 @@ EMPTY = "an empty program"
 LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 
+def written(problem: Problem, completion: str) -> str:
+    """Returns the program that a completion writes: see `python_code`."""
+    return python_code(completion)
+
+
 @dataclass(frozen=True)
 class UnitTests:
     """1.0 if the completion's program passes all tests of its problem, else 0.0. If a program exceeds a limit, it fails all remaining tests."""
 
     share: bool = False  # True: the reward is the share of tests passed
     sandbox: Sandbox = Sandbox(limits=LIMITS)
+    program: Callable[[Problem, str], str] = written  # the program of a completion; an empty program is wrong
     answers_are_tests: ClassVar[bool] = True  # a problem's answer contains tests, not a right completion
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
         """Returns the reward of a completion. Raises UserError for malformed tests, and if this machine cannot isolate programs."""
         tests = parsed_tests(problem)
-        program = python_code(completion)
+        program = self.program(problem, completion)
         if not program.strip():
             return 0.0
         try:
