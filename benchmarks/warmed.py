@@ -73,7 +73,12 @@ SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
 
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
+REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
+"""A start model that was shown edits of programs with a fault."""
+
 STARTS = {
+    **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
+    "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=60),
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
