@@ -35,6 +35,7 @@ import numpy as np
 
 from gradus.credit.gae import action_rewards, gae, last_value, whiten
 from gradus.credit.kl_penalty import KLPenalty
+from gradus.environments.program_edits import asks, fix_of
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.beside_verdict import Terms, beside_verdict
@@ -43,11 +44,7 @@ from gradus.rewards.combine import Combines
 from gradus.rewards.overlap import grams
 from gradus.rollouts.feedback import Attempt
 from gradus.rollouts.spans import WithSpans
-from gradus.sandbox.calls import Raised, ask
 from gradus.search.revised import Revised
-from gradus.tasks.code.assertion_parser import right
-from gradus.tasks.code.code_repair import asks, fix_of, rewritten
-from gradus.tasks.code.unit_tests import UnitTests, parsed_tests
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.control import EndValues
 from gradus.types.parts import Credited, Judgement, Signals, World
@@ -149,24 +146,19 @@ class SegmentGAE:
 
 @dataclass(frozen=True)
 class FailingTest:
-    """Feedback for the next round: the issue, the program that the reply wrote, and the result of its first failing test. A reply without a program gets none."""
+    """Feedback for the next round: the issue, the function that the reply wrote, and the result of its first failing test.
+
+    A reply without a function gets no feedback. The tests run in the task's sandbox.
+    """
 
     async def texts(self, attempts: Sequence[Attempt], world: World) -> list[str | None]:
         return [self.text(t, world) for _, t in attempts]
 
     def text(self, t: Trajectory, world: World) -> str | None:
-        verify, program = world.task.verify, rewritten(t.problem, t.completion)
-        if not isinstance(verify, UnitTests) or not program:
+        failure, fix = getattr(world.task.verify, "failure", None), fix_of(t.completion)
+        if failure is None or not fix or "issue" not in t.problem.meta:
             return None
-        tests = [test for test in parsed_tests(t.problem) if test.expression is not None]
-        found = ask(verify.sandbox, program, [str(test.expression) for test in tests]).values
-        told = next((f"{test.expression} is {said(v)}, not {test.expected!r}" for test, v in zip(tests, found, strict=True) if not right(v, test)), "")
-        return asks(t.problem.meta["issue"], fix_of(t.completion), told)
-
-
-def said(value: object) -> str:
-    """Returns a value as text; "an error" if there is none."""
-    return "an error" if isinstance(value, Raised) else repr(value)
+        return asks(t.problem.meta["issue"], fix, failure(t.problem, t.completion))
 
 
 ledex = ppo.derive(

@@ -31,13 +31,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gradus.environments.program_edits import EditError, proposed
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.overlap import match_ratio
 from gradus.rewards.verified import Verified
 from gradus.study.held_out import HeldOut
-from gradus.tasks.code.search_replace import EditError, proposed
 from gradus.types import Frozen, Group
 from gradus.types.parts import Judgement, Reward, Signals, Task, World
 from gradus.types.signals import Signal

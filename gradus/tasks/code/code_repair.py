@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from gradus.environments.program_edits import Edit, EditError, asks, block, fix_of, proposed
 from gradus.sandbox import Sandbox, isolation_named
-from gradus.tasks.code.search_replace import Edit, EditError, block, proposed
 from gradus.tasks.code.unit_tests import LIMITS, UnitTests
 from gradus.tasks.generated import Draft, generated_task
 from gradus.types import Frozen, Problem, unknown
 from gradus.types.parts import Task
-from gradus.types.tags import contents
 
 LEVELS = (1, 4)
 _SHAPES = {1: (("f",),), 2: (("f", "g"),), 3: (("f", "g"), ("h", "k")), 4: (("f", "g"), ("h", "k"))}  # level -> functions of each file
@@ -92,12 +91,6 @@ def rewritten(problem: Problem, completion: str) -> str:
     return "\n".join((*problem.meta["files"].values(), fix)) if fix else ""
 
 
-def fix_of(completion: str) -> str:
-    """Returns the text in <fix> of a reply that consists of <explanation> and <fix>; an empty text for any other reply."""
-    parts = contents(completion, ("explanation", "fix"))
-    return "" if parts is None else parts[1].strip("\n")
-
-
 def draft(rng: random.Random, level: int, form: str = "edit") -> Draft:
     """Draws a module, and plants one fault. Some test fails with the fault, and every other line of the module is right."""
     shape = _SHAPES[level]
@@ -128,11 +121,6 @@ def draft(rng: random.Random, level: int, form: str = "edit") -> Draft:
         fix=function_text(asked, steps[asked]),
     )  # fmt: skip
     return Draft(question, tests, solution, f"{kind} {label} {spec}", meta)
-
-
-def asks(issue: str, function: str, told: str) -> str:
-    """Returns the prompt of the form "function": the issue, the function, and the result of a failing test."""
-    return f"{issue}\n{function}\n{told}"
 
 
 def feedback(name: str, steps: Sequence[Step], wrong: Sequence[Step]) -> str:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from gradus.runtime.user_code import raised
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
-from gradus.sandbox.calls import ask
+from gradus.sandbox.calls import Raised, ask
 from gradus.tasks.code.always_true import claims_nothing, fault, free_names, mistake
 from gradus.tasks.code.assertion_parser import Test, as_script, claimed, right
 from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
@@ -80,6 +80,16 @@ class UnitTests:
                 verdicts[id(test)] = passed = _printed(ran, test.stdout)
                 done = ran.ended in OVER or not (passed or self.share)
         return [verdicts.get(id(test), False) for test in tests]
+
+    def failure(self, problem: Problem, completion: str) -> str:
+        """Returns the result of the first test with an expression that fails, such as "f(2) is 3, not 4"; an empty text if none fails.
+
+        Raises SandboxError if the program could not run.
+        """
+        tests = [test for test in parsed_tests(problem) if test.expression is not None]
+        found = ask(self.sandbox, self.program(problem, completion), [str(test.expression) for test in tests]).values
+        failed = [(test, value) for test, value in zip(tests, found, strict=True) if not right(value, test)]
+        return "".join(f"{t.expression} is {'an error' if isinstance(v, Raised) else repr(v)}, not {t.expected!r}" for t, v in failed[:1])
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Judges many trajectories in parallel. If an exception is raised while an answer is judged, the outcome of this answer is `Failed`.

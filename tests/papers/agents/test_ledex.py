@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from gradus.credit.gae import gae
+from gradus.environments.program_edits import fix_of
 from gradus.papers.agents.ledex import ExplainedFix, FailingTest, SegmentGAE, code_reward, cosine, explanation_reward, ledex
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.core import changes
 from gradus.search.revised import Revised
-from gradus.tasks.code.code_repair import code_repair, fix_of, rewritten
+from gradus.tasks.code.code_repair import code_repair, rewritten
 from gradus.testing.methods import check_micro_batches, scripted_world, toy_trajectory, weights_after
 from gradus.types import Frozen, Group, Key, Request
 from gradus.types.control import EndValues

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 import torch
 
+from gradus.environments.program_edits import Edit, block
 from gradus.papers.agents.swe_rl import PatchSimilarity, difference, similarity, swe_rl
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
 from gradus.rewards.overlap import match_ratio
 from gradus.rewards.verified import Verified
 from gradus.tasks.code.code_repair import code_repair
-from gradus.tasks.code.search_replace import Edit, block
 from gradus.testing.methods import TOY, check_micro_batches, scripted_world, toy_trajectory, weights_after
 from gradus.types import Frozen, Group, Key, Problem
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from gradus.tasks.code.code_repair import FAULTS, OPERATIONS, code_repair, faulty, fix_of, function_text, repaired, rewritten, value
-from gradus.tasks.code.search_replace import Edit, EditError, applied, block, edits_of, proposed
+from gradus.environments.program_edits import Edit, EditError, applied, block, edits_of, fix_of, proposed
+from gradus.tasks.code.code_repair import FAULTS, OPERATIONS, code_repair, faulty, function_text, repaired, rewritten, value
 from gradus.testing import Effort, check_task
 from gradus.types import Frozen, Key, Problem, UserError
 from tests.sandbox.isolated import isolated

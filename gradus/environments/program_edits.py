@@ -1,4 +1,6 @@
-"""Edits of files in blocks: a path, a text to search in the file, and the text that replaces it.
+"""Reads repaired programs from replies: edits of files, and whole functions.
+
+An edit is a block with a path, a text to search in the file, and the text that replaces it:
 
     ### a.py
     <<<<<<< SEARCH
@@ -75,3 +77,18 @@ def proposed(files: Mapping[str, str], completion: str) -> dict[str, str]:
     if parts is None:
         raise EditError("the reply is not a thought in <think> and edits in <solution>")
     return applied(files, edits_of(parts[1]))
+
+
+def fix_of(completion: str) -> str:
+    """Returns the text in <fix> of a reply that consists of <explanation> and <fix>; an empty text for any other reply.
+
+    >>> fix_of("<explanation>add 3</explanation><fix>x=x+3</fix>"), fix_of("<fix>x=x+3</fix>")
+    ('x=x+3', '')
+    """
+    parts = contents(completion, ("explanation", "fix"))
+    return "" if parts is None else parts[1].strip("\n")
+
+
+def asks(issue: str, function: str, told: str) -> str:
+    """Returns the prompt for an explanation and a fix: the issue, the function, and the result of a failing test."""
+    return f"{issue}\n{function}\n{told}"
