@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gradus.environments.mini_python import run
 from gradus.types import Problem
@@ -41,6 +42,11 @@ def cost(program: str, outputs: Sequence[str]) -> Cost:
     >>> cost("print(n*2)", [f"{2 * n}\\n" for n in INPUTS])
     Cost(passed=1.0, time=24, memory=0, integral=0, broken=False)
     """
+    return _cost(program, tuple(outputs))
+
+
+@lru_cache(maxsize=4096)
+def _cost(program: str, outputs: tuple[str, ...]) -> Cost:
     if len(program) > _LONGEST or not program.strip():
         return Cost(0.0, 0, 0, 0, broken=True)
     made = [run(program, {"n": n}) for n in INPUTS]
@@ -52,7 +58,12 @@ def cost(program: str, outputs: Sequence[str]) -> Cost:
 
 def before(problem: Problem) -> Cost:
     """Returns the cost of the program in the prompt."""
-    return Cost(*problem.meta["before"])
+    return cost(problem.meta["program"], problem.answer)
+
+
+def collected(problem: Problem) -> list[int]:
+    """Returns the time of each program that was collected for a problem."""
+    return [cost(program, problem.answer).time for program in problem.meta["collected"]]
 
 
 def asks(says: str, goal: str, old: Cost, program: str) -> str:

@@ -7,7 +7,8 @@ import keyword
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from gradus.rewards.overlap import bleu
 
@@ -68,6 +69,10 @@ def flows(tree: ast.AST) -> Counter[tuple[str, tuple[str, ...]]]:
     return found
 
 
+COUNTS: tuple[Callable[[ast.AST], Counter[Any]], ...] = (subtrees, flows)
+"""What is counted in the trees of two programs."""
+
+
 def code_bleu(said: str, due: str) -> float:
     """Returns CodeBLEU of the program `said` against the program `due`, in [0, 1]. A program that is not Python matches no tree and no flow.
 
@@ -76,13 +81,13 @@ def code_bleu(said: str, due: str) -> float:
     """
     ours, theirs = tokens(said), tokens(due)
     parts = [bleu(ours, theirs, smooth=True), weighted_bleu(ours, theirs)]
-    trees = [_parsed(said), _parsed(due)]
-    for counted in (subtrees, flows):
-        own, wanted = ({} if tree is None else counted(tree) for tree in trees)
-        all_of = sum(wanted.values())
-        match = sum(min(count, own.get(key, 0)) for key, count in wanted.items())
-        parts.append(0.0 if trees[0] is None else match / all_of if all_of else 1.0)
+    one, two = _parsed(said), _parsed(due)
+    parts += [0.0 if one is None else _matched(counted(one), Counter() if two is None else counted(two)) for counted in COUNTS]
     return sum(parts) / 4
+
+
+def _matched(own: Counter[Any], wanted: Counter[Any]) -> float:
+    return (own & wanted).total() / wanted.total() if wanted else 1.0
 
 
 def _parsed(code: str) -> ast.AST | None:

@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gradus.environments.program_cost import Cost, asks, before
+from gradus.environments.program_cost import Cost, asks, before, collected
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.beside_verdict import Terms, beside_verdict
@@ -61,13 +61,13 @@ def improvement(old: Cost, new: Cost, goal: str) -> tuple[float, float]:
     return correct + 0.5 * effect if correct > 0 else correct, effect
 
 
-def percentile(time: float | None, collected: Sequence[float]) -> float:
-    """Returns the share of the collected times that are larger than the time of a program; 0 for a program that fails (None).
+def percentile(time: float | None, others: Sequence[float]) -> float:
+    """Returns the share of the times `others` that are larger than the time of a program; 0 for a program that fails (None).
 
     >>> percentile(3, [2, 4, 5, 6]), percentile(None, [2, 4, 5, 6])
     (0.75, 0.0)
     """
-    return 0.0 if time is None or not collected else sum(other > time for other in collected) / len(collected)
+    return 0.0 if time is None or not others else sum(other > time for other in others) / len(others)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class MeasuredChange(Combines):
             meta, new = t.problem.meta, measured(t.problem, t.completion)
             better, effect = improvement(before(t.problem), new, meta["goal"] or "time")
             formed = float(in_tags(t.completion, ORDER))
-            beyond = percentile(new.time if new.right else None, meta["population"])
+            beyond = percentile(new.time if new.right else None, collected(t.problem))
             seen = {"gain": effect if new.right else 0.0, "passed": float(new.right), "beyond": beyond}
             return self.improve * better + self.form * formed, seen
 

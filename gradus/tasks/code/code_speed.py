@@ -86,7 +86,7 @@ def code_speed(level: int = 2, form: Literal["program", "goal"] = "program", fac
         max_tokens=70 * (2 if level > 2 else 1) + (70 if form == "goal" else 0),
         chance=0.0,
         about='make a program faster: "s=4|for i in range(n): s+=7|print(s)" -> "print(7*n+4)"; costs are counted; level: numbers and loops',
-        provides=("before", "fast"),
+        provides=("program", "fast", "collected"),
     )
 
 
@@ -104,14 +104,11 @@ def draft(rng: random.Random, level: int, form: str = "program") -> Draft:
         goal, spoiled = rng.choice(GOALS), rng.random() < 0.25
     if spoiled:  # a program with another number
         shown = joined([VERSIONS[k][i].format(a=a, b=b + 1) for (k, a, b), i in zip(parts, places, strict=True)])
-    old = cost(shown, outputs)
     name = "; ".join(f"{kind} {a} {b}" for kind, a, b in parts)
     solution = made if form == "program" else f"<thinking>{parts[0][0]}</thinking><solution>\n{made}\n</solution>"
-    question = shown if form == "program" else asks(name, goal, old, shown)
-    meta = Frozen(
-        category=parts[0][0], before=[old.passed, old.time, old.memory, old.integral], program=shown, fast=fast, goal=goal, says=name,
-        population=[cost(joined([v[min(i, len(v) - 1)] for v in versions]), outputs).time for i in range(4)],
-    )  # fmt: skip
+    question = shown if form == "program" else asks(name, goal, cost(shown, outputs), shown)
+    collected = [joined([v[min(i, len(v) - 1)] for v in versions]) for i in range(max(map(len, versions)))]
+    meta = Frozen(category=parts[0][0], program=shown, fast=fast, goal=goal, says=name, collected=collected)
     return Draft(question, outputs, solution, name, meta)
 
 
