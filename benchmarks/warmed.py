@@ -80,7 +80,7 @@ STARTS = {
     **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
     "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),
     "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 40, model="gradus/policies/tiny/base"),
-    "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=110),
+    "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=120),
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
