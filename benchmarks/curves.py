@@ -12,6 +12,7 @@ it is the other arm of the claim. `gradus.comparison.curves` describes the store
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
 import resource
 import shlex
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks import warmed
 from gradus.comparison.claims import known, of_recipe
 from gradus.comparison.compare import Comparison, compare
 from gradus.comparison.curves import about_ground, about_task, drawn, file_of, keep, reason_for_none, score_of
@@ -68,6 +70,7 @@ class Terms:
     against: str | None = None  # the other arm of the claim
     staged: bool = False  # the steps are those of stages
     timed: int = 2  # steps that are timed: at least one per stage
+    start: warmed.Start | None = None  # the fine-tuning that makes the start model
 
 
 _SMALL = {f"players.{player}.model.hidden": "(64,64)" for player in ("policy", "critic")}
@@ -119,6 +122,7 @@ def terms_of(key: str) -> Terms:
         against=claim.against,
         staged=staged,
         timed=max(2, len(getattr(recipe.schedule, "stages", ()))),
+        start=warmed.STARTS[claim.script.split()[1]] if (claim.script or "").startswith("benchmarks.warmed ") else None,
     )
 
 
@@ -151,6 +155,14 @@ def _distance(claim: Claim) -> tuple[bool, ...]:
 def _steps(budget: str) -> int:
     unit, _, amount = budget.partition("=")
     return round(float(amount)) if unit == "steps" else STEPS
+
+
+def started(terms: Terms, starts: Path) -> Terms:
+    """The terms with the start model. The fine-tuning that makes it runs once for all recipes with the same start."""
+    if (start := terms.start) is None:
+        return terms
+    made = warmed.model(start, starts / hashlib.sha256(repr(start).encode()).hexdigest()[:16])
+    return replace(terms, model=made) if start.player is None else replace(terms, fields={**terms.fields, f"players.{start.player}.model": made})
 
 
 def compared(terms: Terms, folder: Path, seeds: int, steps: int, every: int) -> tuple[Comparison, dict[str, str]]:
@@ -216,12 +228,20 @@ def measured(terms: Terms, folder: Path) -> dict[str, Any]:
         raise UserError("no arm gives a right answer at any evaluation, so the curve says nothing; set an easier level in LEVELS")
     return {
         "score": score_of(results),
-        "about": about_ground(terms.ground) if terms.ground else about_task(terms.task, terms.options, terms.steps),
+        "about": (about_ground(terms.ground) if terms.ground else about_task(terms.task, terms.options, terms.steps)) + taught(terms.start),
         "seeds": SEEDS,
         "curves": lines,
-        "command": again,
+        "command": again if terms.start is None else f"python -m benchmarks.curves {next(iter(terms.arms))}",
         **{name: found for name, found in versions().items() if name in ("gradus", "source")},
     }
+
+
+def taught(start: warmed.Start | None) -> str:
+    """The sentence about the fine-tuning that makes the start model; "" without one."""
+    if start is None:
+        return ""
+    one = "start model has" if start.player is None else f"player {start.player} has"
+    return f" The {one} had {start.steps} steps of supervised fine-tuning on worked solutions."
 
 
 def pairs_of(key: str, terms: Terms) -> Iterator[Terms]:
@@ -233,13 +253,13 @@ def pairs_of(key: str, terms: Terms) -> Iterator[Terms]:
         yield replace(terms, arms={key: terms.arms[key]})
 
 
-def curve_of(key: str, folder: Path, most: float, limit: float) -> tuple[dict[str, Any] | None, float]:
+def curve_of(key: str, folder: Path, starts: Path, most: float, limit: float) -> tuple[dict[str, Any] | None, float]:
     """The curve of a recipe, and its expected seconds. The curve is None if it would take more than `limit` seconds.
 
     Raises the UserError of the last attempt if no arms can run.
     """
     last = UserError(f"{key} has no terms")
-    for number, terms in enumerate(pairs_of(key, terms_of(key))):
+    for number, terms in enumerate(pairs_of(key, started(terms_of(key), starts))):
         try:
             fit, seconds = fitted(terms, folder / str(number), most)
             return None if seconds > limit else measured(fit, folder / str(number)), seconds
@@ -255,6 +275,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure recipes that have a curve, too")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds of one core for all runs of a curve; slow recipes get fewer steps")
     parser.add_argument("--limit", type=float, default=180, help="leave out curves that take more than this number of seconds (0: only print the seconds)")
+    parser.add_argument("--starts", type=Path, help="folder that keeps the start models for later calls; without it no start model is kept")
     options = parser.parse_args()
     rows = {row["key"]: row for row in index.read()["recipes"] if row["family"] != "other"}
     prices = []
@@ -268,7 +289,7 @@ def main() -> None:
         began = time.perf_counter()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                found, seconds = curve_of(key, Path(folder), options.seconds, options.limit)
+                found, seconds = curve_of(key, Path(folder), options.starts or Path(folder) / "starts", options.seconds, options.limit)
         except UserError as error:
             print(f"{key}: {error}", file=sys.stderr, flush=True)
             continue

@@ -59,7 +59,7 @@ from gradus.types.reads import pictures_of
 def start(
     planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
 ) -> Run:
-    """Makes a run of the plan that is ready to train. If `folder` is given, also makes the run's folder, after all checks have passed."""
+    """Makes a run from the plan, ready to train. If `folder` is given, also makes the run's folder as soon as all checks have passed."""
     made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     planned, run.budget = with_its_rate(planned, run), planned.budget
@@ -98,9 +98,8 @@ def launch(
 ) -> Run:
     """Starts a run of the plan and trains it to its end.
 
-    If the run fails without a finished step and without a saved state, its folder is deleted.
-    `pause`: an amount in the unit of the run's budget. When the run has spent this amount, it is saved and returned. If `resume` continues the run, the pause
-    does not change the result.
+    If the run fails before it has a finished step or a saved state, its folder is deleted. `pause`: an amount in the unit of the run's budget. When the run
+    has spent this amount, the run is saved and returned. A pause does not change the result if `resume` continues the run.
     """
     from gradus.systems.fleet import working
 
@@ -126,7 +125,7 @@ def launch(
 
 
 def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None = None) -> Sinks | None:
-    """Opens the trackers of a plan. Returns None without trackers. `before`: the rows that the trackers got before a resume; None: the run is new."""
+    """Opens the trackers of a plan; None if there are none. `before`: the rows that they got before the run was resumed; None: the run is new."""
     if not planned.log:
         return None
     stored = replace(planned, task=str(planned.task)).stored()
@@ -252,7 +251,7 @@ def resume(
         notes = put_back(run, opened)
         for note in notes:
             say(note)
-        if planned != before or trust:  # a trusted run gets the user's mark
+        if planned != before or trust:  # a trusted run is marked as the user's own
             opened.replan(planned.stored())
         opened.note_resumed(run.step, sys.argv, notes)
         run.folder = opened
@@ -276,15 +275,16 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     trust: bool = False,
 ) -> Exam:
-    """Measures pass@k, majority vote, greedy accuracy, reward and length (of a judge: pairs in order, calibration) on held-out problems, with intervals.
+    """Measures pass@k, majority vote, greedy accuracy, reward and length on held-out problems, with intervals. For a judge, measures its order of pairs and
+    its calibration.
 
-    Args: `model_or_run`: a model's folder, or a run's folder, whose final, else best, else newest model is used (None: the built-in model). `task`: as for
-    `train` (None: the run's task). `pass_at`: the numbers k of pass@k. `samples`: the number of answers per problem (0: the largest of `pass_at`).
-    `problems`: the number of held-out problems. `reward`: FILE.py:NAME (None: for a run on its own task, the reward of its evaluations during training, else
-    the task's verifier). `seed`: the seed of all random draws. `device`: the device, such as "cuda" (None: the run's device; for a model, the CPU).
-    `task_options`: options of the task as text. `overrides`: (path, text) for changed fields of the recipe, as on the command line. `progress`: a function
-    that gets the number of finished answers and the number of all answers. `trust`: whether to evaluate a run even if another user made it and it executes
-    Python.
+    Args: `model_or_run`: a model's folder or a run's folder (None: the built-in model). A run gives its final model, or without it the best one, or else the
+    newest one. `task`: as for `train` (None: the run's task). `pass_at`: the numbers k of pass@k. `samples`: the number of answers per problem (0: the
+    largest of `pass_at`). `problems`: the number of held-out problems. `reward`: FILE.py:NAME. (None: the task's verifier; for a run on its own task, the
+    reward of the evaluations during training.) `seed`: the seed of all random draws. `device`: the device, such as "cuda" (None: the run's device; for a
+    model, the CPU). `task_options`: options of the task as text. `overrides`: (path, text) for changed fields of the recipe, as on the command line.
+    `progress`: a function that gets the number of finished answers and the number of all answers. `trust`: whether to evaluate a run even if another user
+    made it and it executes Python.
     Raises: UserError if the task has no verifier and no reward is given.
     """
     check_seed(seed)

@@ -6,7 +6,7 @@ In a page, {am}`A_i = r_i - "mean"(r)` is a formula in a line, and the directive
     A_i = (r_i - "mean"(r)) / ("std"(r))
     ```
 
-a formula on a line of its own; a blank line separates two formulas. Generated pages may write the same HTML:
+is a formula on a separate line; a blank line separates two formulas. Generated pages may write the same HTML:
 `<div class="formula">⟦...⟧</div>`. Only pages with a formula load MathJax.
 """
 

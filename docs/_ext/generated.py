@@ -1,4 +1,4 @@
-"""Lists of recipes, tasks, commands and optional packages, made if a page is read: a line `<!-- generated: NAME -->` becomes the list."""
+"""Makes lists of recipes, tasks, commands and optional packages when a page is read. A line `<!-- generated: NAME -->` becomes the list."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def evidence_of(rule: Rule) -> tuple[Row, ...]:
 
 
 def _also(held: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Returns the further rules that apply and that have grounds on which they are measured."""
+    """Returns the further rules that apply and that are measured on a ground."""
     return tuple(rule for rule in held[1:] if rule.grounds)
 
 
@@ -163,8 +163,8 @@ def terms(asked: Asked, taken: set[str] = frozenset()) -> list[str]:  # type: ig
 def following(choices: Sequence[Named], asked: Asked, sure: bool) -> str:
     """Returns the command of the next step.
 
-    If measurements support the advised recipes (`sure`), or if the question names further tasks, the command compares the recipes. Else the command is a race
-    between the recipes.
+    If measurements support the advised recipes (`sure`), or if the question names further tasks, this command compares the recipes. Otherwise it is a race
+    between them.
     """
     made = asked.experiment
     words = terms(asked)

@@ -20,12 +20,12 @@ from gradus.types.parts import Task
 from gradus.types.ranges import check_ranges
 
 REFERENCE = "grpo"
-"""The reference recipe. The facts about settings come from it, and every first recipe is measured against it."""
+"""The reference recipe. This recipe gives the facts about settings, and every first recipe is compared with it."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: the settings, which are the same as for a comparison, and the size of the probe.
+    """A question: the settings (those of a comparison), and the size of the probe.
 
     `noisy`: whether the user declares that verdicts can be wrong.
     """
@@ -74,7 +74,7 @@ def settings(planned: Plan, task: Task) -> dict[str, Any]:
 
 
 def rule_rate(planned: Plan) -> float:
-    """Returns the learning rate that the rule gives for this model, for a recipe that sets no rate."""
+    """Returns the learning rate of a recipe that sets no rate: the rate that the rule gives for this model."""
     bare = replace(planned.recipe, setting=replace(planned.recipe.setting, learning_rate=None))
     found = with_rate(bare, planned.model).setting.learning_rate
     assert found is not None

@@ -13,7 +13,7 @@ from gradus.comparison.experiment import Elsewhere
 from gradus.types.parts import Task
 
 ACCURACY, SHORT, VARIED, KEPT, HARDER = "accuracy", "short", "varied", "kept", "harder"
-"""The goals: right answers; short answers; varied answers; an old skill that must stay; harder problems than those of the training."""
+"""The goals: right answers; short answers; varied answers; an old skill that must stay; right answers to harder problems than in training."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Facts:
     solved: float | None = None  # share of problems that have only right answers
     unsolved: float | None = None  # share of problems that have only wrong answers
     length: float | None = None  # mean length of an answer, in tokens
-    short: float | None = None  # a tenth of the right answers is at most this long, in tokens
+    short: float | None = None  # the length, in tokens, that a tenth of the right answers do not exceed
     truncated: float | None = None  # share of answers that the limit of tokens cuts off
     overpaid: float | None = None  # share of answers with a reward above 1, which is the reward of a right answer
 

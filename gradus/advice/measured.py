@@ -1,4 +1,4 @@
-"""The measurements that support the rules. On each ground, the first advised recipe is compared with GRPO. The rules were chosen with other seeds.
+"""The measurements that support the rules. On each ground, a comparison of the first advised recipe with GRPO. Other seeds were used to choose the rules.
 
 The command `python -m benchmarks.advice` writes `measured.json`.
 """
@@ -41,8 +41,8 @@ class Row:
     level: float
     seeds: tuple[int, ...]
     source: str  # hash of the code that made the measurement
-    accuracy: float | None = None  # accuracy of the first recipe, if the measure is not the accuracy
-    accuracy_against: float | None = None  # accuracy of the reference, if the measure is not the accuracy
+    accuracy: float | None = None  # accuracy of the first recipe, if another measure is used
+    accuracy_against: float | None = None  # accuracy of the reference, if another measure is used
 
     @property
     def verdict(self) -> str:
@@ -73,7 +73,9 @@ def row_of(ground: str) -> Row | None:
 
 
 def row_of_pair(ground: str, rule: str) -> Row | None:
-    """Returns the calibrated pair of a ground as a row, for a rule to which GRPO does not apply; None if the ground is not calibrated."""
+    """If GRPO cannot be used under a rule, the calibrated pair of a ground replaces the comparison. Returns this pair as a row; None if the ground is not
+    calibrated.
+    """
     found = stored(ground_of(ground))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A short probe: the model's answers to a few training problems, and the facts that they show."""
+"""A short probe: the model answers a few training problems, and the answers give facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradus.types.parts import Task
 
 CUT = (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)
 MOST = 16  # the k of pass@k
-TENTH = 10  # the percentile of the lengths of right answers that a fact needs
+TENTH = 10  # the fact about the lengths of right answers is this percentile
 
 
 def probed(planned: Plan, task: Task, problems: int, samples: int, *, own: bool = False) -> dict[str, float | None]:

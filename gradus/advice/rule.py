@@ -29,7 +29,7 @@ WORDS: Mapping[str, str] = {
     "truncated": "the share of truncated answers",
     "overpaid": "the share of answers with a reward above 1",
 }
-"""A noun phrase for each fact that a condition reads."""
+"""Each fact that a condition reads, as a noun phrase."""
 
 GOALS: Mapping[str, str] = {
     "short": "short answers (`--measure length`)",
@@ -80,8 +80,8 @@ class Choice:
 class Rule:
     """If all conditions are true, the three recipes are advised in this order.
 
-    `grounds`: the proving grounds on which the first recipe is compared with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO does not
-    apply, the ground whose calibrated pair begins with the first recipe. If `grounds` and `pair` are both missing, a race decides.
+    `grounds`: the proving grounds on which the first recipe is compared with GRPO. If `grounds` is empty, no ground measures this rule. `pair`: if GRPO
+    cannot be used, a ground whose calibrated pair begins with the first recipe. If the rule has neither `grounds` nor `pair`, a race decides.
     """
 
     name: str
@@ -98,8 +98,8 @@ def numbers(facts: Facts, rate: float) -> dict[str, str]:
     """Returns the numbers that the words of a recipe may name.
 
     `max_tokens`, `half` and `double` are the limit on new tokens, half of the limit, and twice the limit. `rule_rate` is `rate`, the learning rate by rule,
-    and `third_rate` is a third of `rate`. Let s be the length below which a tenth of the right answers
-    lie. `beyond` is the limit minus s / 2. So a penalty on the last `beyond` tokens of the limit begins at a length that nearly all answers exceed.
+    and `third_rate` is a third of `rate`. Let s be the length that a tenth of the right answers do not exceed. `beyond` is the limit minus s / 2. So a
+    penalty on the last `beyond` tokens before the limit begins at the length s / 2, which nearly all answers exceed.
     """
     begin = (facts.short if facts.short is not None else facts.max_tokens) / 2
     return {

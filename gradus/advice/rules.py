@@ -1,8 +1,8 @@
 """The rules of advice, in the order in which they are tried. The first rule that applies gives the three recipes.
 
-A rule comes before all rules whose advice is wrong in its situation. So first come rules about rewards that can be cheated, then rules about the goal, then
-about the settings, and last about the strength of the model. `python -m benchmarks.advice` compares the first recipe of each rule with GRPO on the rule's
-grounds.
+If two rules apply and the advice of one is wrong in the situation of the other, the other rule comes first. So the order is: rules about rewards that can be
+cheated, about the goal, about the settings, and about the strength of the model. `python -m benchmarks.advice` compares the first recipe of each rule with
+GRPO on the rule's grounds.
 """
 
 from __future__ import annotations

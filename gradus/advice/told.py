@@ -12,7 +12,7 @@ from gradus.advice.measured import Row
 from gradus.runtime.terminal import columns, paragraph
 
 INDENT = "  "
-FEW = 100  # if there are fewer training problems, a note warns of this
+FEW = 100  # if there are fewer training problems, a note names this fact
 
 OFFERS = {
     "verifier": "a verifier",

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 ROWS = 2000  # largest number of problems of a file whose reference answers are judged
-DRAWN = 32  # number of problems that are drawn from a generator, and of prompts that the template renders
-TESTED = 64  # number of problems whose tests judge programs that solve nothing
+DRAWN = 32  # number of problems that are drawn from a generator, and number of prompts that are tried in the template
+TESTED = 64  # number of problems whose tests are tried on programs that solve nothing
 TRIED = 8  # number of reference answers for a test of the reward
 ANSWERS = 8  # largest number of sampled answers per problem
 
@@ -38,7 +38,8 @@ def check(
     """Makes all checks before the first step and returns their findings.
 
     Args: `planned`: makes the plan (an error of this function is a finding). `samples`: number of problems that the model answers (0: none). `quarantine`:
-    the file for bad rows. `step`: whether to do one real step with the longest batch and to measure its memory. `folder`: the folder of the planned run.
+    the file for bad rows. `step`: whether to do one real step with the longest batch, and to measure the memory of this step. `folder`: the folder of the
+    planned run.
     Raises: UserError if `samples` is below 0, or if the quarantine file cannot be written.
     """
     if samples < 0:
@@ -111,8 +112,8 @@ def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: P
 
 
 def about(recipe: Recipe, model: str | None = None) -> str:
-    """Describes the recipe and the scale of its run in one line."""
-    with suppress(UserError):  # the check of the model names the fault
+    """Describes the recipe and the size of its run in one line."""
+    with suppress(UserError):  # the check of the model reports the fault
         recipe = with_rate(recipe, model)
     s = recipe.setting
     rate = "by rule" if s.learning_rate is None else f"{s.learning_rate:g}"

@@ -28,8 +28,8 @@ def of_rows(
 ) -> Iterator[tuple[Finding, tuple[BadRow, ...]]]:
     """Checks the tables of a file and of its held-out file, and yields each finding with its bad rows.
 
-    `allowed`: the share of rows that may be bad. `refused`: a function that returns the reason why the verifier cannot use a problem's answer, or None if it
-    can.
+    `allowed`: the share of rows that may be bad. `refused`: a function that returns the reason why the verifier cannot use a problem's answer, or None if the
+    verifier can use it.
     """
     for table in tables:
         checked = check_rows(table, prompt, answer, bad_rows=1.0, refused=refused)

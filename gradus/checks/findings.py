@@ -52,7 +52,7 @@ def guarded(check: str, found: list[Finding], work: Callable[[], Any]) -> Any:
 
 
 def collected(check: str, found: list[Finding], findings: Iterable[Finding]) -> None:
-    """Adds the findings one by one. If `findings` raises an error that a user can fix, this error is the last finding."""
+    """Adds the findings one by one. If `findings` raises an error that a user can fix, adds this error as the last finding."""
     guarded(check, found, lambda: found.extend(findings))
 
 

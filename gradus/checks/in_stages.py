@@ -1,6 +1,4 @@
-"""Checks a recipe with stages: every stage must fit its task and produce the output that later stages need.
-
-The checks of the method are then made for each stage.
+"""Checks a recipe with stages: every stage must fit its task, and produce the output that later stages need. Then checks the method of each stage.
 """
 
 from __future__ import annotations

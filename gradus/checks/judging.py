@@ -24,7 +24,7 @@ from gradus.types import Context, Failed, FailureKind, Group, Outcome, Problem, 
 from gradus.types.parts import OfSeveral, Task
 
 NOTHING = "I do not know."
-SECONDS = 10.0  # limit of one verdict, in seconds: processor time in `of_verifier`, which judges in a separate process; wall time in `of_references`
+SECONDS = 10.0  # limit of one verdict, in seconds: in `of_verifier`, which judges in a separate process, processor time; in `of_references`, wall time
 
 
 def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     boxes = list(sandboxes_of(task.verify))
     for box in boxes:
         box.check()  # once here; otherwise every answer would report a missing program
-    # the contract test checks which resources a verifier uses; here the verifier only has to judge and to end
+    # the contract test checks which resources a verifier uses; here the verifier must only give a verdict in time
     wall = 60.0 if boxes else 2 * SECONDS  # the programs of a sandbox have limits of their own
     subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES), wall=wall))
     right = right_answers(subject)
@@ -84,7 +84,7 @@ def of_tests(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
 
 
 def of_given(run: Any) -> Iterator[Finding]:
-    """Yields a finding if the recipe trains on given answers and no part judges the task's answers. Else yields no finding."""
+    """Yields a finding if the recipe trains on given answers and no part judges the task's answers. Otherwise yields nothing."""
     if getattr(run.recipe.rollout, "judges", lambda _: True)(run.task):
         return
     try:
@@ -121,7 +121,7 @@ async def of_reward(run: Any, problems: Sequence[Problem]) -> list[Finding]:
 
 
 def _given(world: Any, problem: Problem, text: str, index: int) -> Trajectory:
-    """Makes a trajectory with a given answer as if the answer had been sampled."""
+    """Makes a trajectory from a given answer, as if the policy had sampled it."""
     request = Request(problem, tags=("check", index))
     context: Context = told(world.prompt(request), text, request, world)
     name = trajectory_name(0, request, 0)
@@ -169,9 +169,8 @@ def _mixed(groups: Sequence[Group], says: str) -> Finding:
 
 
 def with_example(found: Finding, trajectories: Sequence[Trajectory], run: Any) -> Finding:
-    """Adds an example to the finding that all answers get reward 0. The example is an answer with its reference.
-
-    If some answers contain their reference, the example is one of these answers.
+    """Adds an example to the finding that all answers get reward 0: an answer and its reference. If possible, the example is an answer that contains its
+    reference.
     """
     known = [(t.completion, str(t.problem.reference).strip()) for t in trajectories if str(t.problem.reference or "").strip()]
     if not known or run.task.environment is not None or getattr(run.task.verify, "answers_are_tests", False):
@@ -189,8 +188,8 @@ def with_example(found: Finding, trajectories: Sequence[Trajectory], run: Any) -
 def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     """Yields a warning if the verifier does not judge a worked solution, or any usual form of a reference answer, as right.
 
-    The verifier is called as in a run. Answers are judged one after another. After the first answer that takes too long, no more answers are judged, because
-    these checks must not delay the run.
+    The verifier is called as in a run. Answers are judged one after another. If an answer takes too long, no further answers are judged, because these checks
+    must not delay the run.
     """
     from gradus.testing.subject import Subject
 

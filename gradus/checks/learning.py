@@ -13,7 +13,7 @@ from gradus.recipe.core import Recipe
 from gradus.types.frozen import value_fields
 
 COMPARING = (GroupRelative, LeaveOneOut)
-"""The credit rules whose advantages are 0 in a group of one answer, and in a group with equal rewards."""
+"""The credit rules that give only the advantage 0 to a group with one answer, or with equal rewards."""
 
 
 def of_learning(recipe: Recipe) -> Iterator[Finding]:

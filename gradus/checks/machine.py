@@ -12,7 +12,7 @@ from typing import Any
 from gradus.checks.findings import Finding
 from gradus.types.frozen import value_fields
 
-TOKEN = 16  # bytes per sampled token in the stored rollouts, for token, log-probability, version and advantage; compressed text adds little
+TOKEN = 16  # bytes per sampled token in the stored rollouts: its number, log-probability, version and advantage; compressed text adds little
 GB = 1e9
 
 
@@ -46,9 +46,8 @@ def weights(player: Any) -> int:
 
 
 def learning(player: Any) -> int:
-    """Returns the number of bytes that an update adds to a built player: gradients and two moments.
-
-    Float32 masters of narrower weights already exist and are not counted.
+    """Returns the number of bytes that an update needs for a player in addition: for gradients and two moments. If the weights are narrower than float32,
+    their float32 copies already exist and do not count.
     """
     if not player.learns:
         return 0
@@ -76,7 +75,7 @@ def of_kernels(run: Any) -> Iterator[Finding]:
 def of_memory(run: Any, device: str) -> Iterator[Finding]:
     """Checks whether gradients and moments fit into the memory that is free after the models are loaded.
 
-    All other memory of an update depends on the batch and is not counted.
+    All other memory of an update depends on the batch and does not count here.
     """
     from gradus.runtime.memory import free_memory
     from gradus.types.guards import bytes_of

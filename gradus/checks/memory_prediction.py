@@ -24,7 +24,7 @@ from gradus.types.signals import Signal
 if TYPE_CHECKING:
     from gradus.training.plan import Plan
 
-LOOKED_AT = 256  # largest number of problems that are searched for the longest prompt
+LOOKED_AT = 256  # the longest prompt is searched among at most this number of problems
 CLEAR = Path("/proc/self/clear_refs")
 
 
@@ -64,7 +64,7 @@ class Prediction:
     optimizer: int  # bytes of moments and float32 masters
     rollout: int | None  # the peak while answers are sampled and judged; None: the system does not report it
     update: int | None  # the peak during the update
-    allowed: int | None  # the limit in bytes: --memory, else the memory of the process plus the free memory
+    allowed: int | None  # the limit in bytes: the value of --memory, or without it the memory of the process plus the free memory
     micro_tokens: int | None  # tokens per micro-batch after a split; None: the step fits without a split
     refused: str | None  # the error if the step does not fit even after a split
     advice: tuple[str, ...]
@@ -249,5 +249,5 @@ def _clear(device: str) -> None:
         return
     try:
         CLEAR.write_text("5")
-    except OSError:  # then the peak counts from the start of the process, which is an upper bound
+    except OSError:  # then the peak is measured from the start of the process, so it is an upper bound
         return

@@ -1,4 +1,4 @@
-"""Checks whether a method is sound. The check does small test updates with the method's objective, credit, selection and update, at two micro-batch sizes.
+"""Checks whether a method is sound. The check does small test updates at two micro-batch sizes, with the method's objective, credit, selection and update.
 
 This takes about a second.
 """

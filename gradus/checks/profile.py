@@ -1,8 +1,8 @@
 """Measures the time of each part of a step, and compares it with the floor of the machine (`gradus profile`).
 
 A few steps are trained in a temporary folder, without evaluations and without a system. Then the peaks of the machine are measured: matrix products with
-the shapes of the steps, and reads of a block of memory as large as the weights. The floor of a part is the time that its products with the weights need at
-these peaks. Attention, norms and the choice of tokens are not in the floor, so no part can reach it completely.
+the shapes of the steps, and reads of a block of memory as large as the weights. The floor of a part is the time that its products with the weights would need
+at these peaks. The floor does not include attention, norms and the choice of tokens, so every part takes longer than its floor.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 WARM_UP = 1  # steps that are not measured, because they load code and data
-IDLE = 0.8  # if a process computes for a smaller share of the time, other programs slow it down
+IDLE = 0.8  # if a process computes for less than this share of the time, other programs slow it down
 FLOORED = {f"{SAMPLING}/prefill", f"{SAMPLING}/decode", f"{SCORING}/forward", f"{UPDATING}/forward", f"{UPDATING}/backward"}
 """The parts with a floor: these parts consist of products with the weights."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The weights of a network that multiply rows. `body`: of all layers; `head`: of the output layer; `shape`: [in, out] of the largest matrix."""
+    """The numbers of weights of a network that multiply rows: in all layers (`body`), and in the output layer (`head`). `shape`: [in, out] of the largest
+    matrix.
+    """
 
     body: int
     head: int
@@ -135,8 +137,7 @@ def measured(planned: Plan, steps: int = 3, peaks: Callable[..., float] = produc
 
 
 def busy_of(before: tuple[float, float], after: tuple[float, float], device: str) -> tuple[str, ...]:
-    """Returns a note if the run computes on a processor, but this process got only a small share of the processor's time. The arguments are (clock,
-    processor time)."""
+    """Returns a note if the run computes on a CPU, but this process got only a small share of the time. `before`, `after`: (clock time, processor time)."""
     clock, processor = (b - a for a, b in zip(before, after, strict=True))
     if device != "cpu" or clock <= 0 or processor / clock >= IDLE:
         return ()
@@ -163,7 +164,7 @@ def growth(
 
 @contextmanager
 def watched(run: Run, device: str) -> Iterator[None]:
-    """A context manager. Inside this context manager, the parts of a run's activities are measured, and the rows of its networks are counted.
+    """A context manager. Inside it, the time of each part of a run's activities is measured, and the rows of the run's networks are counted.
 
     On a GPU, each change of activity waits until the GPU has finished its work.
     """
@@ -265,7 +266,7 @@ def rows_of(spent: Mapping[str, float], work: Mapping[str, Work], steps: int, ma
 
 
 def floored(row: Row, work: Work, steps: int, machine: Machine) -> Row:
-    """Returns the row with its floor: the time of its products, or the time in which its calls read the weights. The longer of both counts.
+    """Returns the row with its floor: the time of its products or the time in which its calls read the weights. The longer time counts.
 
     A backward pass computes the gradients of the rows, and of the trained weights: one to two times the products of the forward pass.
     """

@@ -8,8 +8,8 @@ from typing import Any
 from gradus.runtime.activity import ENVIRONMENT, JUDGING, OTHER, SAMPLING, SAVING, SCORING, UPDATING
 
 MOST = 2  # largest number of gaps in the advice
-LEAST = 0.05  # smallest share of the step that is worth advice
-FEW_ROWS = 64  # with fewer rows in a decoding step, more answers at a time cost little
+LEAST = 0.05  # a gap below this share of the step gets no advice
+FEW_ROWS = 64  # if a decoding step has fewer rows, more answers at a time cost little
 CLOSE = 0.6  # above this share of the peak, only less work or another machine helps
 _SMALL = "Attention, norms and activations are not in the floor; in a small model they take much of the time."
 

@@ -63,7 +63,7 @@ def chat_template(policy: Any) -> str:
 def remedy_of(form: str, policy: Any, task: Task) -> str:
     """Returns the option that gives the prompts the other form (chat or raw).
 
-    Returns '' if there is no such option, because the prompts belong to a conversation, or do not come from data.
+    Returns '' if there is no such option: if the prompts belong to a conversation, or are not from data.
     """
     if form == "chat" or task.system or not getattr(task.source, "plain", False):
         return ""

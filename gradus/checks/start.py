@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 BAD_ROWS = "bad_rows.jsonl"  # the file in the run's folder for the rows that were left out
 
-TESTED = 4  # number of problems whose tests judge programs that solve nothing
-GENERATED, READ = 2, 16  # number of problems that are checked per source; it is smaller for a generator, because one problem may take long
+TESTED = 4  # number of problems whose tests are tried on programs that solve nothing
+GENERATED, READ = 2, 16  # number of problems that are checked per source; smaller for a generator, because one problem may take long
 
 
 def tell(run: Run) -> None:

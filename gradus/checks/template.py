@@ -93,7 +93,7 @@ def _ends(policy: Any, task: Task) -> Iterator[Finding]:
 
 
 def _closed(policy: Any, asked: Sequence[str | Sequence[Message]]) -> Iterator[Finding]:
-    """Checks whether raw text stays unfinished: the tokenizer must not add an end token."""
+    """Checks that the tokenizer adds no end token after raw text, so that the model can continue the text."""
     text = next((prompt for prompt in asked if isinstance(prompt, str)), None)
     added = policy.tokenizer.encode(text, True)[-1:] if text is not None else []
     if text is not None and set(added) & set(policy.end_tokens) and added != policy.tokenizer.encode(text, False)[-1:]:

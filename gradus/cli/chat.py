@@ -41,7 +41,7 @@ class Talk:
     system: str | None = None
     messages: tuple[Message, ...] = ()
     task: Task | None = None
-    seed: Key = Key(0)  # the key of the seed; an episode draws from it as an evaluation does
+    seed: Key = Key(0)  # the key made from the seed; an episode has the same random draws as in an evaluation
     rollout: Rollout = Auto()  # how an episode is played
     pictures: tuple[Media, ...] = ()  # for the next message
     album: Album = field(default_factory=Album)  # the files of the problems' pictures
@@ -72,8 +72,8 @@ class Asked:
 def load(
     model_or_run: str | None, *, task: str | None = None, which: str = "best", device: str = "cpu", precision: str = "float32"
 ) -> Any:
-    """Loads the model of a folder, or the `which` model (best or final) of a run. If the run lacks this model, loads its other model (final or best),
-    else its newest model. If `model_or_run` is None, loads the built-in model for the task.
+    """Loads the model of a folder, or the `which` model (best or final) of a run. If the run does not have this model, loads the other one of the two models,
+    or else the newest model of the run. If `model_or_run` is None, loads the built-in model for the task.
     Raises UserError if the folder contains no language model, or if the device or the precision is unknown.
     """
     from gradus.players.build import DTYPES, check_device
@@ -108,15 +108,15 @@ def check_writes(folder: str) -> None:
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:
     """Yields the answer as it grows; each item is the whole text so far. Yields only one item if `streamed` is False, or if `sampling` has stop strings.
 
-    The answer is sampled in pieces of 8, 16, 32, ... tokens. For every piece, the model reads all earlier tokens again. The size of the pieces
-    doubles, so this costs about as much as reading the answer twice. A token's random draw depends only on its position, not on the pieces.
+    The answer is sampled in pieces of 8, 16, 32, ... tokens. For every piece, the model reads all earlier tokens again. The size of the pieces doubles, so
+    this repeated reading costs about as much as reading the answer twice. A token's random draw depends only on its position, not on the pieces.
     """
     parent = model.opening(prompt)
     tokens = np.zeros(0, np.int32)
     for piece, last in pieces(model, Asked(parent, len(parent.tokens), sampling, key), streamed=streamed):
         tokens = np.concatenate([tokens, piece.tokens])
         text = str(model.text(tokens))
-        yield text if last else text.rstrip("\ufffd")  # a character split between two pieces comes with the next one
+        yield text if last else text.rstrip("\ufffd")  # a character that is split between two pieces is shown with the second piece
 
 
 def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]]:
@@ -188,7 +188,7 @@ def chat(model: Any, talk: Talk, lines: Iterable[str], out: TextIO, *, streamed:
 
 
 def command(model: Any, talk: Talk, words: str, out: TextIO, *, streamed: bool = False) -> Talk:
-    """The conversation after a command. Raises UserError for an unknown command, or a value that does not fit."""
+    """The conversation after a command. Raises UserError if the command is unknown, or if its value does not fit."""
     name, _, value = words.partition(" ")
     value = value.strip()
     if name == "/help":
@@ -267,7 +267,7 @@ def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: b
         show([done.completion], out)
     if judges(task):
         say(f"verdict: {verdict(done.reward)}{expected(problem)}")
-    # an episode and a raw text are not messages, so a conversation cannot continue from them
+    # a conversation consists of messages, so it cannot continue from an episode or from raw text
     return fresh if episode or problem.text else replace(fresh, messages=problem.messages).said("assistant", done.completion)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """The texts of a command. `line`: for the list of commands, at most 64 characters; `about`: for the help of the command itself; if it is '', the help
-    repeats the line.
+    """The texts of a command. `line`: the text in the list of commands, at most 64 characters. `about`: the text in the help of the command itself; if
+    `about` is '', the help shows `line`.
     """
 
     line: str
@@ -67,7 +67,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("contract problems.jsonl --reward reward.py:score", "a file of problems with its reward"),
                 ("contract arithmetic --levels 1,2 --texts 2000", "two levels of a task, with more hostile answers"),
             ),
-            "Tests with repeated, wrong and hostile answers whether a task, its verifier, environment or reward keeps the rules on which training relies. "
+            "Tests a task, its verifier, its environment or a reward with repeated, wrong and hostile answers. Training relies on certain rules for them. "
             "The exit code is 1 if a rule is broken.",
         ),
         "leaks": Command(
@@ -131,7 +131,8 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("race --task problems.jsonl --budget 2h", "all recipes that fit the task"),
                 ("race grpo rloo dapo --try group=4,16", "three recipes, each with two sizes of the group"),
             ),
-            "Finds the best recipe for a task and a model, among all recipes that fit, within a budget. After each rung (round), the weaker recipes leave the race.",
+            "Finds the best recipe for a task and a model, among all recipes that fit, within a budget. After each rung (round), the weaker recipes leave "
+            "the race.",
         ),
     },
     "Look up": {
@@ -167,9 +168,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "Lists the built-in tasks, the tasks of a package, or the formats of published data sets.",
         ),
         "grounds": Command(
-            "list the proving grounds: small worlds with one difficulty each",
+            "list the proving grounds: small tasks with one difficulty each",
             (("grounds", "all grounds"), ("show corridor", "one ground with its terms and its calibration"), ("compare grpo rloo --ground noisy", "a use")),
-            "Lists the proving grounds (small worlds with one difficulty each), or calibrates one ground.",
+            "Lists the proving grounds (small tasks with one difficulty each), or calibrates one ground.",
         ),
         "claims": Command(
             "list the papers' claims with the figures measured here",
@@ -225,8 +226,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
                 ("simulate grpo --gpus 1024 --model 70B --length 4000", "all splits of the GPUs, with estimated rates"),
                 ("simulate grpo --gpus 64 --from runs/mine --decode 16=1900,128=9000", "lengths of a run, and measured rates"),
             ),
-            "Predicts the speed of a training run on many GPUs by simulating its clock: without a system, with Ahead and with Streaming, for several splits of "
-            "the GPUs and several batches. Recommends one configuration. Rates that are not given are estimates from data sheets.",
+            "Predicts the speed of a training run on many GPUs by a simulation of its time. Compares the run without a system, with Ahead and with "
+            "Streaming, for several splits of the GPUs and several batches. Recommends one configuration. If a rate is not given, an estimate from data "
+            "sheets replaces it.",
         ),
         "completion": Command(
             "print the completion script of a shell",
@@ -255,7 +257,7 @@ FIELDS = (
     ("temperature", "X", "sampling temperature; default: the task's, else 1"),
     ("eval_every", "N", "steps between evaluations; default: 25 (paper: 50)"),
     ("study.problems", "N", "held-out problems of an evaluation; default: 256"),
-    ("study.patience", "N", "evaluations without gain after which the run ends; default: 0, off"),
+    ("study.patience", "N", "number of evaluations in a row without gain that ends the run; default: 0, off"),
 )
 """Common fields of a recipe in the help of `gradus train`: path, value, meaning."""
 

@@ -23,12 +23,12 @@ VALUES: Mapping[str, Sequence[str]] = {
     "log": ("tensorboard", "trackio", "wandb", "prometheus", "opentelemetry"),
     "form": ("model", "classifier", "card", "sft", "preference", "rollouts"),
 }
-"""Copies of values from modules that load too slowly for a Tab; a test compares both."""
+"""Copies of values from modules that load too slowly for a Tab; a test compares the copies with the originals."""
 OF_RECIPE = ("train", "eval", "explain", "check", "profile", "compare", "race")  # commands that take the fields of a recipe
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """The candidates for the last word, given the words before it; none for a file or a folder, because the shell completes these."""
+    """The candidates for the last word, given the words before it. There are none for a file or a folder, because the shell itself completes these."""
     *before, last = words or [""]
     if not before:
         return starting_with(last, [*COMMANDS, "--help", "--version"])

@@ -34,7 +34,7 @@ class Line:
 
     @property
     def about(self) -> str:
-        """The changes of a recipe and the modality that it waits for; for a system without a recipe: its title, its year, and the missing feature."""
+        """For a recipe: its changes, and the modality that it waits for. For a system without a recipe: its title, its year, and the missing feature."""
         if self.recipe is not None:
             modality = self.system.modality if self.system is not None else ""
             return f"{self.recipe['about']}{f' It waits for a policy that reads {modality}.' if modality else ''}"
@@ -155,7 +155,9 @@ def _claim(of: Known) -> dict[str, str]:
 
 
 def shown(name: str, *, empty: bool = False) -> str:
-    """`gradus show`: a recipe as text, a ground, or a system of the catalogue that waits. Raises UserError for an unknown name; the message lists similar names."""
+    """`gradus show`: a recipe as text, a ground, or a system of the catalogue that waits. Raises UserError for an unknown name; the message lists similar
+    names.
+    """
     if name in systems() and systems()[name].waits:
         return waiting(systems()[name])
     from gradus.cli import grounds

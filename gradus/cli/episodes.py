@@ -122,7 +122,7 @@ def writer(out: Any) -> Say:
 
 
 def rollout_of(model_or_run: str | None, *, trust: bool = False) -> Rollout:
-    """The rollout that a run uses at test time, if it is `Episodes` or `Auto`; for any other run, and for a model, the default rollout.
+    """For a run that uses `Episodes` or `Auto` at test time, returns this rollout. For any other run, and for a model, returns the default rollout.
 
     Raises UserError if another user made the run and the run executes Python, unless `trust` is set.
     """
@@ -143,9 +143,9 @@ class Acting:
 
 
 def played(task: Task, policy: Any, request: Request, rollout: Rollout, *, sampling: Sampling, seed: Key) -> Trajectory:
-    """The judged trajectory of a request for one sample. The draws equal the draws of an evaluation of an untrained model with the same seed."""
+    """The judged trajectory of a request for one sample. The random draws are the same as in an evaluation of an untrained model with the same seed."""
     players = {"policy": Acting(policy)}
-    reward = Verified() if judges(task) else EnvironmentReturn()  # which applies to no answer
+    reward = Verified() if judges(task) else EnvironmentReturn()  # this reward judges no answer
     world = RunWorld(step=0, purpose="evaluate", seed=seed, task=task, players=players, reward=reward, sampling=sampling, group=1)
     (group,) = finished(rollout.run([request], world))
     return group.trajectories[0]
@@ -162,6 +162,8 @@ def shown(task: Task, say: Say, *, echo: bool, read: Reading = plain) -> Task:
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine. Ctrl-C interrupts the coroutine at once, also while it reads a line. asyncio.run would wait for the next await of the coroutine."""
+    """The result of a coroutine. Ctrl-C interrupts the coroutine at once, also while it reads a line. asyncio.run would wait for the next await of the
+    coroutine.
+    """
     with asyncio.Runner() as runner:  # its end cancels all that still waits
         return runner.get_loop().run_until_complete(work)

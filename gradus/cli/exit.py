@@ -37,7 +37,7 @@ def _carried_out(training: Callable[[], Any], folder: str) -> int:
     if run.stop.asked == "time":
         for line in without_reward(run.metrics, folder):
             print(line, file=sys.stderr)
-        little = "" if run.stop.boundaries > 1 else "no step was finished in it, so give more: "
+        little = "" if run.stop.boundaries > 1 else "this time was too short for one step, so give more: "
         print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
         return int(run.stop.code)
     result = came_of_it(run.metrics, stuck(run.metrics, run.recipe))
@@ -87,7 +87,7 @@ def kept(folder: str) -> str:
 
 
 def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> str:
-    """Returns the first and the last value of each held-out metric, or of the reward if there was no evaluation, as text.
+    """Returns a text with the first and the last value of each held-out metric. If there was no evaluation, the text has these values of the reward.
 
     `fault`: the reason why the run has learned nothing. The text names this reason in place of "done".
     """
@@ -128,7 +128,7 @@ def without_reward(metrics: Sequence[dict[str, Any]], folder: str) -> list[str]:
 
 
 def has_judge(run: Any) -> bool:
-    """Whether an evaluation of the run needs no further reward."""
+    """Whether the run itself has a verifier or reward for its answers, so that an evaluation works without --reward."""
     from gradus.rewards.combine import check_reward
     from gradus.study.evaluate import verdict_of
     from gradus.types import UserError

@@ -28,10 +28,10 @@ from gradus.types.ranges import declared_range
 
 _ABSENT = object()
 SEAMS: Mapping[str, str] = {
-    "players": "everything with weights, by name: the policy, its reference, a critic",
-    "curriculum": "the next problems, and the number of answers to each",
+    "players": "all models with weights, by name: the policy, its reference, a critic",
+    "curriculum": "the choice of the next problems, and the number of answers per problem",
     "rollout": "how answers are sampled",
-    "environment": "the world in which the policy acts over many turns; none: the task's",
+    "environment": "the environment in which the policy acts over many turns; none: the environment of the task",
     "reward": "the score of an answer",
     "selection": "the groups of answers that training uses",
     "credit": "the advantage of every token",
@@ -39,10 +39,10 @@ SEAMS: Mapping[str, str] = {
     "optimizer": "the optimiser of every player that does not set one",
     "update": "the passes and mini-batches of a step's update",
     "schedule": "the values that change over training",
-    "search": "how the trained policy answers at test time; none: one sample",
+    "search": "how the trained policy answers at test time; none: with one sample",
     "system": "nothing reads it in this version",
     "study": "the evaluation on held-out problems during training",
-    "setting": "the scale of the run, apart from the method",
+    "setting": "the numbers that set the size of the run and do not belong to the method",
     "requires": "the fields that every problem must have",
 }
 """The meaning of each field of a recipe."""
@@ -90,9 +90,8 @@ def _limited(
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
     """Explains the field at a dotted path (for a field of the setting, the name alone is enough).
 
-    Args: recipe: the recipe of the registry; stages: the later changes to it, in order, as (source, place, changed recipe): a profile,
-    options, a run's file.
-    Raises: UserError for a path that neither the last recipe nor an earlier recipe has; the message names the nearest path.
+    Args: `recipe`: the recipe of the registry. `stages`: the later changes to this recipe (by a profile, by options, by a run's file), in order, each as
+    (source, place, changed recipe). Raises: UserError if no recipe among them has the path; the message names the nearest path.
     """
     final = stages[-1][2] if stages else recipe
     path = full_path(final, path)
@@ -190,7 +189,8 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 
 
 def meaning(holder: Any, name: str, value: Any) -> str:
-    """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
+    """The meaning of a field: its comment. Without a comment, these are the sentences of its class's docstring that name the field, or else the first line of
+    a docstring.
 
     This docstring belongs to the value if the value is a part, else to the class.
     """
@@ -258,7 +258,7 @@ def stages_of(
     named = f"--profile {profile}" if profile is not None else "profile small, because --model names a model of your own"
     final = override_all(planned, given)
     stages = [(named, scaled), (_rewards_typed(reward), judged), (f"--steps {steps}", planned), (typed, final)]
-    with suppress(UserError):  # without a readable model there is no number; loading the model names the fault
+    with suppress(UserError):  # if the model cannot be read, there is no number; the later loading of the model reports the fault
         stages.append((f"by rule: {reason(final, model)}", with_rate(final, model)))
     before, found = start, []
     for source, after in stages:
@@ -286,7 +286,7 @@ def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explan
     stored = planned.recipe
     words = opened.provenance().get("command", [])
     if python_of({"command": words}) and not python_of(opened.recipe()) and not trust:
-        words = []  # the run's mark covers only the Python of its recipe
+        words = []  # the command names Python files, but the check of trust has covered only the Python files of the recipe
     found = _typed(words[1:]) if len(words) > 2 and words[1] == "train" else None
     if found is None or found[0].key != stored.key:
         known = stored.key in registry.recipe_modules()

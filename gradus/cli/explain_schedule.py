@@ -39,7 +39,7 @@ def _ends(recipe: Recipe, path: str) -> list[Any]:
     """The values at the first and the last step; empty if the schedule needs a state or the metrics of a run."""
     if hasattr(recipe.schedule, "start"):
         return []
-    with suppress(Exception):  # any error of a schedule that is asked without a run; the check of a run reports faults
+    with suppress(Exception):  # without a run, a schedule may raise any error; the check of a run reports real faults
         found = [recipe.schedule.at(Moment(step, recipe.setting.steps), recipe) for step in (0, recipe.setting.steps - 1)]
         return [value_at(turn[0] if isinstance(turn, tuple) else turn, path) for turn in found]
     return []

@@ -37,7 +37,7 @@ def _listed(ground: Ground) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Ground]) -> str:
-    """A row for each ground: the pair that it separates, the difference, and its difficulty."""
+    """A row for each ground: the pair of recipes that the ground separates, their difference, and the difficulty of the ground."""
     from gradus.comparison.calibrate import stored
 
     cells = []
@@ -50,7 +50,7 @@ def _table(rows: Sequence[Ground]) -> str:
 
 
 def _gap(pair: Mapping[str, Any]) -> str:
-    """The difference of a pair with its interval; without decimals if it is large."""
+    """The difference of a pair with its interval. If the difference is large, the numbers have no decimals."""
     form = ".2f" if max(abs(pair["low"]), abs(pair["high"])) < 100 else ",.0f"
     return f"{pair['mean']:+{form}} [{pair['low']:+{form}}, {pair['high']:+{form}}]"
 
@@ -73,7 +73,7 @@ def _calibrate(ground: Ground, options: argparse.Namespace) -> int:
 
 
 def on_ground(options: argparse.Namespace) -> None:
-    """Fills in the terms that the command leaves out, with the terms of the named ground."""
+    """If the command leaves out a term, fills in this term of the named ground."""
     if options.ground is None:
         return
     from gradus.comparison.starts import terms_of

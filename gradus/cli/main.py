@@ -33,7 +33,7 @@ LONGEST_NAME = 100  # characters of a run's folder that is named after recipe an
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command. Returns the exit code: 0; 2 for an error that the user can fix; 130 after Ctrl-C; else the code of the ended run."""
+    """Runs a command. Returns the exit code: 0; 2 for an error that the user can fix; 130 after Ctrl-C; else the exit code that the command returns."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without a character shows another one

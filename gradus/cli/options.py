@@ -186,9 +186,9 @@ def leaks_options(parser: ArgumentParser) -> None:
     add("--against", metavar="T", help=about)
     add("--problems", type=int, default=2000, metavar="N", help="problems drawn from an endless task; default: 2000")
     add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds only long passages; default: 8")
-    about = "share of the n-grams of a held-out prompt that one training prompt must contain to count as a leak, 0 to 1; default: 0.7"
+    about = "a training prompt is a leak if it contains at least this share of the n-grams of a held-out prompt, 0 to 1; default: 0.7"
     add("--least", type=float, default=0.7, metavar="X", help=about)
-    about = "share of held-out problems that may leak, 0 to 1; above this share the exit code is 1; default: 0"
+    about = "allowed share of held-out problems with a leak, 0 to 1; above this share the exit code is 1; default: 0"
     add("--allow", type=float, default=0.0, metavar="X", help=about)
     json_option(parser)
     parser.epilog = OF_TASK
@@ -331,7 +331,7 @@ def race_options(parser: ArgumentParser) -> None:
     _terms(parser)
     add = parser.add_argument_group("Race").add_argument
     add("--family", metavar="F", help="choose from the recipes of one family; default: from all")
-    about = "budget of the whole race: a time (2h, 30m, 90s), or tokens=N, rollouts=N, steps=N of all runs; default: 1h"
+    about = "budget of the whole race: a time (2h, 30m, 90s), or tokens=N, rollouts=N or steps=N, summed over all runs; default: 1h"
     add("--budget", default="1h", metavar="B", help=about)
     add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate; with 1 alone, only its own rate; default: 1/3,1,3")
     about = "a field and the values to try, for recipes with this field; may be repeated; default: none"
@@ -376,7 +376,7 @@ def advise_options(parser: ArgumentParser) -> None:
     about = "accuracy, length (short answers), distinct or entropy:last (varied ones), accuracy@NAME (a further task); default: the ground's, else accuracy"
     add("--measure", metavar="M", help=about)
     add("--also", metavar="TASK", action="append", default=[], help="a further task: TASK, or 'NAME=TASK --OPTION VALUE'; may be repeated; default: none")
-    add("--noisy", action="store_true", help="verdicts or rewards err for a share of the answers")
+    add("--noisy", action="store_true", help="the verdicts or rewards of some answers are wrong")
     add = parser.add_argument_group("Probe").add_argument
     add("--problems", type=int, default=16, metavar="N", help="training problems that the model answers; 0: no probe; default: 16")
     add("--samples", type=int, default=16, metavar="N", help="answers per problem; default: 16")
@@ -386,7 +386,7 @@ def advise_options(parser: ArgumentParser) -> None:
 
 def grounds_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("Calibration").add_argument
-    about = "train base recipes on this ground over seeds, and say whether it separates the pair that it names; default: list the grounds"
+    about = "train base recipes on this ground with several seeds, and report whether the ground separates its pair of recipes; default: list the grounds"
     add("--calibrate", metavar="GROUND", help=about)
     add("--write", action="store_true", help="store the calibration with the ground")
     add("--run", metavar="DIR", help="folder of the calibration; the same command continues it; default: runs/ground-NAME")

@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         """Parses the words. Raises UserError for an unknown option, with the command's nearest options, and for an empty value."""
         options, left = self.parse_known_args(words)
         parser = commands.get(str(options.command), self)
-        empty = [a for a in parser._actions if getattr(options, a.dest, None) in ("", [""]) and a.default != ""]  # as "$DATA" gives if DATA is not set
+        empty = [a for a in parser._actions if getattr(options, a.dest, None) in ("", [""]) and a.default != ""]  # for example "$DATA" without a value
         if not left and not empty:
             return options
         from gradus.types.errors import UserError, unknown
@@ -127,8 +127,8 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
 
 
 def refuse_repeats(words: Sequence[str], parser: Parser) -> None:
-    """Raises UserError for an option that is given twice, because only the last value would count. An option that collects several values may be given several
-    times.
+    """Raises UserError for an option that is given twice, because only the last value would count. An option that collects several values may be given
+    several times.
     """
     once = {n: a.option_strings[0] for a in parser._actions if not isinstance(a, argparse._AppendAction) for n in a.option_strings}
     given = [once[name] for name in (word.partition("=")[0] for word in words) if name in once]
@@ -139,7 +139,7 @@ def refuse_repeats(words: Sequence[str], parser: Parser) -> None:
 
 
 def beside(parser: Parser) -> list[str]:
-    """The options of a command other than fields of a recipe, without their dashes."""
+    """The options of a command that are not fields of a recipe. The names have no dashes."""
     return [name.removeprefix("--") for action in parser._actions for name in action.option_strings if name.startswith("--")]
 
 
@@ -150,8 +150,9 @@ def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]]
 
 
 def trackers_of(options: argparse.Namespace, planned: Sequence[str] = ()) -> str | None:
-    """The trackers of train or resume, with the port for Prometheus; None: the run keeps its planned trackers, or the command has no trackers. `planned`:
-    the trackers of the resumed run."""
+    """The trackers of `gradus train` or `gradus resume`, with the port for Prometheus. None: the run keeps its planned trackers, or the command has no
+    trackers. `planned`: the trackers of the resumed run.
+    """
     if getattr(options, "metrics_port", None) is None:
         return getattr(options, "log", None)
     before = ",".join(name for name in planned if name.partition(":")[0] != "prometheus") if options.log is None else options.log

@@ -21,7 +21,7 @@ SHOWN = 12  # rows of the table
 
 @dataclass(frozen=True)
 class Cluster:
-    """The rates of a configuration: estimates from data sheets, and the measured rates in their place."""
+    """The rates of a configuration. A measured rate replaces the estimate from data sheets."""
 
     options: argparse.Namespace
     costs: Costs
@@ -34,7 +34,7 @@ class Cluster:
 
     @property
     def replica(self) -> int:
-        """The GPUs of a replica."""
+        """The number of GPUs per replica."""
         return int(self.options.replica or replica_gpus(self.shape, gpu_of(self.options.gpu)))
 
     @property
@@ -169,7 +169,7 @@ def as_json(found: Sequence[Prediction]) -> dict[str, Any]:
 
 
 def numbers(text: str, kind: Callable[[str], T], option: str, least: float | None = None) -> list[T]:
-    """Returns the numbers of a list with commas. Raises UserError for another word, and for a number below `least` (None: 0 or less)."""
+    """Returns the numbers of a list with commas. Raises UserError if an entry is not a number, or is below `least` (None: is 0 or less)."""
     try:
         found = list(dict.fromkeys(kind(word) for word in text.split(",")))
     except ValueError:

@@ -13,8 +13,9 @@ from gradus.recipe import registry
 
 
 def place_of_change(recipe: str, path: str) -> str:
-    """file:line of a keyword in a recipe's file. The keyword sets the path, a field below the path, or the part around it. Returns '' without such a
-    keyword."""
+    """file:line of the keyword in a recipe's file that sets the path, a field below the path, or the part that contains the path. Returns '' if there is no
+    such keyword.
+    """
     if ".py:" in recipe:
         file, _, name = recipe.rpartition(":")
     elif recipe in registry.recipe_modules():
@@ -29,7 +30,9 @@ def place_of_change(recipe: str, path: str) -> str:
 
 @functools.cache
 def _keywords(file: str, modified: int, name: str) -> list[tuple[str, int]]:
-    """(path, line) of every keyword in the calls that make the object `name`. `modified`: the time of the file's last change; a new time renews the cache."""
+    """(path, line) of every keyword in the calls that make the object `name`. `modified`: the time of the file's last change; if it differs, the file is read
+    again.
+    """
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     made = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign) and _names(n, name)]
     calls = (n for n in ast.walk(made[-1]) if isinstance(n, ast.Call)) if made else ()

@@ -1,6 +1,5 @@
-"""The calibration of a proving ground.
-
-Base recipes train under the ground's terms with several seeds. The result shows whether the ground separates its pair of arms.
+"""The calibration of a proving ground. Base recipes train under the ground's terms with several seeds. The result shows whether the ground separates its two
+arms.
 """
 
 from __future__ import annotations
@@ -99,8 +98,9 @@ def keep(ground: Ground, found: Mapping[str, Any]) -> Path:
 
 
 def stored(ground: Ground) -> dict[str, Any] | None:
-    """The stored calibration of a ground; None if no calibration is stored. The field "stale" of the calibration is true if the ground has changed
-    since then."""
+    """The stored calibration of a ground; None if no calibration is stored. If the ground has changed since then, the field "stale" of the calibration is
+    true.
+    """
     try:
         found = json.loads(place(ground.name).read_text())
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""The measurement of a claim. A comparison trains the claim's recipe and the other arm. The result is the figure, its interval and the verdict.
+"""The measurement of a claim. A comparison trains the claim's recipe and the other arm. The result is the measured figure, its interval and the verdict.
 
 Let d be the mean difference over seeds, or the logarithm of the mean ratio (`gradus.comparison.statistics.difference` gives its 95 %
 interval). The verdict is *seen* if d reaches the bound and the interval lies on the bound's side of 0. The verdict is *opposite* if the interval lies on the
-other side of 0, else *not seen*. If d = 0 already reaches the bound (example: "at most 1.05 times the tokens"), the interval is compared
-with the bound in place of 0.
+other side of 0, else *not seen*. If d = 0 already reaches the bound (example: "at most 1.05 times the tokens"), the bound replaces 0 in these two
+comparisons.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gradus.runtime.cache import cache_folder
 from gradus.types import UserError, command
 
 ALONE = ("seconds", "memory")
-"""Measures that parallel runs would disturb."""
+"""Measures whose values parallel runs would change, such as time."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _said(mean: float, low: float | None, high: float | None, bound: float, sign
 def terms(of: Known, said: Callable[[str], None] | None = None) -> Experiment:
     """The comparison that measures a claim. The first arm of the comparison is the recipe; the second arm is the other arm of the claim.
 
-    `said` is called with a sentence before a start model is made. Raises UserError, with the recipe's key, for a claim whose terms do not fit each other.
+    Before a start model is made, `said` is called with a sentence. If the terms of the claim do not fit each other, raises UserError with the recipe's key.
     """
     claim = of.claim
     plain = claim.ground is None and (claim.bound == "within" or ":" in (claim.measure or "") or claim.measure in ALONE)
@@ -118,7 +118,7 @@ def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, s
     """Trains the unfinished runs, and returns the record of a result. The same call continues an interrupted measurement.
 
     Args: home: the parent of the folder of the comparison; processes, fresh, shown: as for `compare`.
-    Raises UserError if a run fails. The error comes before the first run if a separate program measures the claim, or if the claim's terms do not fit.
+    Raises UserError if a run fails. If a separate program measures the claim, or if the claim's terms do not fit, raises UserError before the first run.
     """
     return result_of(of, trained(of, home, processes=processes, fresh=fresh, shown=shown))
 
@@ -142,7 +142,7 @@ def result_of(of: Known, made: Comparison) -> dict[str, Any]:
 
 
 def keep_curve(of: Known, made: Comparison, path: Path) -> bool:
-    """Stores the learning curve of a claim's runs in the file `path`, and returns whether it did.
+    """Stores the learning curve of a claim's runs in the file `path`. Returns whether a curve was stored.
 
     Nothing is stored if the file exists, if the claim is about equal weights, if the budget is not in steps, or if the runs have too few evaluations.
     """
@@ -161,7 +161,7 @@ def keep_curve(of: Known, made: Comparison, path: Path) -> bool:
 
 
 def version() -> dict[str, str]:
-    """The version of this package and the hash of its source, as they are stored with a result."""
+    """The version of this package and the hash of its source, in the form that a result stores."""
     return {name: found for name, found in versions().items() if name in ("gradus", "source")}
 
 
@@ -199,8 +199,8 @@ def _rounded(numbers: Any) -> list[float]:
 def weight_figures(claim: Claim, made: Comparison) -> dict[str, Any]:
     """Two numbers over all seeds: the largest distance between the arms' final weights, and the smallest change of the weights in a run.
 
-    The first number covers the players that both arms have. If the weights did not change, the claim is not seen, because two runs that learn
-    nothing are always equal.
+    The first number covers the players that both arms have. If the weights did not change, the verdict is "not seen", because two runs that learn nothing are
+    always equal.
     """
     gaps, moves = [], []
     for seed in made.experiment.seeds:
@@ -225,7 +225,7 @@ def final_weights(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def distance(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, Any]]) -> float:
-    """The largest absolute difference of the tensors of two runs, over the names that both have. Raises UserError for different shapes."""
+    """The largest absolute difference between the tensors that both runs have. Raises UserError if their shapes differ."""
     largest, shared = 0.0, [(player, name) for player in a.keys() & b.keys() for name in a[player].keys() & b[player].keys()]
     if not shared:
         raise UserError("the claim is about weights, but its arms share no tensor; compare recipes that train the same model")

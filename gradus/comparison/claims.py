@@ -34,7 +34,7 @@ class Known(NamedTuple):
 def known(keys: Sequence[str] = (), family: str | None = None) -> list[Known]:
     """The claims of the recipes `keys` (empty: all recipes) in a family (None: all families), in the order of keys.
 
-    KEY:2 means only the second claim of a recipe. Raises UserError for an unknown recipe or family, and for a recipe without such a claim.
+    KEY:2 is only the second claim of a recipe. Raises UserError if the recipe or the family is unknown, or if the recipe has no such claim.
     """
     rows = {row["key"]: row for row in index.read()["recipes"]}
     families = sorted({row["family"] for row in rows.values()})
@@ -64,7 +64,7 @@ def _asked(word: str, rows: Mapping[str, Mapping[str, Any]]) -> tuple[str, int |
 def of_recipe(row: Mapping[str, Any]) -> list[Known]:
     """The claims of a row of the index.
 
-    A result whose claim no longer exists becomes the stale result of the first claim without a result.
+    If the claim of a result no longer exists, the result becomes the stale result of the first claim that has no result.
     """
     claims = [Claim.read(stored) for stored in row.get("claims", ())]
     stored = {result["claim"]: result for result in results_of(file_of(row["family"], row["key"]))}
@@ -97,7 +97,7 @@ def results_of(path: Path) -> list[dict[str, Any]]:
 def keep(key: str, claim: Claim, measured: Mapping[str, Any], why: str | None = None) -> Path:
     """Stores the result of a claim in place of its older result, and returns the file. Results that belong to no claim are deleted.
 
-    `why`: one sentence; None: the older result's sentence if its verdict is the same, else no sentence.
+    `why`: one sentence. None: if the older result has the same verdict, its sentence stays; otherwise there is no sentence.
     """
     row = next(row for row in index.read()["recipes"] if row["key"] == key)
     path, records = file_of(row["family"], key), []

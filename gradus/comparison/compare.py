@@ -36,8 +36,8 @@ class Comparison:
     folder: Path
     results: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     reused: list[str] = field(default_factory=list)
-    copied: dict[tuple[str, int], str] = field(default_factory=dict)  # identity of each reused run
-    aside: list[Path] = field(default_factory=list)  # unfinished runs that other code, files or terms made; they start again
+    copied: dict[tuple[str, int], str] = field(default_factory=dict)  # (arm, seed) -> identity of each reused run
+    aside: list[Path] = field(default_factory=list)  # unfinished runs that were made with other code, files or terms; these runs start again
 
     def jobs(self) -> list[Job]:
         """All runs, seed by seed. If the comparison ends early, the first seeds are complete."""
@@ -62,7 +62,9 @@ class Comparison:
                 write(self.own(job), encode({"identity": name, "result": self.result(job)}))
 
     def set_out(self, job: Job, name: str) -> None:
-        """Marks the folder of a run with the run's identity. Renames a folder that has another mark, because other code or other files made its steps."""
+        """Marks the folder of a run with the run's identity. If the folder has another mark, renames it, because its steps were made with other code or other
+        files.
+        """
         mark = self.own(job).with_suffix(".begun")
         if job.folder.exists() and mark.exists() and mark.read_text() != name:
             self.aside.append(aside(job.folder))
@@ -93,7 +95,7 @@ def opened(experiment: Experiment, folder: Path) -> Comparison:
 
 
 def _stored(path: Path) -> dict[str, Any]:
-    """The stored experiment in the present form. A field that is missing in an older form gets its default."""
+    """The stored experiment in the present form. If the older form lacks a field, the field gets its default."""
     try:
         return dict(json.loads(json.dumps(Experiment.read(json.loads(path.read_text())).stored())))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -181,7 +183,7 @@ def finish(made: Comparison) -> None:
 
 
 def _read(path: Path, name: str) -> dict[str, Any] | None:
-    """The stored result of a run with this identity; None if no result exists, or if other code or another plan made it."""
+    """The stored result of a run with this identity; None if there is no result, or if it was made with other code or another plan."""
     try:
         stored = json.loads(path.read_text())
     except (OSError, ValueError):

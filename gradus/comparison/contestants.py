@@ -1,4 +1,4 @@
-"""The contestants of a race: every recipe that fits task and model, with a few settings each.
+"""The contestants of a race: every recipe that fits the task and the model, each with a few settings.
 
 The misfits are the other recipes, each with the reason why it does not fit.
 """
@@ -90,9 +90,8 @@ def try_of(text: str) -> tuple[str, tuple[str, ...]]:
 def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], None] | None = None) -> Entrants:
     """Finds the contestants and the misfits.
 
-    The first check needs no model. A recipe that passes this check is then built once with its players.
-    Raises UserError if fewer than two recipes fit, or if a recipe is unknown. Raises UserError also if the task or the model's folder has a fault, or if no
-    contestant has a tried field.
+    The first check needs no model. If a recipe passes this check, it is then built once with its players. Raises UserError if fewer than two recipes fit, if
+    a recipe is unknown, if the task or the model's folder has a fault, or if no contestant has a tried field.
     """
     for arm in choice.recipes:
         registry.recipe(arm.recipe)
@@ -162,8 +161,7 @@ def with_fields(arm: Arm, fields: Fields) -> Arm:
 def rates(arm: Arm, planned: Plan, factors: Sequence[Fraction]) -> list[Fields]:
     """The fields that set each learning rate.
 
-    The first entry has no field, so the recipe keeps its own rate. If the policy learns without a rate, or if the arm sets the rate, there is no
-    other entry.
+    The first entry has no field, so the recipe keeps its own rate. If the policy has no learning rate, or if the arm sets the rate, there is no other entry.
     """
     path, rate = rate_of(planned.recipe, planned.model)
     if path is None or path in dict(arm.fields):
@@ -175,7 +173,7 @@ def rates(arm: Arm, planned: Plan, factors: Sequence[Fraction]) -> list[Fields]:
 def rate_of(recipe: Recipe, model: str | None) -> tuple[str | None, float]:
     """The path and the value of the policy's learning rate.
 
-    (None, 0.0) if the policy learns without a rate, or if its stages have their own rates.
+    (None, 0.0) if the policy has no learning rate, or if the stages of the recipe have their own rates.
     """
     if staged(recipe) or not recipe.objective:
         return None, 0.0

@@ -30,7 +30,7 @@ def file_of(family: str, key: str) -> Path:
 def reason_for_none(claims: Sequence[Claim]) -> str | None:
     """The reason why a recipe with these claims has no learning curve, as a sentence; None if a curve makes sense.
 
-    A curve says nothing if all claims about an effect are about memory or time, or about answers before the first update.
+    A curve has no meaning if all claims of the recipe are about memory or time, or about answers before the first update.
     """
     effects = [claim for claim in claims if claim.bound != "within"]
     if effects and all(claim.measure in COSTS for claim in effects):
@@ -41,7 +41,7 @@ def reason_for_none(claims: Sequence[Claim]) -> str | None:
 
 
 def banded(curves: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
-    """[step, mean, lowest, highest] over the seeds at each step of the first curve; other curves are interpolated.
+    """[step, mean, lowest, highest] over the seeds, at each step of the first curve. The other curves are interpolated at these steps.
 
     >>> banded([[[0, 0.0], [2, 1.0]], [[0, 0.5], [2, 0.0]]])
     [[0.0, 0.25, 0.0, 0.5], [2.0, 0.5, 0.0, 1.0]]
@@ -59,7 +59,7 @@ def drawn(results: Mapping[str, Mapping[int, Mapping[str, Any]]], least: int = 2
 
 
 def score_of(results: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> str:
-    """The name of the score of the curves: held-out reward if no run has a held-out accuracy, as on tasks without right and wrong answers."""
+    """The name of the score of the curves. If no run has a held-out accuracy (on tasks without right and wrong answers), the score is the held-out reward."""
     right = any("held_out/accuracy" in run.get("metrics", {}) for runs in results.values() for run in runs.values())
     return "held-out accuracy" if right else "held-out reward"
 

@@ -17,7 +17,7 @@ from gradus.types import Problem
 from gradus.types.players import Fresh
 
 MOST = 256
-"""The number of training problems, in the order of first use, that are compared between runs."""
+"""The number of training problems that are compared between runs: the first ones, in the order of first use."""
 
 
 def start_of(run: Run, model: str | None, examined: Sequence[Problem]) -> dict[str, Any]:
@@ -49,13 +49,12 @@ def hash_of(problems: Sequence[Problem]) -> str:
 
 
 def model_hash(run: Run, model: str | None) -> str:
-    """A hash of the files from which the policy was loaded, also for the built-in model.
-
-    If the seed draws the weights, the result is a hash of the model's form.
+    """A hash of the files from which the policy was loaded, even for the built-in model. If the seed draws the weights, the result is a hash of the model's
+    form.
     """
     specs = specs_of(run.recipe)
     relation: Any = specs["policy"].model
-    while hasattr(relation, "of") or relation in specs:  # it points to another model or another player
+    while hasattr(relation, "of") or relation in specs:  # the model points to another model or to another player
         relation = relation.of if hasattr(relation, "of") else specs[relation].model
     if isinstance(relation, Fresh) and model is None:
         return hashlib.sha256(repr(relation).encode()).hexdigest()[:16]
@@ -70,7 +69,7 @@ def files_in(path: Path) -> list[Path]:
 
 
 def fingerprints(*values: Any) -> dict[str, str]:
-    """File -> SHA-256, for every file that a text in these plain values names.
+    """File -> SHA-256, for each file that any text in these plain values names.
 
     A text may name a file, FILE.py:NAME, or a folder with all its files.
     """

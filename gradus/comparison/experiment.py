@@ -37,7 +37,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The arms, and the terms that are equal for all: task, model, profile, fields, seeds, budget, and the examination at the end."""
+    """The arms, and the terms that are equal for all arms: task, model, profile, fields, seeds, budget, and the examination at the end."""
 
     arms: tuple[Arm, ...]
     task: str | None = None
@@ -51,7 +51,7 @@ class Experiment:
     problems: int = 200  # held-out problems of the examination
     samples: int = 4  # answers per problem of the examination
     device: str = "cpu"
-    reward: tuple[str, ...] = ()  # rewards that replace every arm's own reward in training; several are added
+    reward: tuple[str, ...] = ()  # rewards that replace every arm's own reward in training; if there are several, they are added
     shows: tuple[str, ...] = ()  # further measures, as columns
     others: tuple[Elsewhere, ...] = ()
     ground: str | None = None  # the proving ground that gave the terms

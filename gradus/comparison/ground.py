@@ -43,7 +43,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms (in the words of `gradus compare`), the measure in which they differ on the ground, and the reason."""
+    """Two arms (in the words of `gradus compare`), the measure by which they differ on the ground, and the reason for the difference."""
 
     better: str
     worse: str

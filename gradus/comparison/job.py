@@ -34,9 +34,8 @@ from gradus.types import Group, Request, UserError
 
 @dataclass(frozen=True)
 class Job:
-    """A run of one arm with one seed, and its folder.
-
-    `pause`: the amount of the budget at which the run pauses; None: it runs to its end.
+    """A run of one arm with one seed, and its folder. `pause`: the run pauses when it has spent this amount of its budget; None: the run continues to its
+    end.
     """
 
     experiment: Experiment
@@ -95,9 +94,8 @@ def carry_out(job: Job, view: Any) -> dict[str, Any]:
 
 
 def asked_of(run: Run, experiment: Experiment) -> tuple[list[Request], bool]:
-    """The requests of the examination, and whether none of their problems was used to choose the best weights.
-
-    If enough problems are left, the examination takes the problems after the problems of the evaluations.
+    """The requests of the examination, and whether all their problems are new: none of them helped to choose the best weights. If there are enough problems,
+    the examination uses the problems after those of the evaluations.
     """
     used = getattr(run.recipe.study, "problems", 0)
     size = run.task.held_out.size
@@ -130,7 +128,7 @@ async def examined_on(run: Run, other: Elsewhere, experiment: Experiment) -> dic
 
 
 def cost(spent: Mapping[str, int], groups: Sequence[Group]) -> dict[str, float]:
-    """{"answer_tokens": the tokens per answer of an examination}. Every sampled or scored token counts, also of samples that a search discards."""
+    """{"answer_tokens": the tokens per answer of an examination}. Every sampled or scored token counts, even if a search discards its sample."""
     answers = sum(len(g.trajectories) for g in groups)
     return {"answer_tokens": sum(count for name, count in spent.items() if "/" not in name) / max(1, answers)}
 
@@ -151,7 +149,7 @@ def marks(groups: Sequence[Group]) -> dict[str, Any]:
 
 
 UNGROUPED, MOST_GROUPS = ("solution",), 20
-"""Columns that are never used to group problems, and the largest number of different values of a column that is used."""
+"""Columns that never group problems, and the largest number of different values of a column that groups problems."""
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -159,13 +157,15 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def curve(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float], unmarked: bool) -> list[list[float]]:
-    """[amount spent, score] of every evaluation. The score is held-out accuracy, or reward if the task has no right and wrong answers."""
+    """[amount spent, score] of every evaluation. The score is the held-out accuracy. If the task has no right and wrong answers, the score is the held-out
+    reward.
+    """
     name = "held_out/reward" if unmarked else "held_out/accuracy"
     return [[spent(unit, rows[:n], seconds), float(row[name])] for n, row in enumerate(rows) if row.get(name) is not None]
 
 
 def by_purpose(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The tokens of the run by purpose. The tokens of measurements, which belong to no budget, are included."""
+    """The tokens of the run by purpose. This includes the tokens of measurements, although they belong to no budget."""
     names = sorted({name for row in rows for name in row if name.startswith("tokens/") and name.count("/") == 1})
     return {name.removeprefix("tokens/"): int(sum(row.get(name) or 0 for row in rows)) for name in names}
 
@@ -219,7 +219,9 @@ def without_clock(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(job: Job) -> Job:
-    """Returns the job after a check that its recipe fits task and model. If the recipe does not fit, raises UserError with the arm's name."""
+    """Checks that the recipe of the job fits the task and the model, and returns the job. If the recipe does not fit, raises UserError with the arm's
+    name.
+    """
     try:
         api.start(job.plan)
     except UserError as error:

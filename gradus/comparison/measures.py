@@ -16,7 +16,7 @@ READINGS = ("first", "last", "mean", "max", "min", "gain", "drop", "variation")
 _COSTS = {"tokens": ("spent", "tokens"), "rollouts": ("spent", "rollouts"), "seconds": ("times", "steps"), "memory": ("times", "memory")}
 _PLAIN = ("accuracy", "reward", "length", "distinct", "answer_tokens", "auc", "best", *_COSTS)
 LOW = ("length", "answer_tokens", "tokens", "steps", "seconds", "memory")
-"""Measures that are better if lower."""
+"""Measures for which a lower value is better."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _worst(exam: Mapping[str, Any], column: str) -> np.ndarray:
 def values(measure: Measure, results: Sequence[Mapping[str, Any]], which: str = "final") -> np.ndarray:
     """The values of several runs of one arm, float64 [seeds, problems].
 
-    A problem whose answers all failed gets the mean of the other problems.
+    If all answers to a problem failed, the problem gets the mean of the other problems.
     """
     rows = np.stack([measure.of(result, which) for result in results])
     lacking = np.isnan(rows)

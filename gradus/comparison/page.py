@@ -26,7 +26,7 @@ from gradus.types import UserError
 
 NAME = "report.html"
 _PAGE = Path(__file__).with_name("page.html")
-MANY = 10  # pairs; a longer table is folded
+MANY = 10  # if a table has more pairs, it is folded
 _GRID = 21  # points of a mean curve
 
 
@@ -59,7 +59,7 @@ def escaped(text: str) -> str:
 
 
 def title_of(experiment: Experiment) -> str:
-    """The names of the arms if they fit into a line, else their number; and the task."""
+    """The title: the arms and the task. The arms are shown by name if the names fit into a line, else by their number."""
     names, task = [arm.name for arm in experiment.arms], Path(experiment.ground or experiment.task or "the default task").stem
     told = " against ".join(names) if len(names) == 2 else ", ".join(names)
     return f"{told if len(told) <= 50 else f'{len(names)} recipes'} on {task}"
@@ -157,13 +157,13 @@ def _pairs(document: Mapping[str, Any]) -> str:
     every = f'<div class="wide">{rows(*pair_rows(document))}</div>'
     if len(document["pairs"]) > MANY:
         every = f"<details><summary>All {len(document['pairs'])} pairs</summary>{every}</details>"
-    told = "Chance that the recipe of the row is better than the recipe of the column; marked: beyond chance, corrected for the number of pairs."
+    told = "Chance that the recipe of the row is better than the recipe of the column. Marked: significant, corrected for the number of pairs."
     square = f'<p>{told}</p><div class="wide">{_square(document)}</div>'
     return (square if len(document["pairs"]) > 1 else "") + every
 
 
 def _square(document: Mapping[str, Any]) -> str:
-    """The table of chances, row against column; a winner's chance is marked."""
+    """The table of chances, row against column. If the difference is significant, the chance of the winner is marked."""
     names = [arm["name"] for arm in document["arms"] if arm["seeds"]]
     chance = {(pair["a"], pair["b"]): (pair["chance"], pair["winner"]) for pair in document["pairs"]}
     chance |= {(b, a): (None if c is None else 1 - c, winner) for (a, b), (c, winner) in chance.items()}
@@ -192,7 +192,7 @@ def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 
 
 def changed(experiment: Experiment) -> list[tuple[str, str]]:
-    """(arm, its changes against the first arm) for every further arm."""
+    """(arm, changes) for every arm except the first: the changes turn the first arm into this arm."""
     first = experiment.plan(experiment.arms[0], experiment.seeds[0]).recipe
     found = []
     for arm in experiment.arms[1:]:

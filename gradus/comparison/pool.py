@@ -54,7 +54,7 @@ def carry_out_all(jobs: Sequence[Job], processes: int, heard: Heard, *, threads:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """A context in which SIGTERM and SIGHUP raise SystemExit with 128 + their number, as SIGINT raises KeyboardInterrupt.
+    """A context manager. Inside it, SIGTERM and SIGHUP raise SystemExit with 128 + their number, just as SIGINT raises KeyboardInterrupt.
 
     Other handlers are kept.
     """
@@ -103,9 +103,9 @@ class _Worker(threading.Thread):
             self.process = subprocess.Popen(WORKER, env=environment, start_new_session=True, **pipes)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        if self.ended:  # after the process was made, so that either `end` or this line sees it
+        if self.ended:  # this check comes after the start of the process, so either `end` or this line ends the process
             self.process.terminate()
-        with suppress(OSError):  # a worker that has just ended is seen below
+        with suppress(OSError):  # if the worker has just ended, the code below finds it
             self.process.stdin.write(json.dumps(_told(job)) + "\n")
             self.process.stdin.flush()
         for text in self.process.stdout:

@@ -1,4 +1,4 @@
-"""The display of a running comparison (one bar per run on a terminal, else one line per finished run), and its result as text."""
+"""The display of a running comparison, and its result as text. On a terminal, the display has one bar per run; otherwise it has one line per finished run."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 A race has several rungs, and a run continues from rung to rung. All results are written atomically, so the same call continues an interrupted race.
 
-The plan of every run has the full length, and a rung only pauses the run earlier. So a promoted run continues from its checkpoint. The schedules of a run
-depend on its share of the full run. The run of a finalist has the same bytes as a run without pauses. If a recipe's rate decays, early rungs judge the
-recipe at its high rate.
+The plan of every run has the full length, and a rung only pauses the run earlier. So if a run reaches the next rung, it continues from its checkpoint. The
+schedules of a run depend on the finished share of the full run. The run of a finalist has the same bytes as a run without pauses. If the learning rate of a
+recipe decays, early rungs judge the recipe while its rate is still high.
 
 The files of a race: race.json (terms, contestants, plan, and at the end the result), results/ (one for each run and rung), runs/, pilot/
 (one step, which gives the estimate of time), winner.py, report.html. The runs of losers keep their metrics; their checkpoints are deleted.
@@ -38,8 +38,8 @@ from gradus.types import UserError
 
 RACE, RUNS, RESULTS, PILOT = "race.json", "runs", "results", "pilot"
 POINTS = 4  # evaluations of a full run
-RESERVE = 0.1  # share of a time budget that stays unplanned
-PILOTS = 3  # contestants that the pilot tries; if all of them fail, the race ends
+RESERVE = 0.1  # this share of a time budget is kept as a reserve
+PILOTS = 3  # the pilot tries at most this number of contestants; if all of them fail, the race ends
 
 Screen = Callable[[int], AbstractContextManager[Any]]
 """Makes the display of this number of runs; see `gradus.comparison.progress.Display`."""
@@ -135,9 +135,8 @@ class Race:
     def extra(self) -> float:
         """The extra cost of each start or continuation of a run.
 
-        The cost contains half a step, because a run exceeds its end by half a step on average. If the budget is in steps, the cost contains 0 steps more. For
-        a time budget, the cost
-        also contains the time to start and to examine a run.
+        This cost contains half a step, because on average a run exceeds its end by half a step. If the budget is in steps, this part is 0. For a time budget,
+        the cost also contains the time to start and to examine a run.
         """
         pilot = self.document["times"]["pilot"] if self.timed else self.document["pilot"]
         return float(pilot["start"] + pilot["examine"] + pilot["step"] / 2 if self.timed else pilot[self.unit] / 2 if self.unit != "steps" else 0.0)
@@ -170,7 +169,7 @@ class Race:
         return self.folder / RESULTS / f"{folder_name(job.arm, job.seed)}-rung{number + 1}.json"
 
     def scores(self, number: int, rung: Rung, names: Sequence[str]) -> Scores | None:
-        """Trains the contestants of a rung, or takes their stored results. None if the budget is spent."""
+        """Trains the contestants of a rung, or reads their stored results. Returns None if the budget is used up."""
         amount = self.amount(number, len(names))
         if amount is None:
             return None
@@ -196,7 +195,8 @@ class Race:
         return {name: scored(measure, [self.results[name, seed, number] for seed in experiment.seeds[: rung.seeds]]) for name in names}
 
     def amount(self, number: int, arms: int) -> float | None:
-        """The length of a rung's runs: the planned length, or less if the rest of the budget is too small. None if the rest is less than one step.
+        """The length of a rung's runs: the planned length, or a shorter length if the rest of the budget is too small. None if the rest is less than one
+        step.
         """
         amounts, rungs = self.document["amounts"], self.rungs
         if number < len(amounts):
@@ -305,7 +305,7 @@ def try_out(race: Race) -> None:
 
 
 def lay_out(race: Race) -> None:
-    """Plans the rungs. Raises UserError if the budget gives the runs of the first rung less than one step."""
+    """Plans the rungs. Raises UserError if the budget is too small for one step of each run of the first rung."""
     if "full" not in race.document:
         experiment = race.asked.experiment
         rungs = rungs_of(len(race.document["contestants"]), len(experiment.seeds))

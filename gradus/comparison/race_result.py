@@ -106,7 +106,7 @@ def _behind(loss: Mapping[str, Any]) -> str:
 
 
 def standing_rows(document: Mapping[str, Any]) -> Rows:
-    """Titles and cells of the table of contestants from the winner to the first loser, as text."""
+    """Titles and cells of the table of contestants as text. The winner comes first; the contestant that lost first comes last."""
     unit, held = document["asked"]["budget"][0], document["held"]
     titles = ("contestant", "rung", "place", document["asked"]["experiment"]["measure"], f"after {unit}", "behind the leader", "reason")
     cells = []

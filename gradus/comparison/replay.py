@@ -1,4 +1,4 @@
-"""Repeats a stored run from its start. The stored facts of the run replace the decisions that the clock made in the first run."""
+"""Repeats a stored run from its start. Some decisions depend on the clock; the repetition reads these decisions from the stored run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Replayed:
 def replay(folder: Path | str, to: Path | str, *, view: Any = None, trust: bool = False) -> Replayed:
     """Repeats a run in the new folder `to`, in one process, and compares metrics and weights of both runs.
 
-    `view`: a live table; trust: whether to repeat a run even if another user made it and it executes Python. Raises UserError if `folder` has no run, if the run
+    `view`: a live table; `trust`: whether to repeat a run of another user that executes Python. Raises UserError if `folder` has no run, if the run
     has no finished step, or if `to` is not empty.
     """
     first = RunFolder.open(folder)

@@ -1,4 +1,4 @@
-"""The decisions of a race, without its runs: the rungs, their lengths, and the contestants that a rung drops. Pure functions of scores.
+"""The decisions of a race: the rungs, their lengths, and the contestants that a rung drops. These functions depend only on scores and execute no run.
 
 Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every contestant trains
 a little, then the better half trains twice as long. This repeats until two contestants are left. As in racing (Maron and Moore, Hoeffding
@@ -24,7 +24,7 @@ import numpy as np
 
 from gradus.comparison.statistics import Difference, difference, over_problems
 
-FACTOR = 2  # a rung is this many times as long as the rung before, and keeps one contestant out of this many
+FACTOR = 2  # the runs of a rung are longer by this factor than in the rung before, and the number of contestants is smaller by this factor
 LATE = 4  # a rung with at most this many contestants has several seeds
 LEVEL = 0.95  # confidence level of all intervals of a rung together
 
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def rungs_of(contestants: int, seeds: int = 3) -> tuple[Rung, ...]:
-    """The rungs of a race. Each rung has half the contestants of the rung before, and is twice as long, until two contestants are left.
+    """The rungs of a race. Compared with the rung before, each rung has half the contestants and twice the length, until two contestants are left.
 
     >>> [(rung.arms, rung.seeds, rung.share) for rung in rungs_of(10)]
     [(10, 1, 0.125), (5, 1, 0.25), (3, 3, 0.5), (2, 3, 1.0)]
@@ -125,7 +125,7 @@ def cost(rungs: Sequence[Rung], *, arms: int | None = None, reached: float = 0.0
 
 
 def affordable(rungs: Sequence[Rung], left: float, **how: Any) -> float:
-    """The length of a full run with which the rungs cost exactly the rest of the budget; below 0 if the rest is less than the extra cost.
+    """The length of a full run if the rungs cost exactly the rest of the budget. The result is below 0 if the rest is less than the extra cost.
 
     Args: how: as for `cost`.
 
@@ -157,13 +157,14 @@ def judged(number: int, keep: int, scores: Scores, sign: int = 1) -> Verdict:
         if place <= keep and (not clear or place <= safe):
             kept.append(name)
             continue
-        reason = "below the leader beyond chance" if clear else "in the lower half, though not beyond chance" if keep > 1 else "second, though not beyond chance"
+        rank = "in the lower half" if keep > 1 else "second"
+        reason = "significantly below the leader" if clear else f"{rank}, without a significant difference"
         lost.append(Loss(name, number, reason, place, sign * means[name], leader, gap.mean, gap.low, gap.high))
     return Verdict(order, tuple(kept), tuple(lost), {name: sign * means[name] for name in order})
 
 
 def gap_of(a: np.ndarray, b: np.ndarray, level: float) -> Difference:
-    """The difference of two contestants with its interval: over seeds and problems, or over problems alone for a single seed."""
+    """The difference of two contestants with its interval. The interval is over seeds and problems; with a single seed, it is over problems alone."""
     return difference(a, b, level) if len(a) > 1 else over_problems(a[0], b[0], level)
 
 

@@ -20,7 +20,7 @@ from gradus.training.budget import budget_of
 from gradus.training.plan import Plan, plan, task_of
 from gradus.types import Key, UserError
 
-PROBLEMS = 8  # the folder name of a start model depends on the text of this many problems
+PROBLEMS = 8  # the folder name of a start model depends on the text of its first problems, at most this number
 
 
 def terms_of(ground: Ground, said: Callable[[str], None] | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Differences between arms over seeds and problems: estimate, interval, the chance that one arm is better, and verdicts for many pairs.
 
-A bootstrap over three seeds draws from only three values, so it finds false differences. So the interval of a difference is Student's interval.
-The seeds give its degrees of freedom, and its width contains both sources of chance:
+A bootstrap over three seeds draws from only three values, so it finds false differences. For this reason, the interval of a difference is Student's interval.
+The number of seeds gives the degrees of freedom. The width contains the chance of the seeds and of the problems:
 
     d[s, p] = a[s, p] - b[s, p]                     seed s of S, problem p of P, the same for both arms
     d[s, p] = mean + seed[s] + problem[p] + rest[s, p]
@@ -10,9 +10,9 @@ The seeds give its degrees of freedom, and its width contains both sources of ch
     interval: mean d +- t(S - 1) * se
 
 Ms and Mp both contain the variance of the rest, so Mp - Mr counts it once. Ms is at least Mr in expectation. By chance, Ms can be smaller, for example if
-a few seeds have equal means. Then Mr replaces it. se as a whole gets the degrees of freedom of the seeds, although its second term has more
-degrees of freedom. So the interval can be too wide, but not too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by
-Holm's method (A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
+a few seeds have equal means. Then Mr replaces it. For se as a whole, the degrees of freedom are those of the seeds, although the second term has more. So the
+interval can be too wide, but not too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by Holm's method (A Simple
+Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _variance(d: np.ndarray) -> float:
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Corrects the p-values for the number of comparisons. None stays None and does not count.
+    """Corrects the p-values for their number. None stays None and does not count.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -101,7 +101,7 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
 
 
 def area(curve: Sequence[Sequence[float]], amount: float) -> float | None:
-    """The mean height of a curve [[spent, score]] from 0 to `amount`, by the trapezoid rule; the last score is continued to the end.
+    """The mean height of a curve [[spent, score]] from 0 to `amount`, by the trapezoid rule. The curve is continued to the end with its last score.
 
     >>> area([[0, 0.0], [50, 1.0]], 100)
     0.75

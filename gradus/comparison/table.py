@@ -69,7 +69,7 @@ def _arm(
 
 
 def _check(shows: Sequence[Measure], runs: Sequence[Mapping[str, Any]]) -> None:
-    """Raises UserError for a further measure that no run has; the message lists the known names."""
+    """Raises UserError if no run has a further measure; the message lists the known names."""
     for measure in shows:
         if runs and not any(_has(measure, run) for run in runs):
             values(measure, runs)
@@ -91,7 +91,7 @@ def _shown(measure: Measure, order: Sequence[Mapping[str, Any]]) -> dict[str, fl
 
 
 def _interval(found: np.ndarray) -> dict[str, float | None]:
-    """The mean over seeds and problems, its bootstrap interval over both, and the deviation among seeds."""
+    """The mean over seeds and problems, the bootstrap interval of this mean (over seeds and problems), and the deviation among seeds."""
     interval = paired_bootstrap(found, np.zeros_like(found), draws=4000)
     deviation = float(found.mean(1).std(ddof=1)) if len(found) > 1 else None
     return {"mean": interval.mean, "low": interval.low, "high": interval.high, "deviation": deviation}
@@ -125,7 +125,7 @@ def sentence(arms: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any
         wins = [f"{pair['winner']} beats {pair['b'] if pair['winner'] == pair['a'] else pair['a']}" for pair in pairs if pair["winner"]]
         more = f" But {', '.join(wins)}." if wins else ""
         place = "highest" if measure.sign > 0 else "lowest"
-        return f"It is not clear which recipe has the better {measure.name}: no difference to {top}, the {place}, is beyond chance.{more}"
+        return f"It is not clear which recipe has the better {measure.name}: no difference to {top}, the {place}, is significant.{more}"
     told = [_told(pair, top) for pair in pairs if pair["winner"] == top]
     rest = f" The difference to {_and(others)} is not clear." if others else ""
     return f"{top} has the better {measure.name} than {'; than '.join(told)}.{rest}"
@@ -168,9 +168,8 @@ def _replaced(experiment: Experiment) -> list[str]:
 
 
 def _other_problems(experiment: Experiment, runs: Mapping[tuple[str, int], Mapping[str, Any]]) -> list[str]:
-    """A sentence for each arm whose training problems differ from the first arm's problems with the same seed.
-
-    If one arm used fewer problems, only this number of problems is compared.
+    """A sentence for each arm whose training problems differ from those of the first arm with the same seed. If one arm used fewer problems than the other,
+    only the first problems are compared.
     """
     told, first = {}, experiment.arms[0].name
     for (name, seed), run in sorted(runs.items(), key=lambda item: item[0][1]):

@@ -35,8 +35,7 @@ def experiment_of(
     """Makes the experiment from the words of the command line. If an argument is None, the ground's term is used; without a ground, the default is used.
 
     `terms`: task, model, profile, problems, device, reward. Fields and further measures are added to those of the ground. `said` gets a
-    sentence before a start model is made. Raises UserError for a task or task options together with a ground, because a ground has its own
-    task.
+    sentence before a start model is made. Raises UserError if a ground is given together with a task or task options, because a ground has its own task.
     """
     given = {name: value for name, value in terms.items() if value is not None}
     found = ground_of(ground) if ground is not None else None

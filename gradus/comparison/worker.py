@@ -84,7 +84,7 @@ def reason(error: Exception) -> str:
 
 
 def _read(jobs: queue.Queue[str]) -> None:
-    """Passes on the lines of standard input. When the lines end, the process ends. So no run continues after the end of the comparison."""
+    """Passes on the lines of standard input. The process ends when standard input ends, so no run continues after the end of the comparison."""
     for line in sys.stdin:
         jobs.put(line)
     os._exit(0)

@@ -1,1 +1,3 @@
-"""Advantage estimators. Pure NumPy functions compute the formulas from rewards; the parts turn groups into one advantage per action."""
+"""Advantage estimators. NumPy functions without side effects compute the formulas from rewards. The parts compute one advantage per action for given
+groups.
+"""

@@ -59,13 +59,13 @@ def _key(trajectory: Trajectory) -> Key:
 class SoftBellman:
     """y = r + gamma (1 - done) (min_j Q_j(s', a') - alpha log pi(a' | s')). The actor draws a' with its current weights.
 
-    The minimum is over all heads of the player `target`. With `subset`, the minimum is over this number of heads, which are drawn again in every round (Chen et
+    The minimum is over all heads of the player `target`. With `subset`, the minimum is over this number of heads, and every round draws other heads (Chen et
     al., REDQ, arXiv:2101.05982). Reference: Haarnoja et al., Soft Actor-Critic, arXiv:1801.01290, eq. 8; two heads and their minimum: arXiv:1812.05905, section
     5.
     """
 
     gamma: float = 0.99
-    temperature: str | None = "temperature"  # player whose number is log alpha; None: `alpha`
+    temperature: str | None = "temperature"  # the player that holds log alpha; None: the field `alpha`
     alpha: float = 0.0  # the value of alpha if `temperature` is None
     target: str = "target"
     actor: str = "policy"
@@ -110,7 +110,7 @@ class Bellman:
 
     With `double` the critic chooses the action, and the player `target` gives the value of this action.
 
-    If there are several heads, the smallest of their values counts. References: Mnih et al., Nature 518, 2015; double: van Hasselt et al.,
+    If there are several heads, Q is the smallest of their values. References: Mnih et al., Nature 518, 2015; double: van Hasselt et al.,
     arXiv:1509.06461, eq. 4.
     """
 
@@ -141,7 +141,7 @@ class Bellman:
 
 @dataclass(frozen=True)
 class Expectile:
-    """Fits a state value to the Q value of the recorded action. The returns are min_j Q_j(s, a). The weights are |tau - 1[Q < V]|.
+    """Fits the value V of a state to the value Q of the recorded action. The returns are min_j Q_j(s, a), and the weights are |tau - 1[Q < V]|.
 
     With squared errors the loss is smallest if V is the tau-expectile of Q over the recorded actions. With tau 0.5, this expectile is the mean of Q, and the
     loss is half of the squared error. Reference: Kostrikov et al., Implicit Q-Learning, arXiv:2110.06169, eq. 5.
@@ -195,7 +195,7 @@ def n_step(rewards: np.ndarray, values: np.ndarray, *, gamma: float, n: int, las
 class NStep:
     """Gives the advantages R_t - V_t, where R_t is the n-step return. The critic is fitted to the same return. Mnih et al., A3C, arXiv:1602.01783, algorithm S3.
 
-    If an episode was cut, the value of the state after the cut replaces the rewards that are missing, as in `GAE`.
+    If a limit cut an episode off, the value of the state after the cut replaces the missing rewards, as in `GAE`.
     """
 
     n: int = 5

@@ -24,9 +24,10 @@ Level = Literal["action", "chunk"]
 
 
 def units(trajectory: Trajectory, level: Level) -> np.ndarray:
-    """Returns the number of the action ("action") or of the chunk ("chunk") of every token, from 0 on, int64 [A]; -1 for actions that were not executed.
+    """Returns int64 [A]: for every token, the number of its action (`level` "action") or of its chunk ("chunk"), from 0 on; -1 if the action was not
+    executed.
 
-    At the level "chunk", all tokens of a chunk have its number. Raises UserError if the tokens have no turns.
+    At the level "chunk", all tokens of a chunk have the same number. Raises UserError if the tokens have no turns.
     """
     if any(c.actions and "turn" not in c.streams for c in trajectory.contexts):
         raise UserError(f"trajectory {trajectory.id} has no turns, but this credit rule needs them; take a task with an environment, and set --rollout Episodes")
@@ -59,8 +60,8 @@ def until_success(found: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 class UntilSuccess:
     """Gives weight 0 to the actions, or to the chunks, after the first success of an episode.
 
-    A success is an action, or a chunk, with a reward of 1 or more. At the level "chunk" the whole chunk with the success keeps its weight. At the level "action",
-    actions that were not executed also get weight 0. All other weights, and the advantages and returns, come from `rule`.
+    A success is an action, or a chunk, with a reward of 1 or more. At the level "chunk", the whole chunk that contains the success keeps its weight. At the
+    level "action", actions that were not executed also get weight 0. All other weights, and the advantages and returns, come from `rule`.
     `SequenceMean(counted="weighted")` divides the loss of an episode by the number of its remaining tokens.
     Reference: the trainer released with RLinf-VLA (arXiv:2510.06710).
     """
@@ -96,8 +97,8 @@ class ChunkGAE:
     """GAE over actions or chunks in place of tokens. All tokens of an action (or chunk) have its advantage, its return, and the value of its first token.
 
     At the level "chunk", the reward of a chunk is the sum of the rewards of its actions. At the level "action", the critic needs a value for each action of a
-    chunk (`Fresh(outputs="value", each_step=True)`), and actions that were not executed have the weight 0. If a limit cut the episode off, the value after the
-    cut completes the rewards, as in `GAE`. Whitening counts every action, or every chunk, once.
+    chunk (`Fresh(outputs="value", each_step=True)`), and actions that were not executed have the weight 0. If a limit cut the episode off, the value after
+    the cut replaces the missing rewards, as in `GAE`. Whitening counts every action, or every chunk, once.
     """
 
     gamma: float = 0.99
@@ -129,7 +130,7 @@ class ChunkGAE:
         rewards = action_rewards(trajectory)
         sums = np.bincount(found[inside], rewards[inside])
         if len(sums):
-            sums[-1] += rewards[~inside].sum()  # the rest of the reward is at the last token, which may lie in an action that was not executed
+            sums[-1] += rewards[~inside].sum()  # the rest of the reward is at the last token, even if its action was not executed
         first = values[inside][np.unique(found[inside], return_index=True)[1]]
         advantages = gae(sums, first, gamma=self.gamma, lam=self.lam, last_value=after)
         return advantages, advantages + first

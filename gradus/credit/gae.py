@@ -44,7 +44,7 @@ def discounted(rewards: np.ndarray, *, gamma: float) -> np.ndarray:
 def action_rewards(trajectory: Trajectory) -> np.ndarray:
     """Returns [A]: the reward of each action.
 
-    The last action also gets the part of the trajectory's reward that belongs to no action. So the [A] numbers add up to the trajectory's reward.
+    If a part of the trajectory's reward belongs to no action, the last action gets this part, too. So the [A] numbers add up to the trajectory's reward.
     """
     rewards = np.zeros(trajectory.actions)
     start = 0
@@ -58,17 +58,19 @@ def action_rewards(trajectory: Trajectory) -> np.ndarray:
 
 
 def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Shifts and scales all rows together to mean 0 and population deviation 1. Returns zeros if all values are equal (up to 1e-12 of the largest)."""
+    """Shifts and scales all rows together to mean 0 and population deviation 1. Returns zeros if all values are equal (up to 1e-12 times the largest
+    value).
+    """
     everything = np.concatenate(list(rows)) if rows else np.zeros(0)
-    if not len(everything) or everything.std() <= 1e-12 * np.abs(everything).max():  # such a deviation comes from rounding alone
+    if not len(everything) or everything.std() <= 1e-12 * np.abs(everything).max():  # such a small deviation is only a rounding error
         return [np.zeros_like(r) for r in rows]
     return [(r - everything.mean()) / everything.std() for r in rows]
 
 
 def last_value(trajectory: Trajectory, signals: Signals, critic: str) -> float:
-    """Returns the value after the last action: the value of the next state if a limit cut the episode off, 0 if the episode ended.
+    """Returns the value after the last action. If a limit cut the episode off, this is the value of the next state. If the episode ended, it is 0.
 
-    If a later step continues an answer (`types.pieces`), the value after its cut is taken as equal to the value before its last action.
+    If a later step continues an answer (`types.pieces`), the value before its last action replaces the value after its cut.
     Reference for this case: Fan et al., Truncated Proximal Policy Optimization, arXiv:2506.15050 (extended GAE).
 
     A trajectory was cut off if its end is TRUNCATED or LENGTH and its last context has arrays after the last action. A text answer that reached its limit has
@@ -118,9 +120,8 @@ class GAE:
 class LengthAdaptiveGAE:
     """GAE with a lam that grows with the answer's length: lam = max(0, 1 - 1 / (alpha * actions)).
 
-    So in a longer answer the reward reaches more of the earlier actions.
-
-    The weights of later errors sum to about alpha * actions. The number lam is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
+    So in a longer answer, the reward has an effect on more of the earlier actions. The weights of later errors sum to about alpha * actions. The number lam
+    is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
     """
 
     alpha: float = 0.05

@@ -1,8 +1,8 @@
 """Advantages that compare trajectories within a group or over the batch. Each trajectory gets one number.
 
-Means and deviations are over all trajectories of a group. Trajectories that no update uses (`trained` False) also count, because their rewards
-measure the same problem. No update reads the advantages of these trajectories. Only `ProbeBaseline` treats trained and untrained trajectories
-differently. `PoolBaseline` also counts the trajectories that the selection dropped.
+Means and deviations are over all trajectories of a group. This includes trajectories that no update uses (`trained` False), because their rewards measure the
+same problem; no update reads their advantages. Only `ProbeBaseline` treats trained and untrained trajectories differently. `PoolBaseline` also counts the
+trajectories that the selection dropped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     if scale == "none":
         return centred
     deviation = rewards.std(ddof={"population": 0, "sample": 1}[scale])
-    # A deviation from rounding alone is no signal. The squares of tiny differences may also underflow to zero.
+    # A deviation that is only a rounding error is no signal. The squares of tiny differences may also underflow to zero.
     return centred / deviation if deviation > 1e-12 * np.abs(rewards).max() else np.zeros_like(rewards)
 
 
@@ -56,8 +56,8 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
 def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group", scale: Scale = "population") -> list[np.ndarray]:
     """A_i = (r_i - b_i) / std, where std is the deviation of r - b over all samples of the batch. With scale "none", A_i = r_i - b_i.
 
-    Args: `rewards`: one array [G] per group. `baseline` names the mean reward b: the mean of the group ("group"), of the group's other samples
-    ("others"), or of the batch ("batch"). Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
+    Args: `rewards`: one array [G] per group. `baseline` selects the mean reward b: the mean over the group ("group"), over the other samples of the group
+    ("others"), or over the batch ("batch"). Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
     Reference: REINFORCE++, arXiv:2501.03262 (global normalisation, without and with a group baseline); ScaleRL, arXiv:2510.13786.
     """
     if not rewards:
@@ -74,9 +74,9 @@ def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group
 
 
 def probe_baseline(group: Group) -> np.ndarray:
-    """A_i = r_i - mean reward of the group's probes; a probe is a trajectory that no update uses.
+    """A_i = r_i minus the mean reward of the group's probes. A probe is a trajectory that no update uses.
 
-    Probes, and the trajectories of a group without probes, have the advantage 0.
+    The advantage is 0 for a probe, and for all trajectories of a group without probes.
     """
     probes = np.array([not t.trained for t in group.trajectories])
     if not probes.any():

@@ -22,8 +22,8 @@ Estimator = Literal["k1", "k2", "k3"]
 def kl_costs(logprobs: np.ndarray, reference_logprobs: np.ndarray, *, estimator: Estimator) -> np.ndarray:
     """Returns the KL estimate of every action, float64 [A], in nats. With d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1.
 
-    k1 and k3 have the KL as expected value. If the penalty is in the reward, only k1 gives the gradient of the KL, which is E[k1 grad log pi]. With k3, the
-    part exp(d) adds -grad KL(pi_ref || pi). Reference: Schulman, Approximating KL Divergence (2020).
+    The expected value of k1 and of k3 is the KL. If the penalty is in the reward, only k1 gives the gradient of the KL, which is E[k1 grad log pi]. With k3,
+    the part exp(d) adds -grad KL(pi_ref || pi). Reference: Schulman, Approximating KL Divergence (2020).
     """
     d = np.asarray(reference_logprobs, np.float64) - np.asarray(logprobs, np.float64)
     costs = {"k1": -d, "k2": d * d / 2, "k3": np.expm1(d) - d}
@@ -56,8 +56,7 @@ class KLPenalty:
     rule: Credit = GroupRelative()
     coefficient: float = 0.01  # 0: no penalty
     estimator: Estimator = "k1"
-    player: str = "reference"  # the reference: its model is frozen, synced or a moving average
-    within: str | None = None  # a stream: only actions at which it is 0 or more pay the penalty, such as "span"; None: all actions
+    player: str = "reference"  # the reference: a frozen player, a synced copy or a moving average
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")
@@ -67,10 +66,10 @@ class KLPenalty:
         return (*self.rule.needs, LogProbs(), LogProbs(player=self.player))
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        ours, theirs = signals[LogProbs()], signals[LogProbs(player=self.player)]
+        paid = [g.but(trajectories=tuple(charged(t, self.costs(t, signals)) for t in g.trajectories)) for g in groups]
+        return assigned(self.rule, paid, signals)
 
-        def paying(t: Trajectory) -> Trajectory:
-            costs = self.coefficient * kl_costs(ours[t.id], theirs[t.id], estimator=self.estimator)
-            return charged(t, costs if self.within is None else np.where(t.stream(self.within) >= 0, costs, 0.0))
-
-        return assigned(self.rule, [g.but(trajectories=tuple(map(paying, g.trajectories))) for g in groups], signals)
+    def costs(self, trajectory: Trajectory, signals: Signals) -> np.ndarray:
+        """Returns the penalty of every action, float64 [A]."""
+        ours, theirs = signals[LogProbs()][trajectory.id], signals[LogProbs(player=self.player)][trajectory.id]
+        return self.coefficient * kl_costs(ours, theirs, estimator=self.estimator)

@@ -27,7 +27,7 @@ def mask_of_new(trajectory: Trajectory, before_cut: int) -> np.ndarray:
 class NewTokens:
     """Gives weight 0 to tokens that an earlier step sampled, so no loss term reads them. The other tokens get the credit of `rule`.
 
-    This rule is for rollouts whose answers grow over several steps and are used in each step, such as `Windowed`. Other trajectories keep all their
+    This rule is for rollouts such as `Windowed`: their answers grow over several steps, and each of these steps uses them. Other trajectories keep all their
     tokens. The denominator of an average also counts the tokens with weight 0, unless it counts only weighted actions (`average.counted`).
     Reference: Fan et al., Truncated Proximal Policy Optimization, arXiv:2506.15050 (token filter).
     """

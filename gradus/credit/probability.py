@@ -1,4 +1,4 @@
-"""Factors of advantages by the probability of an action at sampling."""
+"""A factor for the advantage of an action, computed from the action's probability at sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Returns from which a value model learns the value of the prompt."""
+"""Trains a value model to predict the value of the prompt."""
 
 from __future__ import annotations
 

@@ -36,5 +36,5 @@ class RewardToGo:
     def _rows(self, group: Group) -> list[np.ndarray]:
         rewards = group.rewards
         centred = {"none": lambda r: r, "others": leave_one_out}.get(self.baseline, lambda r: group_relative(r, scale="none"))(rewards)
-        bases = rewards - centred  # exactly the reward if all rewards of a group are equal, so that the difference is exactly 0
+        bases = rewards - centred  # if all rewards of a group are equal, this is exactly their value, so the difference is exactly 0
         return [discounted(action_rewards(t), gamma=self.gamma) - float(b) for t, b in zip(group.trajectories, bases, strict=True)]

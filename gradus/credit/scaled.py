@@ -31,7 +31,7 @@ class Factor(Protocol):
 
 @dataclass(frozen=True)
 class Same:
-    """The same factor for all actions."""
+    """A factor that is the same number for all actions."""
 
     by: float = 1.0
     needs: tuple[Signal, ...] = ()

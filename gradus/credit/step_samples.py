@@ -1,4 +1,4 @@
-"""Credit for episodes whose steps are the samples: statistics over steps, and training on the steps with high entropy only.
+"""Credit for episodes in which each step is a sample: the statistics count steps, and updates may use only the steps with high entropy.
 
 A step is a turn of an episode: all tokens of one answer of the agent.
 """
@@ -23,7 +23,7 @@ ENTROPIES = Entropy(fresh=True)
 
 
 def step_relative(rewards: np.ndarray, steps: np.ndarray, *, scale: Scale = "population") -> np.ndarray:
-    """A_i = (R_i - mean) / std, in which mean and std count each trajectory as often as it has steps. Returns [G].
+    """A_i = (R_i - mean) / std, where a trajectory with n steps counts n times in the mean and in std. Returns [G].
 
     Args: rewards [G]; steps [G]: the numbers of steps, each at least 1.
 
@@ -51,7 +51,7 @@ class StepRelative:
 def high_steps(entropies: np.ndarray, top: float) -> np.ndarray:
     """Returns [N]: whether the entropy of a step is at least the (1 - top) quantile of all N steps.
 
-    The quantile lies between two neighbouring values if 1 - top falls between them. Equal values are all kept.
+    If 1 - top falls between two neighbouring values, the quantile is interpolated. If several values are equal, all or none of them are kept.
 
     >>> high_steps(np.array([0.1, 0.9, 0.5, 0.3, 0.7]), 0.8).tolist()
     [False, True, True, True, True]

@@ -16,7 +16,7 @@ from gradus.types.readers import After
 from gradus.types.signals import Read, Signal, Value, Values, Viewed
 from gradus.types.spans import unsure
 
-LAST = "last"  # the link of a trajectory that is one step: whether this step ends the answer
+LAST = "last"  # a link, if a trajectory is a single step: whether this step ends the answer
 SPAN, VALUE = "span", "value"  # the streams with the step's number (-1: no step), and the value before the step
 
 
@@ -60,8 +60,8 @@ def steps_of(trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
 class ValueChanges:
     """A_l = r_l + gamma V_(l+1) - V_l for all actions of step l, with V from the stream `value`. Actions without a step get 0.
 
-    `whitened`: advantages are shifted and scaled to mean 0 and deviation 1. The mean and the deviation are over all actions with a step in the trained answers
-    of the batch.
+    `whitened`: advantages are shifted and scaled to mean 0 and deviation 1. The mean and the deviation are computed from all actions of the batch that have a
+    step and that updates use.
     """
 
     gamma: float = 1.0
@@ -87,7 +87,7 @@ class ValueChanges:
 
 @dataclass(frozen=True)
 class TreeChanges:
-    """Credits the unsure tokens of a tree, which were sampled with a probability below `rho`.
+    """Gives credit only to the unsure tokens of a tree: tokens with a probability below `rho` at sampling.
 
     Such a token gets the value of its node minus the value of the parent node. All other tokens get the weight 0.
     """
@@ -116,9 +116,8 @@ class TreeChanges:
 class StepChances:
     """Takes the value before each step (from the stream `value`) as the return. Only the first action of a step has a weight.
 
-    The value before step k is the label of the text up to the end of step k - 1. With `last`, the answer's own reward is the return of the last action,
-    so the whole answer has a label, too. So this rule gives the labels of a process reward model. All advantages are 1, because only returns are
-    learned.
+    The value before step k is the label of the text up to the end of step k - 1. With `last`, the answer's own reward is the return of the last action, so
+    the whole answer has a label, too. A process reward model can learn from these labels. All advantages are 1, because only the returns matter here.
     """
 
     last: bool = False
@@ -166,7 +165,7 @@ def _chances(trajectory: Trajectory, *, last: bool) -> Credited:
         )
     first = (numbers >= 0) & (np.diff(numbers, prepend=-1) != 0)
     returns = np.where(numbers >= 0, np.append(values, 0.0)[numbers], 0.0)
-    if own and not first[-1]:  # if the last step is one action, its place already has the label of the step before
+    if own and not first[-1]:  # if the last step is a single action, this action already has the label of the step before
         returns[-1], first[-1] = own[0], True
     return Credited(np.ones(len(numbers)), returns, first.astype(np.float64))
 

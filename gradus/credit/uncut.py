@@ -1,4 +1,4 @@
-"""Keeps answers out of the loss if a limit cut them off."""
+"""Leaves an answer out of the loss if a limit cut it off."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Calls:
     """The stratum is the number of tool calls in the completion. A call is a line that begins with the tool's name and a colon."""
 
     tools: tuple[str, ...] = ("search",)
-    most: int | None = None  # numbers of calls of at least `most` are one stratum; None: each number is a stratum
+    most: int | None = None  # all numbers of calls from `most` on form one stratum; None: each number is a stratum
 
     def __post_init__(self) -> None:
         check_ranges(self, most="[1, inf)")
@@ -75,10 +75,10 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Within:
-    """The credit of `rule` within the trajectory's stratum. `key` names the stratum.
+    """Computes the credit of `rule` separately in each stratum of a group. `key` names the stratum of a trajectory.
 
-    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. If a group
-    is one stratum, the advantages are exactly the advantages by `rule`.
+    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. If all
+    trajectories of a group belong to one stratum, the advantages are exactly those of `rule`.
     """
 
     key: Stratum = Linked()

@@ -18,8 +18,8 @@ class Allotment(Protocol):
     def divide(self, counts: np.ndarray, group: int, known: np.ndarray, passes: int) -> np.ndarray:
         """Returns the number of answers for each requested problem, int64 [n]. The sum is n * `group`, and each number is at least 1.
 
-        `counts` [n, 2]: the right and wrong answers to the requested problems so far, [0, 0] for a problem without answers. `group`: answers per problem on
-        average. `known` [m, 2]: the right and wrong answers to all problems that have answers. `passes`: number of finished passes over the problems.
+        `counts` [n, 2]: the numbers of right and wrong answers to the requested problems so far, [0, 0] for a problem without answers. `group`: answers per
+        problem on average. `known` [m, 2]: the same numbers for all problems that have answers. `passes`: number of finished passes over the problems.
         """
         ...
 
@@ -46,7 +46,7 @@ def gain_of_one_more(rate: float, count: int) -> float:
 def answers_needed(rate: float, confidence: float) -> float:
     """Returns ln(1 - c) / ln max(p, 1 - p), where c is the confidence and p the rate.
 
-    With a probability of about c, this number of answers includes both right and wrong answers.
+    This is about the number of answers that include both right and wrong answers with probability c.
     """
     return float(np.log1p(-confidence) / np.log(max(rate, 1 - rate)))
 
@@ -54,8 +54,8 @@ def answers_needed(rate: float, confidence: float) -> float:
 def knapsack(rates: np.ndarray, counts: np.ndarray, more: int, high: int) -> np.ndarray:
     """Returns the counts after a division of `more` further answers. Each answer goes to the problem with the largest gain, up to `high` answers per problem.
 
-    The gains fall with the number of answers, so this is the division with the largest total gain. If gains are equal, the earlier problem gets the answer. If
-    all problems have `high` answers, the remaining answers are not given.
+    The gain of a further answer falls with the number of answers, so this division has the largest total gain. If gains are equal, the earlier problem gets
+    the answer. If all problems have `high` answers, the remaining answers are not given.
     """
     out = counts.copy()
     heap = [(-gain_of_one_more(float(rates[i]), int(out[i])), i) for i in range(len(out)) if out[i] < high]
@@ -90,7 +90,7 @@ def levelled(counts: np.ndarray, more: int, high: int | None = None) -> np.ndarr
 def difficulty_ranks(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Returns the rank of each problem, [n] in [0, 1): the share of the `known` problems that have a larger share of right answers.
 
-    A known problem with an equal share counts as a half; the problem itself does not count.
+    A known problem with an equal share counts as one half, and the problem itself does not count.
 
     Args: counts [n, 2] and known [m, 2]: right and wrong answers. A problem without an answer has the rank 0.
     """
@@ -147,13 +147,13 @@ class ByRank:
 
 @dataclass(frozen=True)
 class Knapsack:
-    """Gives each answer to the problem where the answer has the largest gain (see `gain_of_one_more`).
+    """Gives each answer to the problem for which one more answer has the largest gain (see `gain_of_one_more`).
 
     The gain is the rise of `mixed_chance` (the probability of a gradient), times p (1 - p)^2, where p is the share of right answers.
 
     A problem without an answer gets `group` answers, and every other problem gets at least `low`. Problems with 0 < p < 1 share the rest, up to `high` answers
     per problem. A problem with 0 < p < 1 needs the number of answers that `answers_needed` returns. If the rest is larger than the sum of these numbers, the
-    surplus goes to the problems with p = 0 in equal parts. Answers that are left after these rules go to the problems with the fewest answers.
+    surplus goes to the problems with p = 0 in equal parts. If answers are left after these rules, they go to the problems with the fewest answers.
     """
 
     low: int = 2

@@ -133,7 +133,7 @@ class Bandit:
 
 
 def _numbers(world: World, drawn: Mapping[str, int], count: int) -> np.ndarray:
-    """Draws `count` numbers in [0, 1). A number depends only on the run's key and on how many problems were drawn before."""
+    """Draws `count` numbers in [0, 1). A number depends only on the run's key and on the number of problems that were drawn before."""
     before = int(sum(drawn.values()))
     key: Key = world.seed.fold("arms")
     return np.array([float(key.fold(before + i).uniform()) for i in range(count)])

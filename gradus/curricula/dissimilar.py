@@ -52,7 +52,7 @@ class CuratedClique:
     """
 
     pool: int = 128
-    threshold: float = 0.5  # two problems with this similarity or more are not both used; above 1: all problems are used
+    threshold: float = 0.5  # if two problems have at least this similarity, at most one of them is used; above 1: all problems are used
     orders: int = 10
     equal_size: bool = False  # True: a random subset of the size of the clique replaces the clique
 

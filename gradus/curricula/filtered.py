@@ -1,4 +1,4 @@
-"""Shuffled passes that leave problems out: duplicates, problems with an answer that is too frequent in the step, or problems of some tasks."""
+"""Shuffled passes that leave some problems out: duplicates, problems whose answer is too frequent in the step, or problems of some tasks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gradus.types import Key, Problem, Request, UserError
 from gradus.types.parts import Source, Task, World
 from gradus.types.ranges import check_ranges
 
-_TRIES = 50  # problems per requested problem that `BalancedBatch` leaves out before it gives the limit up
-_ROW = 1000  # problems per requested problem that `Without` draws in a step before it gives up
+_TRIES = 50  # largest number of left-out problems per requested problem; after that, `BalancedBatch` ignores its conditions
+_ROW = 1000  # largest number of problems that `Without` draws in a step per requested problem; after that, it raises an error
 
 
 def drawn_until(
@@ -24,10 +24,10 @@ def drawn_until(
     level: float | None,
     keep: Callable[[list[Problem], list[Problem], int], list[Problem]],
 ) -> tuple[list[Problem], int]:
-    """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` problems are kept. Returns the kept problems and the next place.
+    """Draws problems in the order of `ShuffledEpochs`, from place `first` on, until `count` problems are kept. Returns the kept problems and the next place.
 
-    `keep(kept, new, drawn)` returns `kept`, followed by the problems of `new` that are also kept. The number `drawn` counts the problems that were drawn before
-    `new`. The metric `left_out` is the share of the drawn problems that were left out.
+    `keep(kept, new, drawn)` returns `kept`, followed by the problems of `new` that it keeps. `drawn` is the number of problems that were drawn before `new`.
+    The metric `left_out` is the share of the drawn problems that were left out.
     """
     at, found = first, list[Problem]()
     while len(found) < count:
@@ -42,8 +42,8 @@ def drawn_until(
 class BalancedBatch:
     """Requests the problems of `ShuffledEpochs` at `level`, without duplicates and without problems whose answer is too frequent in the step.
 
-    A request for n problems has each answer at most ceil(most * n) times. After 50 n problems that are left out, the next problems are taken without
-    these conditions, even duplicates.
+    In a request for n problems, each answer occurs at most ceil(most * n) times. If 50 n problems were left out, the next problems are taken without these
+    conditions, even if they are duplicates.
 
     Reference: Lacombe, Quesnel & Sileo, Reasoning Core, arXiv:2509.18083.
     """

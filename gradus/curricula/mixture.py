@@ -1,4 +1,4 @@
-"""Draws the kinds of problems in a fixed mixture, or in the mixture that a fit of earlier runs predicts to be best."""
+"""Draws the kinds of problems by a fixed mixture, or by the mixture with the best predicted score. The prediction is a fit to earlier runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gradus.types.parts import Source, Task, World
 from gradus.types.ranges import check_ranges
 
 
-@lru_cache(maxsize=16)  # every step asks for it
+@lru_cache(maxsize=16)  # every step calls this function
 def best_of(trials: tuple[tuple[tuple[float, ...], float], ...], ridge: float) -> np.ndarray:
-    """Returns the mixture [K] with the highest score that a fit on these runs predicts."""
+    """Returns the mixture [K] with the highest predicted score. The prediction is a fit to these runs."""
     tried = np.array([w for w, _ in trials], dtype=np.float64)
     fitted = Surrogate.fit(tried / tried.sum(1, keepdims=True), np.array([score for _, score in trials]), ridge=ridge)
     return fitted.best(tried.shape[1])
@@ -28,7 +28,7 @@ def best_of(trials: tuple[tuple[tuple[float, ...], float], ...], ridge: float) -
 class ByMixture:
     """For each request, draws an arm (a kind of problem) with the probabilities of the mixture, and takes the next problem of this arm.
 
-    The mixture is `weights`. Without weights, `Surrogate` chooses the mixture: the one with the highest score that it predicts from `trials`. Without
+    The mixture is `weights`. Without weights, `Surrogate` predicts scores from `trials`, and the mixture with the highest predicted score is used. Without
     weights and trials, the mixture is uniform.
     """
 
@@ -49,7 +49,7 @@ class ByMixture:
                 )
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the task's source has no arms, or if the number of arms differs from the number of weights, in `weights` or in `trials`."""
+        """Raises UserError if the task's source has no arms, or if the number of arms differs from the number of weights in `weights` or `trials`."""
         self.mixture(arms_of(self, task.source))
 
     def mixture(self, arms: Sequence[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A curriculum that spends fewer and shorter episodes on problems that the policy already solves."""
+"""A curriculum with fewer and shorter episodes for problems that the policy already solves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gradus.types.ranges import check_ranges
 
 
 def next_count(count: int, rate: float, *, easy_above: float, step: int, least: int, most: int) -> int:
-    """Returns the number of episodes at the next visit of a problem. If `rate` is above `easy_above`, the number is `step` less than before, but at
-    least `least`; otherwise the number is `most`.
+    """Returns the number of episodes at the next visit of a problem. If `rate` is above `easy_above`, this is the last number minus `step`, but at least
+    `least`. Otherwise it is `most`.
 
     >>> next_count(8, 0.7, easy_above=0.6, step=1, least=2, most=8), next_count(5, 0.3, easy_above=0.6, step=1, least=2, most=8)
     (7, 8)
@@ -25,11 +25,13 @@ def next_count(count: int, rate: float, *, easy_above: float, step: int, least: 
 
 @dataclass(frozen=True)
 class Paced:
-    """Requests the problems of `ShuffledEpochs`. Each problem has its own number of episodes and its own limit of turns, which follow from its successes.
+    """Requests the problems of `ShuffledEpochs`. Each problem has its own number of episodes and its own limit of turns. Both depend on the earlier successes
+    at this problem.
 
-    A new problem gets `most` episodes. The success rate of a problem is the share of successes among all its episodes so far. Each visit has `keep` times the
-    weight of the next visit. If the rate is above `easy_above`, the next visit has `step` episodes fewer, but at least `least`; otherwise it has `most`. The
-    limit of turns is the length of the longest success so far; without a success, the rollout's limit applies. Given and replayed trajectories do not count.
+    A new problem gets `most` episodes. The success rate of a problem is the weighted share of successes among all its episodes so far. The weight of a visit
+    (a step with this problem) is `keep` times the weight of the next visit. If the rate is above `easy_above`, the next visit has `step` episodes fewer, but
+    at least `least`; otherwise it has `most`. The limit of turns is the length of the longest success so far; without a success, the rollout's limit applies.
+    Given and replayed trajectories do not count.
 
     The metric `rollouts` is the mean number of episodes per problem, and `turn_limit` the mean limit of the problems that have one.
     Reference: Li et al., Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data Curation, arXiv:2509.23866.

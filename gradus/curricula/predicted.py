@@ -22,7 +22,7 @@ from gradus.types.spaces import Box
 class PredictedRates:
     """Asks a value model for the mean reward of candidate problems, and requests the candidates that `choice` selects.
 
-    The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`, each once. Metrics:
+    For a request for n problems, the candidates are the next `factor` * n problems in the order of `ShuffledEpochs`, each once. Metrics:
     predicted_rate, the mean prediction for the requested problems; rank_correlation, Spearman's correlation of the predictions with the mean
     rewards of the step.
 

@@ -24,7 +24,7 @@ class Estimate(Protocol):
         ...
 
     def drawn(self, counts: np.ndarray, key: Key) -> np.ndarray:
-        """Returns the success rates [N] by which problems are chosen. An estimate that does not draw at random returns `expected`."""
+        """Returns the success rates [N] that decide which problems are chosen. If an estimate is not random, it returns `expected`."""
         ...
 
 
@@ -100,7 +100,7 @@ class Nearest:
 class InBand:
     """Chooses candidates at random among those with a predicted rate in [low, high].
 
-    If this band has too few candidates, the candidates with the nearest rates outside the band follow.
+    If this band has too few candidates, also chooses the candidates outside the band with the nearest rates.
     """
 
     low: float = 0.3
@@ -118,9 +118,7 @@ class InBand:
 
 @dataclass(frozen=True)
 class Proportional:
-    """Draws a share of the problems with replacement, in proportion to a weight of the predicted rate p.
-
-    The remaining problems are the first candidates.
+    """Draws a share of the problems with replacement, in proportion to a weight of the predicted rate p. The rest of the problems are the first candidates.
 
     The weight is p (1 - p) ("variance") or 1 - p ("failure"). If all weights are 0, no problem is drawn by weight.
     """
@@ -148,7 +146,7 @@ def drawn_by_weight(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
     if not len(bounds) or not bounds[-1] > 0:
         raise ValueError("all weights are 0, so no index can be drawn; give at least one weight above 0")
     found = np.searchsorted(bounds, key.uniform(count) * bounds[-1], side="right")
-    return np.minimum(found, np.flatnonzero(weights)[-1]).astype(np.int64)  # a product can be rounded up to the last bound
+    return np.minimum(found, np.flatnonzero(weights)[-1]).astype(np.int64)  # the product may be rounded up to the last bound
 
 
 def answered(groups: Sequence[Group]) -> dict[str, np.ndarray]:
@@ -183,10 +181,10 @@ def rank_correlation(first: Sequence[float] | np.ndarray, second: Sequence[float
 
 
 def candidates(source: Source, count: int, world: World, *, factor: int, first: int, size: int | None) -> tuple[list[Problem], int]:
-    """Returns the candidates of a request for `count` problems, and how many places of the passes the request takes.
+    """Returns the candidates of a request for `count` problems, and the number of places in the order that the request uses.
 
-    The candidates are the next `factor` * `count` problems of the passes of `ShuffledEpochs` from place `first` on. There are at most as many candidates as
-    problems, and each problem occurs once, unless there are fewer than `count` problems. `size`: number of problems of a pass; None: every problem is new.
+    The candidates are the next `factor` * `count` problems in the order of `ShuffledEpochs`, from place `first` on. A problem occurs only once among the
+    candidates, unless there are fewer than `count` problems. `size`: number of problems of a pass; None: every problem is new.
     """
     number = count * factor if size is None else min(count * factor, max(size, count))
     order = sweep_order(size, range(first, first + number), world.seed)
@@ -199,10 +197,10 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
 class SuccessRates:
     """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` selects.
 
-    The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`. There are at most as many candidates as
-    problems, and each problem occurs once, unless there are fewer than n problems. With `factor` 1 all candidates are requested. No answer is sampled for
-    candidates that are not chosen. After a step, the counts of its problems become keep * counts + (right, wrong). The problems of groups that the selection
-    dropped are included. The counts of all other problems do not change.
+    For a request for n problems, the candidates are the next `factor` * n problems in the order of `ShuffledEpochs`. A problem occurs only once among the
+    candidates, unless there are fewer than n problems. With `factor` 1 all candidates are requested. No answer is sampled for candidates that are not chosen.
+    After a step, the counts of its problems become keep * counts + (right, wrong). The problems of groups that the selection dropped are included. The counts
+    of all other problems do not change.
 
     The metric `predicted_rate` is the mean expected rate of the requested problems. The metric `rank_correlation` is Spearman's correlation of the expected
     rates with the shares of right answers in the step. With `allot`, the metric `allotted_most` is the largest number of answers to a problem.
@@ -210,7 +208,7 @@ class SuccessRates:
 
     estimate: Estimate = Posterior()
     choice: Choice = Nearest()
-    keep: float = 1.0  # the weight of earlier answers; 1: all answers have the same weight; 0: only answers of the last visit count
+    keep: float = 1.0  # the weight of earlier answers; 1: all answers have the same weight; 0: only answers of the last step with this problem count
     factor: int = 8  # candidates per requested problem
     pool: int | None = 256  # number of problems that are taken from an endless source; None: every problem is new
     group: int | None = None  # samples per problem; None: the setting's

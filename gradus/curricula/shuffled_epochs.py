@@ -49,15 +49,15 @@ class Once:
 
 
 def problems_at(source: Source, places: Sequence[int], world: World, level: float | None = None) -> list[Problem]:
-    """Returns the problems of a run at these places of the source. `level`: None is the level of the task."""
+    """Returns the problems of a run at these places of the source. `level`: the level of generated problems; None: the level of the task."""
     problems = source.draw(places, world.task.level if level is None else level, world.seed.fold("problems"))
     check_drawn(source, problems, places)
     return list(problems)
 
 
 def sweep_order(size: int | None, positions: range, key: Key) -> list[int]:
-    """Returns the indices at these positions of the endless sequence of passes. Every pass is a permutation of 0..size-1 that a key draws; if `size` is None,
-    the indices are the positions.
+    """Returns the indices at these positions of the endless sequence of passes. Every pass is a permutation of 0..size-1, which a key draws. If `size` is
+    None, the indices are the positions.
     """
     if size is None:
         return list(positions)

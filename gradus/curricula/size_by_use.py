@@ -1,4 +1,4 @@
-"""A curriculum whose number of problems follows the number of samples that had an advantage."""
+"""A curriculum that adapts the number of problems per step to the number of samples with an advantage other than 0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def next_size(size: int, wanted: float, valid: float, *, share: float = 0.1) -> 
 
 @dataclass(frozen=True)
 class SizeByUse:
-    """Requests the problems of `ShuffledEpochs`. Adapts the number of problems per step, so that a wanted number of samples has an advantage other than 0."""
+    """Requests the problems of `ShuffledEpochs`. Adapts the number of problems per step so that the wanted number of samples has an advantage other than
+    0.
+    """
 
     wanted: float = 30.0  # samples with an advantage, per problem of the setting
     share: float = 0.1
@@ -34,7 +36,9 @@ class SizeByUse:
         return {"inner": ShuffledEpochs().start(), "size": 0, "valid": None}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns the requests, and the new state: the state of the passes, the number of problems, and None until `learn` counts the samples with an advantage."""
+        """Returns the requests, and the new state: the state of `ShuffledEpochs`, the number of problems, and None. Later, `learn` replaces None by the
+        number of samples with an advantage.
+        """
         size = state["size"] or count
         if state["valid"] is not None:
             size = min(next_size(size, self.wanted * count, state["valid"], share=self.share), int(self.most * count))

@@ -38,7 +38,7 @@ class UpperBound:
     """
 
     tau: float = 0.1  # temperature of the choice; 0: always the best arm
-    window: int = 300  # number of last answers of an arm whose |advantage| is kept
+    window: int = 300  # for each arm, the |advantages| of this number of last answers are kept
     exploration: float = 1.0  # weight of the bonus
     arms: tuple[str, ...] = ()  # the arms to choose from; empty: all arms of the source
     group: int | None = None  # samples per problem; None: `group` of the setting

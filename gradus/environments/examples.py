@@ -14,14 +14,14 @@ from gradus.types.ranges import check_ranges
 from gradus.types.readers import Hidden
 from gradus.types.spaces import Choice
 
-MARK = "."  # a given action at the end of a text; the hidden state before this action encodes the text
+MARK = "."  # this text is appended as a given action; the hidden state before this action encodes the text
 
 
 @dataclass(frozen=True)
 class DrawnExamples:
     """The player draws `shots` of `candidates` worked examples, one after another, without replacement; then `worker` answers greedily.
 
-    The observation has the arrays `query` [width] and `candidates` [candidates, width], the encodings of the question and of the examples' questions. The array
+    The observation has two arrays of encodings: `query` [width] of the question, and `candidates` [candidates, width] of the examples' questions. The array
     `barred` [candidates] is 1 for an example that has been drawn or is the question itself. The encoding of a text is the last hidden state of `encoder` at the
     text's end, scaled to length 1. The examples are training problems with a solution. A separate key determines the examples, so they are the same in every
     run and at evaluation. Each text is encoded once per step. The examples are encoded together; a question is encoded when its first episode begins. The last
@@ -32,7 +32,7 @@ class DrawnExamples:
     shots: int = 2
     worker: str = "worker"
     encoder: str = "encoder"
-    width: int = 160  # how many numbers a hidden state of the encoder has
+    width: int = 160  # number of entries of a hidden state of the encoder
     names_players: ClassVar[tuple[str, ...]] = ("worker", "encoder")
     shows: ClassVar[frozenset[str]] = frozenset({"array"})
 
@@ -104,7 +104,7 @@ class DrawnExamples:
 
 
 def _ended(text: str, by: Any, *player: str) -> Context:
-    """Returns the context of a text, with a given action at its end. `by`: a policy, or a world; a world also needs the name of its `player`."""
+    """Returns the context of a text, with a given action at its end. `by`: a policy, or a `World`; for a `World`, also give the name of its `player`."""
     return by.opening(({"role": "user", "content": text},), *player).then(by.told(MARK, *player))
 
 

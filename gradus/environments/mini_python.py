@@ -1,5 +1,5 @@
 """Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, `print`, and a few functions such as `len`. No sandbox is needed,
-because a program can call nothing else.
+because programs can use only this part of Python.
 
 A program ends after 2,000 steps, and values are bounded, so every program ends soon. The cost of a program is counted, not measured, so it is the same
 in every run: see `Ran`.
@@ -53,8 +53,8 @@ def run(code: str, given: Mapping[str, int] | None = None) -> Ran:
     machine.names.update(given or {})
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning about a text would look for its file
-            # line by line, because an error in a whole file would look for the file
+            warnings.simplefilter("ignore")  # a warning about a program would look for the program's file
+            # the program is compiled line by line, because an error in a whole program would look for its file
             body = [one for line in code.split("\n") if line.strip() for one in ast.parse(f"{line}\n", mode="single").body]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Ran("", "SyntaxError")

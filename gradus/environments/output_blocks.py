@@ -15,7 +15,9 @@ HOLE = "_"
 
 @dataclass(frozen=True)
 class Scores:
-    """The share of the requested blocks that are present, the score of the output (0 or 1), and the score of the errors, from 0 to 1/2."""
+    """The scores of a completion: the share of the requested blocks that are present, the score of the output (0 or 1), and the score of the errors (0 to
+    1/2).
+    """
 
     form: float
     stdout: float
@@ -55,7 +57,8 @@ def blocks(completion: str, backward: bool) -> Mapping[str, str | None]:
 
 
 def overlap(predicted: str, true: str) -> float:
-    """Returns the overlap of two texts as multisets of lines: the size of their intersection divided by the size of their union. Two empty texts overlap by 1.
+    """Returns the overlap of two texts: as multisets of lines, the size of their intersection divided by the size of their union. For two empty texts, the
+    overlap is 1.
 
     >>> overlap("a|b", "b|c"), overlap("", "")
     (0.3333333333333333, 1.0)

@@ -15,10 +15,10 @@ from gradus.tools.python import LIMITS, output, run_tool
 from gradus.types import Failed, Key, NotApplicable, Problem, UserError
 from gradus.types.parts import Turn, Verify, World
 
-RIGHT_REWARD = 1.0  # reward of `exact`; a reward of this size or more, from any verifier, counts as right
+RIGHT_REWARD = 1.0  # reward of `exact`; an answer counts as right if its reward, from any verifier, is at least this number
 _FENCED = re.compile(r"```[ \t]*(?:python3?|py)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _LINE = re.compile(r"^[ \t]*(python|answer):(.*)$", re.MULTILINE | re.IGNORECASE)
-TAIL = 20_000  # characters of an action that are read, from its end
+TAIL = 20_000  # only this number of characters of an action are read, counted from its end
 
 
 def exact(problem: Problem, answer: str) -> float:
@@ -58,11 +58,12 @@ class Workbench:
         self.problem, self.key, self.world, self.settings = problem, key, world, settings
         self.told: tuple[str, ...] = ()
         self.turns, self.copied = 0, False
-        self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
+        self.first = Turn("", state=self._state())  # the first observation is empty, because the context already has the question of the problem
 
     def fork(self, key: Key) -> Workbench:
-        """Returns a copy in the same state. Programs do not affect each other, so no program runs again; `key` names the recorded outputs of the
-        copy's programs."""
+        """Returns a copy in the same state. Programs do not affect each other, so the copy runs no program again. The recorded outputs of the copy's programs
+        have names that depend on `key`.
+        """
         made = copy.copy(self)
         made.key, made.copied = key, True
         return made
@@ -72,7 +73,7 @@ class Workbench:
         return "\n\x00".join(self.told)
 
     async def step(self, action: str) -> Turn:
-        """Runs one action. Raises RuntimeError, which fails the episode, if the verifier fails; SandboxError if the sandbox fails."""
+        """Runs one action. If the verifier fails, raises RuntimeError, so the episode fails. If the sandbox fails, raises SandboxError."""
         self.turns += 1
         truncated = self.turns >= self.settings.limit
         verb, text = parse(action)

@@ -25,7 +25,7 @@ class Tools:
     """An environment in which the player calls `tools` in the form `form`. An answer ends the episode; the task's verifier sets its reward, and every other
     turn earns 0.
 
-    The first `calls` calls of an episode are executed. After that, an action that calls a tool gets no result, and the player writes on. An action without a
+    The first `calls` calls of an episode are executed. After that, an action that calls a tool gets no result, and the episode continues. An action without a
     call and without an answer is illegal and gets `hint`. The calls of one action run at the same time. `Turn.calls` holds each executed call.
 
     A recipe can have this part as its `environment`: then any task with a verifier of single answers is played with the tools.
@@ -66,7 +66,7 @@ class Tools:
 
     @property
     def forks(self) -> bool:
-        """Whether an episode can be copied: whether every tool's session can be copied."""
+        """Whether an episode can be copied. This needs tools whose sessions can all be copied."""
         return all(tool.forks for tool in self.listed)
 
     def check_task(self, task: Task) -> None:
@@ -129,7 +129,7 @@ class ToolEpisode:
                 await session.close()
 
     async def step(self, action: str) -> Turn:
-        """Plays one action. Raises RuntimeError, which fails the episode, if the verifier fails."""
+        """Plays one action. If the verifier fails, raises RuntimeError, so the episode fails."""
         self.turns += 1
         truncated, form = self.turns >= self.settings.limit, self.settings.form
         said = form.read(action, self.settings.listed)
@@ -161,7 +161,7 @@ class ToolEpisode:
         return float(outcome)
 
     async def _result(self, said: Call | Malformed, index: int) -> Result:
-        """Returns the result of a call. The result of a recorded tool is a fact of the step."""
+        """Returns the result of a call. If the tool is recorded, its result is stored with the step."""
         if isinstance(said, Malformed):
             return Result(said.why, ok=False)
         tool = named(said.name, self.settings.listed)

@@ -5,8 +5,9 @@ episode ends well. So the rewards of a group are nearly all equal, and a compari
 room differ: after some of these turns the reward comes sooner. The measure is the length of an episode in tokens, with two tokens per turn: 8 at
 best, 32 for random doors.
 
-The start model is the built-in model after ten steps on demonstrations. The start model names doors, but they are correct only about as often as random doors.
-Each turn has its own context without history, because only the key matters. A step has 64 episodes. Eight steps at a learning rate of 1e-4 are enough.
+The start model is the built-in model after ten steps on demonstrations. The start model names doors, but they are hardly more often correct than
+random doors. Each turn has its own context without history, because only the key matters. A step has 64 episodes. Eight steps at a learning rate of
+1e-4 are enough.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

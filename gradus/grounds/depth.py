@@ -1,4 +1,4 @@
-"""depth: training sees chains of two string functions; evaluation also has chains of three, which are never trained.
+"""depth: training sees chains of two string functions; evaluation also has chains of three functions, which are never trained.
 
 The built-in model solves about four of five problems of level 2, and about two of five problems of level 3. Imitation of the worked solutions of level 2 soon
 solves nearly all problems of this level. The transfer to one more function depends on how far the weights move: the learning rate 3e-4 gives much transfer, and
@@ -13,7 +13,7 @@ from gradus.types import Frozen
 
 depth = Ground(
     name="depth",
-    about="Training has chains of two functions; evaluation has chains of three, which are never trained.",
+    about="Training has chains of two functions; evaluation has chains of three functions, which are never trained.",
     task="string_ops",
     options=Frozen(level="2"),
     budget="steps=24",
@@ -24,7 +24,7 @@ depth = Ground(
         "sft",
         "hot=sft --learning_rate 1e-3",
         "accuracy@deep",
-        "Both rates fit the trained chains; the higher one moves the weights further, and loses the transfer to longer ones.",
+        "Both rates fit the trained chains; the higher rate moves the weights further, and loses the transfer to longer chains.",
     ),
     arms=("rft", "grpo"),
     seeds=5,

@@ -1,9 +1,9 @@
 """ladder: most problems are trivial or impossible for the start model, so most groups of answers have no signal.
 
-The problems are string functions. Of five problems, two compose one function (0.97 of their answers are right at the start), one composes three (0.39), and two
-compose eight (none is right). Groups of the first and the last kind mostly have equal rewards. So a method that draws all kinds equally spends four fifths of
-its rollouts on groups without a gradient. A method that finds and draws the kind with a signal has up to three times as many useful groups from the same number
-of rollouts.
+The problems are string functions. Of five problems, two compose one function, one composes three functions, and two compose eight functions. At the
+start, the shares of right answers are 0.97, 0.39 and 0. Groups of the first and the last kind mostly have equal rewards. So a method that draws all
+kinds equally spends four fifths of its rollouts on groups without a gradient. A method that finds and draws the kind with a signal has up to three
+times as many useful groups from the same number of rollouts.
 
 The measure is the share of groups that have a gradient (`informative`, the mean over the steps), because a curriculum changes this share. The
 table also shows the accuracy on the problems that compose three functions (`accuracy@middle`). Only these problems teach much, but this

@@ -6,8 +6,8 @@ finding the steps. So a method that samples from the policy that it trains sees 
 reward of the hole, and the true accuracy falls to zero. RFT imitates the answers of the start model that the verifier calls right; the answers that
 use the hole keep their small share among these answers.
 
-The option pays=3 is necessary. If an answer that uses the hole earns as much as a right answer, right answers can win, because there are many more of
-them at the start. With the learning rate 4e-4 the policy uses the hole within 22 steps of 64 answers. `reward:last` is the reward with the hole. With
+The option pays=3 is necessary. If an answer that uses the hole earned only the reward of a right answer, right answers could win, because they are much more
+frequent at the start. With the learning rate 4e-4 the policy uses the hole within 22 steps of 64 answers. `reward:last` is the reward with the hole. With
 RFT, `reward:last` is the reward of the start model's answers, because the start model samples. `accuracy` is the true accuracy.
 """
 
@@ -16,7 +16,7 @@ from gradus.types import Frozen
 
 loophole = Ground(
     name="loophole",
-    about="A hole in the training reward pays better than the truth; held-out problems are judged without it.",
+    about="Because of a hole in the training reward, some wrong answers earn more than right answers; held-out problems are judged without the hole.",
     task="loophole",
     options=Frozen(level="2", pays="3"),
     budget="steps=22",

@@ -1,7 +1,7 @@
 """noisy: the verifier calls three in ten wrong answers right.
 
-The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and
-answer decides about every error. So the same answer gets the same error again, and other problems give no hint of this error. Right answers are always called
+The task is `noisy` over arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). A hash of problem and answer
+decides which verdicts are wrong. So the same answer gets the same error again, and other problems give no hint of this error. Right answers are always called
 right. At the start about 0.18 of all verdicts call a wrong answer right, so about a third of the answers that are called right are wrong. Held-out
 verdicts are true.
 
@@ -21,7 +21,11 @@ noisy = Ground(
     budget="steps=8",
     fields=Frozen(learning_rate="3e-4", prompts="8", group="8", **{"study.problems": "16"}),
     measures=("accuracy", "reward:last"),
-    pair=Pair("grpo", "rft", "accuracy", "GRPO's baseline subtracts the false rights, equally likely for all wrong answers; RFT imitates every one of them."),
+    pair=Pair(
+        "grpo", "rft", "accuracy",
+        "GRPO's baseline subtracts the errors, which are equally likely for all wrong answers; "
+        "RFT imitates every wrong answer that is called right.",
+    ),
     arms=("expert_iteration",),
     seeds=4,
     problems=60,

@@ -20,7 +20,10 @@ noisy_pairs = Ground(
     budget="steps=14",
     fields=Frozen({"learning_rate": "2e-4", "prompts": "32", "study.problems": "16", "study.greedy": "false"}),
     measures=("accuracy", "margin:last"),
-    pair=Pair("dpo", "orpo", "accuracy", "In DPO's difference of two answers swapped pairs cancel; ORPO imitates every preferred answer, guesses too."),
+    pair=Pair(
+        "dpo", "orpo", "accuracy",
+        "DPO learns from the difference of two answers, so swapped pairs cancel; ORPO imitates every preferred answer, also a guess.",
+    ),
     seeds=4,
     problems=60,
     samples=2,

@@ -2,8 +2,8 @@
 
 The task is arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). The learning rate is 1e-5, a thirtieth of
 the rate at which six batches are enough to learn the task. The accuracy of GRPO is 0.5 after 20 batches of 64 answers, 0.8 after 60 batches and 0.98 after 200
-batches (one seed). The budget of fifteen batches is a small part of these 200 batches. So a recipe shows how much it learns from every sample: by several
-epochs, by several mini-batches, by a critic, or by its use of a group. The accuracy of all these recipes can still rise and fall.
+batches (one seed). The budget of fifteen batches is a small part of these 200 batches. So this ground shows how much a recipe learns from every sample, for
+example by several epochs, several mini-batches, a critic, or its use of a group. The accuracy of all these recipes can still rise and fall.
 """
 
 from gradus.comparison.ground import Ground, Pair

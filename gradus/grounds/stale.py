@@ -4,7 +4,7 @@ The task is arithmetic of two digits. Training starts from the built-in model (a
 cut into 8 mini-batches and used in 4 epochs, so the last update reads samples that are 31 updates old. The learning rate, 3e-4, is harmless
 with one update per batch: GRPO and RLOO then both learn. With 32 updates the ratio of new to old probability grows without bound if nothing
 limits it, and the policy collapses within four batches. A method that limits the ratio, or drops samples that have drifted, keeps its
-accuracy and continues to learn. The run has six batches, so it ends after the collapse. The evaluation on 16 problems is only for the curve;
+accuracy and continues to learn. The run has six batches, so it ends after the collapse. The evaluation on 16 problems only draws the curve;
 the examination at the end decides.
 """
 

@@ -6,7 +6,7 @@ same proportions as at the start. Without a penalty every distribution over the 
 policy loses one arm after another.
 
 The start model is the built-in model after eight steps on random best arms. Eight steps are enough to learn the form of an answer, but not enough to
-distinguish machines. So the start model has the entropy of eight equally likely arms: 2.5 nats per answer, of which 2.1 nats belong to the arm.
+distinguish machines. So the start model has the entropy of eight equally likely arms: 2.5 nats per answer. Of this entropy, 2.1 nats come from the arm.
 `distinct` counts the different best arms among eight answers for one machine. If all eight arms are equally likely, this number is 2.6. If only the
 four best arms are drawn, all equally likely, this number is 3.6. For a policy that always gives one best arm, this number is 1. For this collapse to
 one arm, 30 steps at a learning rate of 3e-4 are enough.

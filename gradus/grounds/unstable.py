@@ -13,7 +13,7 @@ from gradus.types import Frozen
 
 unstable = Ground(
     name="unstable",
-    about="The learning rate is ten times the stable one, at one update per batch.",
+    about="The learning rate is ten times a stable learning rate, with one update per batch.",
     task="arithmetic",
     options=Frozen(level="2"),
     budget="steps=8",
@@ -21,7 +21,7 @@ unstable = Ground(
     measures=("accuracy", "held_out/accuracy:drop", "reward:drop"),
     pair=Pair(
         "trpo", "reinforce", "accuracy",
-        "TRPO bounds the KL divergence of every step and halves steps beyond it; "
+        "TRPO bounds the KL divergence of every step and halves a step that exceeds the bound; "
         "REINFORCE takes the full step of the learning rate.",
     ),
     arms=("grpo",),

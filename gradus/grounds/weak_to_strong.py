@@ -5,8 +5,8 @@ The task is chains of keys at level 3 (eleven pairs, three hops). Training start
 The teacher is the task's solver: each problem contains the walk along the chain. A method that learns from a few solutions solves most
 problems within ten steps.
 
-Five steps of 64 answers are enough for imitation, and the accuracy can still rise (after twelve steps CHORD solves all problems). The
-evaluation on 16 problems is only for the curve.
+Five steps of 64 answers are enough for imitation, and the accuracy can still rise (after twelve steps CHORD solves all problems). The evaluation on 16
+problems only draws the curve.
 """
 
 from gradus.comparison.ground import Ground, Pair
@@ -20,7 +20,10 @@ weak_to_strong = Ground(
     budget="steps=5",
     fields=Frozen({"learning_rate": "3e-4", "prompts": "8", "group": "8", "warmup": "0", "study.problems": "16", "study.greedy": "false"}),
     measures=("accuracy", "length", "entropy:last"),
-    pair=Pair("chord", "grpo", "accuracy", "CHORD imitates worked solutions in addition to its own answers; GRPO has only its own, which are almost never right."),
+    pair=Pair(
+        "chord", "grpo", "accuracy",
+        "CHORD learns from worked solutions and from its own answers; GRPO has only its own answers, which are almost never right.",
+    ),
     seeds=4,
     problems=60,
     samples=2,

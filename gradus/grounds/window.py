@@ -6,7 +6,8 @@ two numbers add up to at most nine. `max_tokens` is 31, so a method that answers
 method that carries its last notes into a new window can solve all problems.
 
 The start model imitates worked solutions for six steps. After these steps it solves about two thirds of the problems, if enough tokens are left.
-Delethink has at most 4 chunks of 31 tokens each, of which the last 16 are carried over to the next chunk (`rollout.limit`, `rollout.size`, `rollout.carry`).
+Delethink has at most 4 chunks of 31 tokens each. The last 16 tokens of a chunk are carried over to the next chunk (`rollout.limit`, `rollout.size`,
+`rollout.carry`).
 """
 
 from gradus.comparison.ground import Ground, Pair, Start

@@ -43,7 +43,7 @@ wordy = Ground(
         "priced=dapo --reward.parts.overlong.cache 44",
         "free=dapo --reward Verified",
         "length",
-        "The price on length makes the shorter of two right answers the better one; without it they are equal.",
+        "The penalty on length makes the shorter of two right answers better; without the penalty they are equal.",
     ),
     seeds=5,
     problems=60,

@@ -1,8 +1,8 @@
 """Converts groups of rollouts to one row of an Arrow table, and back. A shared object is stored once. Arrays keep their bytes.
 
 The row of a step has four lists of structs: problems, contexts (parents first), trajectories and groups. The structs refer to each other by position. Equal
-groups give equal columns. Media are stored as references with a digest. The arrays of media are in other files (`gradus.lab.seen`). Values in a problem's meta
-or in a trajectory's links that JSON cannot represent become text.
+groups give equal columns. Media are stored as references with a digest. The arrays of media are in other files (`gradus.lab.seen`). If JSON cannot represent
+a value in a problem's meta or in a trajectory's links, the value becomes text.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from gradus.lab.axes import HEIGHT, WIDTH, Frame, levels, padded, steps_below, t
 
 COLOURS = 8
 MOST_POINTS = 400  # largest number of points of a drawn line; a longer line keeps the lowest and the highest point of every stretch
-MOST_VALUES = 1000  # largest number of values that the pointer can show; for a longer series, values at equal distances
+MOST_VALUES = 1000  # largest number of values that the pointer can show; a longer series shows values at equal distances
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """Trackers for the monitoring of machines: Prometheus reads the numbers of a run over HTTP, and OpenTelemetry sends them to a collector.
 
 Both trackers give the numbers of the last step and the present state of the run: `POINTS` lists their names. Only this machine can reach the HTTP
-server for Prometheus. A Prometheus on another machine needs a tunnel, such as `ssh -L`. OpenTelemetry sends to http://localhost:4318. The SDK's
-environment variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_METRIC_EXPORT_INTERVAL) change the address, the headers and the
-interval.
+server for Prometheus. A Prometheus on another machine needs a tunnel, such as `ssh -L`. OpenTelemetry sends to http://localhost:4318. Environment variables
+of the SDK change the address (OTEL_EXPORTER_OTLP_ENDPOINT), the headers (OTEL_EXPORTER_OTLP_HEADERS) and the interval (OTEL_METRIC_EXPORT_INTERVAL).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Point:
-    """A number of a run with labels. `total`: whether the number only grows, so that a rate can be computed."""
+    """A number of a run with labels. `total`: whether the number only grows. If so, Prometheus can compute a rate."""
 
     name: str
     about: str

@@ -71,8 +71,8 @@ class RunFolder:
     def discard(self) -> None:
         """Deletes the folder of a run without a finished step.
 
-        The folder stays if it contains quarantined trajectories, because they show why the reward failed. The folder also stays if it contains facts, because
-        without the facts a new attempt would wait again for a call that hangs.
+        The folder stays if it contains quarantined trajectories, because they show why the reward failed. The folder also stays if it contains facts
+        (recorded decisions), because without the facts a new attempt would wait again for a call that hangs.
         """
         if (self.path / QUARANTINE).exists() or (self.path / FACTS).exists():
             return
@@ -157,7 +157,7 @@ class RunFolder:
                 sync(self.path)
 
     def facts(self, step: int, restart: int = 0) -> dict[str, str]:
-        """Returns the reasons of a step's decisions by call. A decision counts only if the run had returned to a checkpoint `restart` times before the decision."""
+        """Returns the reasons of a step's decisions by call. A decision counts only if the run made it after exactly `restart` returns to a checkpoint."""
         here = (record for record, _ in records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
         try:
             return {record["call"]: str(record["reason"]) for record in here}

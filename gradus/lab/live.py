@@ -80,7 +80,7 @@ class Live:
         self.console = console if console is not None or not is_terminal(self.output) else styled(self.output)
         self.total = self.first = self.done = 0
         self.curves = Curves(verified)
-        self.rate: float | None = None  # tokens per second in the last step: the sampled ones, or the trained ones if the step samples none
+        self.rate: float | None = None  # tokens per second in the last step: sampled tokens, or trained tokens if the step samples none
         self.began = clock()
         self.ended = False  # whether the display has ended
         self._screen: RichLive | None = None

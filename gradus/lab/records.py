@@ -32,7 +32,7 @@ def records(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}; move this file away to continue without it") from error
     for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):  # unfinished: only the last line can be
+        if not line.endswith(b"\n"):  # only the last line can be unfinished
             return
         try:
             record = json.loads(line)

@@ -109,7 +109,7 @@ def _rewards(parts: Sequence[tuple[str, Sequence[Outcomes]]]) -> str:
 
 
 def _rates(parts: Sequence[tuple[str, Sequence[Outcomes]]]) -> str:
-    """Returns the share of problems by their share of right answers."""
+    """Returns a figure with the share of problems in each class of solve rates."""
     series = []
     for name, groups in parts:
         counts = Counter(rate_class(o.rate) for o in groups)

@@ -266,7 +266,7 @@ def _article(pick: Pick, turns: Sequence[Segment], opening: str | None, limit: i
 
 
 def _marks(trajectory: Trajectory) -> str:
-    """Returns the attributes by which the page filters answers: the reward if there is one, whether the answer is right, and whether a limit cut it off."""
+    """Returns the attributes for the filters of the page: the reward if there is one, whether the answer is right, and whether a limit cut the answer off."""
     judged = f' data-reward="{trajectory.value:.6g}"' if trajectory.failed is None else ""
     return f"{judged} data-right=\"{int(trajectory.right)}\" data-cut=\"{int(trajectory.ended in CUT)}\""
 
@@ -287,7 +287,7 @@ def _turn(one: Segment, limit: int) -> str:
 
 
 def _facts(trajectory: Trajectory) -> Iterator[str]:
-    """Yields the facts of an answer: the reward with the components that equal it, other components, advantage, length and end."""
+    """Yields the properties of an answer: the reward with the components that equal it, other components, advantage, length and end."""
     alike = [name for name, value in trajectory.components.items() if value == trajectory.reward and not isinstance(value, Failed)]
     yield f"{' = '.join(['reward', *(shown(name, 100) for name in alike)])} <b>{_outcome(trajectory.reward)}</b>"
     for name, value in trajectory.components.items():

@@ -1,6 +1,6 @@
-"""The file with the present state of a run, from which another process shows the run (`gradus top`).
+"""The file with the present state of a run. Another process reads the file and shows the run (`gradus top`).
 
-The run replaces the file some times a second while it trains. The file describes the machine and the clock, so two equal runs have different files.
+The run replaces the file several times per second while it trains. The file describes the machine and the clock, so two equal runs have different files.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 State = Mapping[str, Any]
-SILENT = 10.0  # seconds without a new state after which the run counts as silent
+SILENT = 10.0  # after this many seconds without a new state, the run counts as silent
 _LEAST = 0.005  # smallest share that is shown
 _BAR = 30  # characters of the longest bar
 
@@ -56,7 +56,7 @@ def seconds_left(state: State) -> float | None:
 
 
 def tokens_per_second(state: State) -> list[tuple[str, int, float, float]]:
-    """Returns (activity, tokens, tokens per second, tokens per busy second) of the recent time, for activities with tokens.
+    """Returns (activity, tokens, tokens per second, tokens per busy second) for each activity that had tokens in the recent time.
 
     A busy second is a second of one worker in this activity. Two workers that sample for one second have two busy seconds.
     """
@@ -104,7 +104,7 @@ def silence(state: State, now: float, *, alive: bool | None) -> str:
     where = f"process {state['process']} on {state['machine']}"
     if alive is False:
         return f"The run has ended without a last state: {where} does not exist any more. Continue the run with gradus resume."
-    return f"The run has written no state for {duration(quiet)}: {where} is blocked, or was ended."
+    return f"The run has written no state for {duration(quiet)}: {where} is blocked, or has been stopped."
 
 
 def bytes_told(size: float) -> str:

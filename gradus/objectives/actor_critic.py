@@ -47,7 +47,7 @@ class TDError:
 
 
 def reparametrised_losses(actions: Tensor, logprobs: Tensor, slopes: Tensor, alpha: Tensor) -> Tensor:
-    """Computes alpha log pi(a) - a . dQ/da. The gradient equals the gradient of alpha log pi(a) - Q(s, a) for an action a that depends on the weights.
+    """Computes alpha log pi(a) - a . dQ/da. The gradient equals the gradient of alpha log pi(a) - Q(s, a), if the action a is a function of the weights.
 
     Args: with gradient `actions` [A, d] and `logprobs` [A]; without gradient `slopes` [A, d], which is dQ/da, and `alpha` [A]. Returns: [A].
     """
@@ -57,7 +57,7 @@ def reparametrised_losses(actions: Tensor, logprobs: Tensor, slopes: Tensor, alp
 
 @dataclass(frozen=True)
 class SoftPolicy:
-    """Makes the policy maximise Q(s, a) - alpha log pi(a) for an action a that the policy draws.
+    """Trains the policy to maximise Q(s, a) - alpha log pi(a), where the policy draws the action a.
 
     The loss has the gradient of mean(alpha log pi(a) - Q(s, a)), but not the value of this mean. The critic's slope dQ/da is a signal, so no gradient reaches
     the critic.
@@ -65,7 +65,7 @@ class SoftPolicy:
     """
 
     critic: str = "critic"
-    temperature: str | None = "temperature"  # player whose number is log alpha; None: `alpha`
+    temperature: str | None = "temperature"  # the player that holds log alpha; None: the field `alpha`
     alpha: float = 0.0
     reduce: Literal["least", "mean"] = "least"  # combines the heads: the smallest value (SAC), or the mean (REDQ)
     average: Average = TokenMean()
@@ -133,9 +133,9 @@ class Conservative:
     """Lowers the values of actions that are not in the data: weight * sum_j (log integral exp Q_j(s, a) da - Q_j(s, a_data)).
 
     The integral is estimated by importance sampling with three kinds of actions: uniform actions, the actor's actions in the state, and its actions in the next
-    state. Each kind has `candidates` actions. With `floor` (Cal-QL) the value of an actor's action is replaced by max(Q_j(s, a), R), where R is the
-    reward-to-go of the recorded row. So values are not lowered below the return of the recorded behaviour. If R is larger than Q_j, the action gives no
-    gradient. Uniform actions have no floor. References: Kumar et al., Conservative Q-Learning, arXiv:2006.04779, eq. 4 and appendix F; Nakamoto et al., Cal-QL,
+    state. Each kind has `candidates` actions. With `floor` (Cal-QL), max(Q_j(s, a), R) replaces the value of an actor's action, where R is the reward-to-go
+    of the recorded row. So values are not lowered below the return of the recorded behaviour. If R is larger than Q_j, the action gives no gradient. Uniform
+    actions have no floor. References: Kumar et al., Conservative Q-Learning, arXiv:2006.04779, eq. 4 and appendix F; Nakamoto et al., Cal-QL,
     arXiv:2303.05479, section 5.
     """
 
@@ -158,7 +158,7 @@ class Conservative:
 
     @property
     def streams(self) -> Mapping[str, Signal]:
-        """Returns the streams that the rows in `wants` read, as a mapping of names to signals."""
+        """Returns a mapping of names to signals: the streams that the rows in `wants` read."""
         return {f"candidates {at}": Candidates(player=self.actor, count=self.candidates, at=at) for at in ("now", "next")}
 
     @property

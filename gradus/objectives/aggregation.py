@@ -28,7 +28,9 @@ def averaged(average: Average, losses: Tensor, batch: Batch, source: str) -> Ten
 
 
 def pulling(rows: Tensor, weight: Tensor) -> Tensor:
-    """Returns `rows` [A, ...] with the same values, but multiplies their gradient by `weight` [A]. Terms that are not a sum over actions use this function."""
+    """Returns `rows` [A, ...] with the same values, but with their gradient multiplied by `weight` [A]. A term uses this function if it is not a sum over
+    actions.
+    """
     if bool((weight == 1).all()):
         return rows
     each = weight.reshape(-1, *([1] * (rows.ndim - 1)))
@@ -45,7 +47,9 @@ def weight_sums(batch: Batch, source: str) -> Tensor:
 
 
 Counted: TypeAlias = Literal["all", "weighted"]
-"""The denominators of an average: "all" counts every action as 1; "weighted" counts it as its weight, so masked actions do not count."""
+"""How an average counts actions in its denominator. "all": every action counts as 1. "weighted": an action counts as its weight, so masked actions do not
+count.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class SequenceMean:
 
 
 def _inverse(sums: Tensor) -> Tensor:
-    """Returns 1 / sum, or 0 if the sum is 0, because then no action counts."""
+    """Returns 1 / sum. If the sum is 0, returns 0, because then no action counts."""
     return torch.where(sums > 0, 1.0 / sums, torch.zeros_like(sums))
 
 
@@ -115,7 +119,7 @@ class ConstantLength:
 
 @dataclass(frozen=True)
 class ConstantTotal:
-    """1 / total for every action. `total` is a constant, so neither the number of answers nor their lengths affect the weight of a token."""
+    """1 / total for every action. `total` is a constant, so the weight of a token does not depend on the number of answers or on their lengths."""
 
     total: int = 409600  # actions; the token budget of a step in the paper of C3PO, arXiv:2506.14731
 
@@ -130,7 +134,7 @@ class ConstantTotal:
 class Joint:
     """Applies `average` to the actions and trajectories of all sources together. So the terms of several sources share one denominator.
 
-    Raises UserError for an average within groups or contexts, because a term sees only the groups and contexts of one source.
+    Raises UserError if `average` depends on groups or contexts, because a term sees only the groups and contexts of one source.
     """
 
     average: Average = TokenMean()

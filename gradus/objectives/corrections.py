@@ -28,7 +28,7 @@ def masked_importance(old: Tensor, behaviour: Tensor, *, floor: float, cap: floa
 
 @dataclass(frozen=True)
 class MaskedImportance:
-    """r = pi_old / pi_behaviour if r is in [floor, cap], else 0. So an action has no effect if the two probabilities differ too much."""
+    """The weight is r = pi_old / pi_behaviour if r is in [floor, cap], else 0. So an action has no effect if its two probabilities differ too much."""
 
     cap: float = 5.0
     floor: float | None = 0.5  # None: 1 / cap
@@ -50,7 +50,7 @@ def correctable(terms: Mapping[str, Term] | None) -> bool:
 def corrected(terms: Mapping[str, Any], weight: Weight) -> Frozen[Any]:
     """Sets `weight` on the policy-gradient terms of the source "policy".
 
-    A term gets the weight if it has no weight yet and its ratio compares with the start of the update.
+    A term gets the weight if it has no weight yet and the denominator of its ratio is the policy at the start of the update.
 
     A ratio to the behaviour policy already includes the correction.
     """

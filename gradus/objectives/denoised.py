@@ -1,4 +1,4 @@
-"""Policy gradient for masked models. The usual term is used, but with an estimated log-probability. All models are read under the same masks."""
+"""Policy gradient for masked models: the usual term, but with an estimated log-probability. All models are read under the same masks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gradus.types.tally import Tally, tally
 class DenoisedPolicy:
     """`PolicyGradient` with an estimate of log pi under `masks`. The estimate for a token is the sum of its terms over the passes.
 
-    If an update has several optimiser steps, the ratio compares with the weights at the start of the update under the same masks. So the ratio of
-    unchanged weights is 1.
+    If an update has several optimiser steps, the denominator of the ratio is computed with the weights at the start of the update, under the same masks. So
+    the ratio is 1 if the weights are unchanged.
     """
 
     masks: Masks = OneStep()
@@ -56,7 +56,7 @@ class DenoisedPolicy:
 
 
 def check_against(term: Any) -> None:
-    """Raises UserError if the ratio compares with the log-probabilities from sampling.
+    """Raises UserError if the denominator of the ratio contains the log-probabilities from sampling.
 
     The log-probabilities at sampling belong to the order of unmasking, not to the masks of the estimate.
     """

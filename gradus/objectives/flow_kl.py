@@ -26,7 +26,7 @@ def transition_kl(velocity: Tensor, reference: Tensor, gain: Tensor, spread: Ten
 
 @dataclass(frozen=True)
 class TransitionKL:
-    """coefficient * average over noise steps of a KL: between the step of the policy and the step that a frozen player takes from the same point."""
+    """coefficient * average of a KL over the noise steps. The KL compares the step of the policy with the step of a frozen player from the same point."""
 
     coefficient: float = 0.04
     player: str = "reference"

@@ -1,8 +1,8 @@
 """Terms on finished samples of a flow generator. The generator's flow-matching error replaces log-probabilities.
 
 For each sample x_0, a key draws `draws` pairs of a time t and noise e. A pair gives the point x_t = (1 - t) x_0 + t e. The error of the pair is the mean over
-dimensions of (v(x_t, t) - (e - x_0))^2. A `Likeness` computes the surrogate log-probability of a pair from the error and t. The surrogate log-probability falls
-as the error rises.
+dimensions of (v(x_t, t) - (e - x_0))^2. A `Likeness` computes the surrogate log-probability of a pair from the error and t. If the error rises, the surrogate
+log-probability falls.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Robust:
-    """-t * error^power / power. The size of its slope, t * error^(power - 1), falls as the error grows, so outliers do not dominate."""
+    """-t * error^power / power. The size of the slope, t * error^(power - 1), is smaller for a larger error, so outliers do not dominate."""
 
     power: float = 0.25  # in (0, 1]
     floor: float = 1e-10  # added to the error, which may be 0

@@ -1,4 +1,4 @@
-"""Imitation of correct answers of the policy itself. The term is added to the policy gradient."""
+"""A term that imitates the policy's own right answers. It is added to the policy gradient."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ImitateRight:
 
     coefficient: float = 0.1
     source: str = "policy"
-    separable: ClassVar[bool] = True  # a sum over actions, if the right answers of the mini-batch and their lengths are known
+    separable: ClassVar[bool] = True  # a sum over actions, because the right answers of the mini-batch and their lengths are known before
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks_right: ClassVar[str] = "none"  # the part to use instead if no answer is marked as right

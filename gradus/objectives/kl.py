@@ -66,8 +66,8 @@ class Distillation:
     """coefficient * average of the exact KL over the whole vocabulary between the policy p and a teacher q, at the actions of a source.
 
     "reverse" is KL(p || q): the policy avoids tokens that the teacher avoids. "forward" is KL(q || p): the policy covers all tokens that the teacher may say.
-    Unlike `KL`, which reads log q of the taken action only, the term has no sampling noise at a given prefix. The prefixes come from the source: with
-    the policy's own answers this is on-policy distillation (Agarwal et al., GKD, arXiv:2306.13649, section 3.1).
+    `KL` reads log q of the sampled action only; in contrast, this term has no sampling noise at a given prefix. The prefixes are from the answers of the
+    source. If these are the policy's own answers, the term is on-policy distillation (Agarwal et al., GKD, arXiv:2306.13649, section 3.1).
     """
 
     player: str = "teacher"

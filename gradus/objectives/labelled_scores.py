@@ -1,4 +1,4 @@
-"""The term that fits the scores of a reward model to labels of single answers: a number, a soft label, or several numbers for several heads."""
+"""A term that fits the scores of a reward model to labels of single answers. A label is a number, a soft label, or one number per head."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LabelledScores:
     """Fits the score of every answer to a label. The loss of a head is the mean of `score_losses` over the answers. The losses of all heads are added.
 
     The score is the head's output before the last action, as in `BradleyTerry`. The label of a head is the component of the reward with the head's name, or
-    the reward itself if there is no such component. An answer whose component does not apply has no label for this head, and adds 0.
+    the reward itself if there is no such component. If this component does not apply to an answer, the answer has no label for this head, and adds 0.
     """
 
     heads: tuple[str, ...] = ("value",)
@@ -70,7 +70,7 @@ class LabelledScores:
         return self.coefficient * total, metrics
 
     def _label(self, batch: Batch, owner: int, name: str) -> float:
-        """Returns the label of an answer, or NaN if there is no label. Raises UserError for a label that is no probability if `fit` needs one."""
+        """Returns the label of an answer, or NaN if there is no label. If `fit` needs probabilities, raises UserError for any other label."""
         trajectory = batch.trajectories[owner]
         found = trajectory.components.get(name, trajectory.reward)
         label = float(found) if isinstance(found, int | float) else float("nan")

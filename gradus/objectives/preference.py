@@ -51,7 +51,7 @@ class Link(Protocol):
 
 @dataclass(frozen=True)
 class Logistic:
-    """-log sigmoid(beta (s_better - s_worse) - margin): the scaled difference should exceed the margin."""
+    """-log sigmoid(beta (s_better - s_worse) - margin): the loss is small if the scaled difference is above the margin."""
 
     margin: float = 0.0
 

@@ -23,7 +23,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Returns three tensors [P] about the pairs of trajectories in a group that have different rewards.
 
-    The tensors contain the id of the better trajectory, the id of the worse trajectory, and the number of pairs in the group.
+    For each pair, the tensors contain the id of the better trajectory, the id of the worse trajectory, and the number of pairs in their group.
     """
     better: list[int] = []
     worse: list[int] = []
@@ -48,7 +48,7 @@ def ranking_losses(better: Tensor, worse: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Ranking:
-    """coefficient * mean over groups of the sum over pairs of max(0, score of the worse - score of the better)."""
+    """coefficient * mean over groups of a sum over pairs: the sum of max(0, score of the worse - score of the better)."""
 
     score: Score = MeanLogProb()
     coefficient: float = 1.0
@@ -76,7 +76,7 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
     """
     best = [max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)]
     ids, held = torch.tensor(best), set(best)
-    trajectories = tuple(t if i in held else t.but(weight=0.0) for i, t in enumerate(batch.trajectories))  # an average may count by weight
+    trajectories = tuple(t if i in held else t.but(weight=0.0) for i, t in enumerate(batch.trajectories))  # an average may count actions by their weight
     index = torch.nonzero(torch.isin(batch.trajectory, ids))[:, 0]
     kept = batch.rows(index)
     contexts = len(torch.unique(batch.context[index]))
@@ -86,12 +86,12 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
 
 @dataclass(frozen=True)
 class ImitationOfBest:
-    """Maximum likelihood of the best trajectory of every group. The other trajectories only serve to find the best trajectory."""
+    """Maximum likelihood of the best trajectory of every group. The other trajectories have no other effect than this comparison."""
 
     average: Average = SequenceMean()
     coefficient: float = 1.0
     source: str = "policy"
-    separable: ClassVar[bool] = False  # the best trajectory is known only if the whole group is known
+    separable: ClassVar[bool] = False  # the best trajectory depends on the whole group
     unit: ClassVar[str] = "group"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -22,7 +22,7 @@ class Ratio(Protocol):
     separable: ClassVar[bool]
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
-        """Returns [A]: the log of each action's importance ratio. The gradient flows through `logprobs` only."""
+        """Returns [A]: the log of each action's importance ratio. Only `logprobs` has a gradient."""
         ...
 
 
@@ -56,7 +56,7 @@ class SequenceTokenRatio:
 
     This ratio has the value of the sequence's ratio, and the gradient of the token's ratio.
 
-    This ratio is for advantages that differ within a trajectory. If all advantages of a trajectory are equal, the gradient under SequenceMean equals
+    Use this ratio if the advantages differ within a trajectory. If all advantages of a trajectory are equal, the gradient under SequenceMean equals
     the gradient of SequenceRatio. GSPO-token, arXiv:2507.18071, eq. 14.
     """
 
@@ -97,8 +97,8 @@ class JointRatio:
     """log w = sum over the tokens of one action of log r_t: the ratio of the action's joint probability, the same number for all its tokens.
 
     `of` "turn": all tokens of a turn (for a chunk of actions: of the chunk). "step": the tokens of each action of a chunk, which have the same number in the
-    stream `step`. If all turns have equally many tokens, a mean over tokens of the loss is a mean over turns. This mean and a loss with one row per
-    turn have the same gradient with respect to the log-probability of each token.
+    stream `step`. If all turns have the same number of tokens, the mean loss over tokens is the mean loss over turns. The gradient of this mean with respect
+    to the log-probability of each token equals that of a loss with one row per turn.
     """
 
     of: Literal["turn", "step"] = "turn"
@@ -128,8 +128,8 @@ class Probability:
 class OnPolicy:
     """log r_t = log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient: the ratio is always 1, and its gradient is the gradient of log pi.
 
-    Use this ratio to treat old tokens as tokens of the current policy: tokens from several versions of the weights, or later updates on one batch.
-    Du et al., UloRL, arXiv:2507.19766 (pseudo on-policy importance sampling).
+    Use this ratio to treat old tokens as tokens of the current policy. Tokens are old if earlier versions of the weights sampled them, or in later updates on
+    the same batch. Du et al., UloRL, arXiv:2507.19766 (pseudo on-policy importance sampling).
     """
 
     separable: ClassVar[bool] = True

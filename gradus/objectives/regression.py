@@ -1,4 +1,4 @@
-"""The regression of log-ratios: least squares between a target and beta times a log-ratio to another player, with one square per trajectory.
+"""The regression of log-ratios. The loss of a trajectory is the square of the difference between a target and beta times the log-ratio to another player.
 
 The policy that maximises E r - beta KL(pi | pi_ref) satisfies beta (log pi - log pi_ref) = r - V for every answer. The value V depends only on the problem.
 So the advantage r - V is a target for each answer.
@@ -31,7 +31,7 @@ class LogRatioRegression:
     """coefficient * mean over trajectories of (target - beta * (log pi - log pi_player))^2.
 
     The log-ratio of a trajectory is the sum of its actions' log-ratios, and its target is the mean of its actions' advantages. The credit rule gives these
-    targets: the reward minus an optimal value. Without a `player`, the log-ratio compares with the policy at the start of the update.
+    targets: the reward minus an optimal value. Without a `player`, the denominator of the log-ratio is the policy at the start of the update.
     """
 
     beta: float = 0.1  # temperature of the KL, in units of the reward per nat

@@ -1,6 +1,6 @@
-"""Checks the shape, the kind of number and the gradient of the values that parts of an objective return.
+"""Checks the values that the parts of an objective return: their shape, their type of number, and their gradient.
 
-The checks run when the part is called. The checks do not read the numbers of a tensor, so they never wait for a GPU.
+The checks run when the part is called. A check does not read the numbers of a tensor, so it never waits for a GPU.
 """
 
 from __future__ import annotations

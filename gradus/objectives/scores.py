@@ -47,7 +47,7 @@ def trajectory_means(values: Tensor, batch: Batch) -> Tensor:
 class LogRatio:
     """Sums log pi - log pi_player over a trajectory.
 
-    Multiplied by beta, this score equals, up to a constant, the reward for which the policy is optimal.
+    For one reward, the policy is optimal under a KL penalty with the factor beta. Beta times this score equals that reward, up to a constant.
     """
 
     player: str = "reference"
@@ -86,7 +86,7 @@ class LengthDiscounted(LogRatio):
 
 @dataclass(frozen=True)
 class TurnMeans:
-    """Takes the mean of log pi - log pi_player over the actions of each turn, and adds up these means. So the length of a turn has no effect."""
+    """Takes the mean of log pi - log pi_player over the actions of each turn, and adds up these means. So the number of tokens of a turn has no effect."""
 
     player: str = "reference"
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})

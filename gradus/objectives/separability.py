@@ -21,10 +21,10 @@ Rows = Mapping[Want, Tensor]
 
 
 def coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> list[str]:
-    """Returns the names of the terms that declare `separable`, but have other slopes when the batch is cut into its contexts.
+    """Returns the names of the terms that declare `separable`, but whose slopes change if the batch is cut into its contexts.
 
-    `rows` contains the rows that the terms want, for the actions of the batch. Advantages and the rows at the start of the update are replaced by numbers that
-    differ from action to action. So the result does not depend on the data. A batch of one context cannot be cut, so the result is empty for such a batch.
+    `rows` contains the rows that the terms want, for the actions of the batch. Numbers that differ from action to action replace the advantages and the rows
+    at the start of the update. So the result does not depend on the data. A batch of one context cannot be cut, so the result is empty for such a batch.
     """
     waves = torch.cos(torch.arange(batch.actions).to(batch.weight))
     old = {w: row.detach() - 0.1 * waves.reshape(-1, *[1] * (row.dim() - 1)) for w, row in rows.items() if w.compared}
@@ -54,7 +54,9 @@ def _slopes(term: Term, rows: Rows, batch: Batch) -> dict[Want, Tensor]:
 
 
 def refuse_coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> None:
-    """Raises UserError for the first term that declares `separable` but is not. The gradient of such a term would depend on the size of micro-batches."""
+    """Raises UserError for the first term that declares `separable` but is not separable. The gradient of such a term would depend on the size of
+    micro-batches.
+    """
     for name in coupled(terms, rows, batch):
         who = " or ".join(named(part) for part in own_parts(terms[name])) or named(terms[name])
         raise UserError(

@@ -29,7 +29,7 @@ def expectile_losses(values: Tensor, targets: Tensor, *, tau: float) -> Tensor:
     """
     check_same_shape(values=values, targets=targets)
     gap = targets - values
-    weight = torch.where(gap.detach() < 0, gap.new_tensor(1 - tau), gap.new_tensor(tau))  # of two plain numbers it would have float32
+    weight = torch.where(gap.detach() < 0, gap.new_tensor(1 - tau), gap.new_tensor(tau))  # with two plain numbers, the result would have float32
     return weight * gap.square()
 
 

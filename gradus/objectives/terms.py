@@ -64,11 +64,11 @@ class Weight(Protocol):
 class TruncatedImportance:
     """min(pi_old / pi_behaviour, cap).
 
-    Corrects for samples that come from another engine, or from weights that are older than the start of the update.
+    Corrects the loss if another engine drew the samples, or if their weights are older than the weights at the start of the update.
     """
 
     cap: float = 2.0
-    against: ClassVar[str] = "old"  # a ratio against the behaviour contains this factor already
+    against: ClassVar[str] = "old"  # a ratio to the behaviour policy already contains this factor
 
     def __post_init__(self) -> None:
         check_ranges(self, cap="(0, inf]")
@@ -83,7 +83,7 @@ def needs_of_weight(weight: Weight | None) -> tuple[Signal, ...]:
 
 
 def factored(weight: Weight | None, losses: Tensor, logprobs: Tensor, batch: Batch) -> Tensor:
-    """Multiplies `losses` [A] by the factors of `weight`, computed from the log-probabilities at the start of the update.
+    """Multiplies `losses` [A] by the factors that `weight` computes from the log-probabilities at the start of the update.
 
     Without a weight (None), the losses do not change.
     """
@@ -214,7 +214,9 @@ class Imitation:
 
 
 def evaluate(terms: Mapping[str, Term], outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-    """Returns the sum of all terms, each over the trajectories of its source, and the metrics. A term without trajectories adds nothing."""
+    """Returns the sum of all terms, and the metrics. Each term is computed from the trajectories of its source; without such trajectories, it adds
+    nothing.
+    """
     total = batch.weight.new_zeros(())
     metrics: list[dict[str, Tally]] = []
     for name, term in terms.items():

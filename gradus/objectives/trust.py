@@ -61,7 +61,7 @@ class Clip:
     low: float = 0.2
     high: float = 0.2
     separable: ClassVar[bool] = True
-    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # Clip has its bounds around 1, which is the ratio of an unchanged policy
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the bounds of Clip are around 1, because an unchanged policy has the ratio 1
 
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, inf]", high="[0, inf]")
@@ -106,7 +106,7 @@ def capped_surrogate(log_ratio: Tensor, advantages: Tensor, *, floor: float, cap
     """
     check_same_shape(log_ratio=log_ratio, advantages=advantages)
     weight = log_ratio.detach().exp().clamp(floor, cap)
-    return -weight * advantages * (1 + log_ratio - log_ratio.detach())  # value: the weight's; gradient: that of log pi
+    return -weight * advantages * (1 + log_ratio - log_ratio.detach())  # the value is the weight's; the gradient is that of log pi
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Shaped:
 
     gamma: float = 0.1
     separable: ClassVar[bool] = True
-    ratios: ClassVar[tuple[type, ...]] = (Probability,)  # any other ratio is 1 for all actions, likely or not, until the policy changes
+    ratios: ClassVar[tuple[type, ...]] = (Probability,)  # until the policy changes, any other ratio is 1 for all actions, likely or not
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="(0, inf)")

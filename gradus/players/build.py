@@ -87,7 +87,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
 
 
 def introduce(players: Mapping[str, Learner]) -> None:
-    """Gives every policy with `others` the policies of all players, so that it can compute its divergence from them."""
+    """If a policy has the attribute `others`, gives it the policies of all players. So it can compute its divergence from them."""
     for player in players.values():
         if (others := getattr(player.policy, "others", None)) is not None:
             others.update({name: other.policy for name, other in players.items()})
@@ -114,9 +114,7 @@ def refuse_no_norms(base: Any, relation: Noisy, name: str) -> None:
 
 
 def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
-    """Returns the fields in which a head differs from a plain head.
-
-    Raises UserError if there are such fields, but the policy supports only plain heads.
+    """Returns the fields of a head that differ from a plain head. If there are such fields but the policy supports only plain heads, raises UserError.
     """
     form = {n: value for n in ("outputs", "over", "hidden", "bias") if (value := getattr(relation, n)) != getattr(Head(), n)}
     if form and not hasattr(base, "vocabulary"):
@@ -125,7 +123,7 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
 
 
 def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str, model: str | Path | None = None) -> Any:
-    """Makes a small network for the task's environment. The key draws the weights, or the weights come from the folder `model`.
+    """Makes a small network for the task's environment. The folder `model` gives the weights; without a folder, the key draws them.
 
     Raises UserError if the environment shows text, if the task has no environment, or if the folder has no controller of this form.
     """
@@ -146,8 +144,8 @@ def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device:
 def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
     """Returns the policy in the run's model folder, instead of the fresh policy.
 
-    If the folder contains another kind of model, and another player uses this model, returns the fresh policy. Raises UserError if the folder has a controller
-    of another form, or if it has another kind of model that no other player uses.
+    If the folder contains another kind of model, but another player uses this model, returns the fresh policy. Raises UserError if the folder has a
+    controller of another form, or if it has another kind of model that no other player uses.
     """
     same = registry.of_folder(str(model)) is registry.of_recipe(fresh.config.fresh, frozenset())
     if not same and any(spec.model is None for spec in specs_of(recipe).values()):
@@ -208,13 +206,13 @@ def check_device(name: str) -> None:
         return
     try:
         torch.empty(1, device=name)
-    except Exception as error:  # each backend has errors of its own
+    except Exception as error:  # each backend has its own classes of errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"--device is {name}, which PyTorch cannot use here ({reason}); use --device cpu or repair the driver") from None
 
 
 def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, Any]]]) -> None:
-    """Updates the players that are moving averages or lagged copies of other players, after a step.
+    """After a step, updates the players that are moving averages or lagged copies of other players.
 
     `moved`: each player's number of updates before the step. `history`: the queued weights for lagged copies, and the float32 averages of weights narrower than
     float32. The history is part of the run's state.
@@ -223,7 +221,7 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
         relation = player.spec.model
         if not isinstance(relation, (MovingAverage, Lagged)) or players[relation.of].updates == moved[relation.of]:
             continue
-        # parameters only: the codes of quantised frozen weights have no average
+        # only parameters: the codes of frozen quantised weights cannot be averaged
         theirs, mine = ({n: w.detach() for n, w in p.policy.network.named_parameters()} for p in (players[relation.of], player))
         updates = players[relation.of].updates
         if isinstance(relation, MovingAverage):

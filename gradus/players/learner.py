@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Others(Protocol):
-    """The other processes of a player whose weights are divided: every process has a part of each weight, of its gradient and of its moments.
+    """The other processes of a player with divided weights: every process has a part of each weight, with the gradient and the moments of this part.
 
     Every method also does the work of this process.
     """
@@ -60,11 +60,11 @@ class Learner:
     def __init__(self, name: str, spec: Player, policy: Any, optimizer: AdamW, setting: Setting) -> None:
         self.name, self.spec, self.policy, self.rule, self.setting = name, spec, policy, optimizer, setting
         self.written = spec  # the player as the recipe of the step describes it
-        self.built: tuple[Player, Any, Setting] | None = None  # player, rule and setting of the run's recipe, while it follows the recipe of a step
-        self.weight: Weight | None = None  # the weight on its policy terms
+        self.built: tuple[Player, Any, Setting] | None = None  # player, rule and setting of the run's recipe, while the learner uses the recipe of a step
+        self.weight: Weight | None = None  # the weight on the policy terms of the objective
         self.updates = 0
-        self.micro_tokens = setting.micro_tokens  # tokens per micro-batch; smaller after memory ran out
-        self.most_asks: int | None = None  # largest number of samples at a time; smaller after memory ran out; None: no limit
+        self.micro_tokens = setting.micro_tokens  # tokens per micro-batch; the number is reduced if memory runs out
+        self.most_asks: int | None = None  # largest number of samples at a time; reduced if memory runs out; None: no limit
         self.norms: list[float] = []  # norms of the last gradients, for the guard against spikes
         self.record: Record | None = None  # the decisions of the current step
         self.spoilt: tuple[str, ...] = ()  # parameters whose last gradient was not finite
@@ -78,7 +78,7 @@ class Learner:
         self.bind()
 
     def bind(self) -> None:
-        """Finds the trained parameters of the network, and makes a new optimizer. If weights have 16 bits, makes float32 copies of the parameters."""
+        """Finds the trained parameters of the network, and makes a new optimizer. Makes float32 copies of parameters with 16 bits."""
         if not self.learns:
             return
         learning = {n: p for n, p in self.policy.network.named_parameters() if p.requires_grad}
@@ -88,7 +88,7 @@ class Learner:
         self.optimizer = self._built(self.rule)
 
     def _built(self, rule: Any) -> torch.optim.Optimizer:
-        """Makes the optimizer with a rule. Parameters with the same factor on the learning rate form one group."""
+        """Makes the optimizer by a rule. Parameters with the same factor on the learning rate form one group."""
         by = {factor: [p for p, f in zip(self.masters, self.factors, strict=True) if f == factor] for factor in self.factors}
         made = _built(rule, self.masters, [{"params": mine} for mine in by.values()] if len(by) > 1 else self.masters)
         factor_of = {id(p): f for p, f in zip(self.masters, self.factors, strict=True)}
@@ -117,7 +117,7 @@ class Learner:
             self.others.zero_grad()
 
     def fitting(self, contexts: Sequence[Context], work: Callable[[int], T], purpose: str = "score") -> T:
-        """Clears the gradients, then calls work(tokens per micro-batch). If memory runs out, does both again with fewer tokens. See `runtime.memory`.
+        """Clears the gradients, then calls work(tokens per micro-batch). If memory runs out, repeats both with fewer tokens. See `runtime.memory`.
 
         The step's record counts the actions of the contexts once, under `purpose`.
         """
@@ -161,7 +161,7 @@ class Learner:
         return {"micro_tokens": self.micro_tokens, "most_asks": self.most_asks, "norms": list(self.norms)}
 
     def watch(self, state: Mapping[str, Any]) -> None:
-        """Restores the values that `watched` returned. If the state lacks a value, this value is set as at the start of a run."""
+        """Restores the values that `watched` returned. If the state lacks a value, sets the value that a new run has."""
         self.micro_tokens = state.get("micro_tokens", self.setting.micro_tokens)
         self.most_asks, self.norms = state.get("most_asks"), list(state.get("norms", ()))
 
@@ -237,7 +237,7 @@ class Learner:
             given = [SimpleNamespace(grad=held(p.grad)) for p in self.masters if p.grad is not None]
             torch.nn.utils.clip_grads_with_norm_(cast("list[Tensor]", given), clip, norm)
         self.optimizer.step()
-        torch.autograd.graph.increment_version(self.masters)  # a fused step does not count its writes; encoded pictures are kept by that count
+        torch.autograd.graph.increment_version(self.masters)  # a fused step does not do this; the cache of pictures needs it
         if self.masters is not self.parameters:
             with torch.no_grad():
                 for master, p in zip(self.masters, self.parameters, strict=True):
@@ -303,7 +303,7 @@ class Learner:
             prefix = f"optimizer.{index}."
             state = {n.removeprefix(prefix): t.clone() for n, t in tensors.items() if n.startswith(prefix)}
             if state:
-                # the moments are on the device of the weights, the count of steps on the CPU
+                # the moments are on the device of the weights, but the count of steps is on the CPU
                 self.optimizer.state[p] = {n: t if n == "step" else t.to(p.device) for n, t in state.items()}
             if self.masters is not self.parameters:
                 with torch.no_grad():

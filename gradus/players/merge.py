@@ -41,7 +41,7 @@ def fused(
 
     1. tau_k is scaled so that its norm over all tensors is the mean norm of all tau. 2. Each entry becomes 0 with probability `drop`; the other
     entries are divided by 1 - drop. `key`, the name k and the name of the tensor determine the draws.
-    3. An entry becomes 0 if its sign differs from the sign of the sum of all tau at this place.
+    3. An entry becomes 0 if its sign differs from the sign of the sum of all tau at the same place.
 
     With one network k, drop 0 and weight 1 the result is theta_k.
 
@@ -76,7 +76,7 @@ def _apart(base: Mapping[str, Tensor], state: Mapping[str, Tensor], place: str) 
 
 
 def _check_same(first: str, state: Mapping[str, Tensor], others: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Raises UserError for the first of the other networks that differs in the name or shape of a tensor."""
+    """Raises UserError for the first network in `others` that differs from the network `first` in the name or shape of a tensor."""
     due = {n: tuple(t.shape) for n, t in state.items()}
     for name, other in others.items():
         found = {n: tuple(t.shape) for n, t in other.items()}

@@ -1,6 +1,6 @@
 """Noise on the weights of RMSNorms, for a player that only samples (`Noisy`).
 
-Noise z on a norm's weight w multiplies the inputs of the next linear layer by 1 + z / w. So the copy needs no further parameters.
+If noise z is added to the weight w of a norm, the inputs of the next linear layer are multiplied by 1 + z / w. So the copy needs no further parameters.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ BUILT_IN = 1e-4  # for the built-in models and for flows; their recorded learnin
 AT_A_MILLION = 5e-4
 POWER = 0.6
 MOST, LEAST = 1e-3, 1e-6
-ADAPTER = 10.0  # an adapter's rate is this number times the rate for all weights
+ADAPTER = 10.0  # the rate of an adapter is this factor times the rate that is used if all weights are trained
 
 
 def rate_for(parameters: int, *, adapter: bool = False) -> float:
@@ -65,7 +65,7 @@ def _chosen(recipe: Recipe, model: str | Path | None) -> tuple[float, str]:
         return BUILT_IN, "for a built-in model, a flow or a controller"
     from gradus.policies.lm import base_of
 
-    base = base_of(str(folder))  # a folder with only an adapter: its base is the model
+    base = base_of(str(folder))  # if the folder has only an adapter, the model is the base of the adapter
     parameters, adapter = size_of(base or str(folder)), base is not None or isinstance(relation, Adapter)
     trained = "of which an adapter is trained" if adapter else "all of them trained"
     return rate_for(parameters, adapter=adapter), f"for {parameters:,} parameters, {trained}"

@@ -1,4 +1,4 @@
-"""Selects the parameters of a player that learn, and the factor on the learning rate of each.
+"""Selects the parameters of a player that learn, and a factor on the learning rate of each parameter.
 
 The selection is by prefixes of the parameters' names.
 """
@@ -48,8 +48,8 @@ def restrict(player: str, network: nn.Module, spec: Player) -> None:
 
 
 def factors(player: str, learning: Iterable[str], rates: Mapping[str, float]) -> list[float]:
-    """Returns the factor on the learning rate for every learning parameter, in order. If several prefixes match, the prefix that covers the most
-    parts of the name is used.
+    """Returns the factor on the learning rate for every learning parameter, in order. If several prefixes match a name, the prefix with the most parts
+    counts.
 
     Raises UserError for a prefix that matches no learning parameter.
     """

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradus.policies.config import Rule
 
-_BLOCK = 256  # smallest number of queries of a windowed sequence that read their keys together
+_BLOCK = 256  # in a layer with a window, at least this many queries read their keys together
 
 
 def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
@@ -19,7 +19,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
     length, window = q.shape[1], rule.window
     if window is None or length <= window:
         return attention(q, k, v, rule)
-    # A block of queries reads only the keys that one of them sees: work and masks grow linearly with the length.
+    # A block of queries reads only the keys that at least one of its queries sees. So work and masks grow linearly with the length.
     size, pieces = max(window, _BLOCK), []
     for start in range(0, length, size):
         stop, first = min(start + size, length), max(0, start - window + 1)
@@ -71,7 +71,7 @@ def _capped(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None) ->
     kv_heads, (queries, keys) = k.shape[1], (q.shape[2], k.shape[2])
     if mask is None and rule.causal:
         mask = seen(torch.arange(queries), torch.arange(keys), None).to(q.device)
-    grouped = q.unflatten(1, (kv_heads, -1)).flatten(2, 3)  # [B, kv_heads, group * S, d]: keys are not repeated
+    grouped = q.unflatten(1, (kv_heads, -1)).flatten(2, 3)  # [B, kv_heads, group * S, d]: the keys need no copies
     scores = grouped @ k.transpose(-1, -2)
     wide = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
     soft = rule.cap * torch.tanh(wide * (rule.scale / rule.cap))

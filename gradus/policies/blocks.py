@@ -1,13 +1,15 @@
 """Block sizes for matrix products in which every row gets the same bits. Gradus finds the sizes by trial on this machine.
 
-Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, in a product with a
-fixed number of rows, a row's bits depend neither on its position nor on the other rows. Second, with another number of rows the bits often differ. The reason
-is that the library then cuts the inner dimension at other places and adds the parts in another order. For narrow models, every block of 8 rows or more gives
-equal bits. For inner dimensions of many hundreds, only some block sizes give equal bits. So each size is tried once per process and shape. Only sizes that give
+Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, if the number of rows of a product
+is fixed, a row's position and the other rows have no effect on the row's bits. Second, with another number of rows the bits often differ. The reason
+is that the library then cuts the inner dimension at other places and adds the parts in another order. For narrow models, all blocks of 8 rows or more give
+the same bits. For inner dimensions of many hundreds, only some block sizes give the same bits. So each size is tried once per process and shape. Only sizes
+that give
 the same bits as `BASE` are used.
 
-On some processors the first fact is not true for matrices with few columns or an odd number of columns. With MKL on AMD, measurements showed this for 5 to 11
-columns in float32, and for 3 and larger odd numbers in float64. Such matrices are also tried, and are padded with columns of zeros if necessary.
+On some processors the first fact is not true for matrices with few columns or an odd number of columns. With MKL on AMD, measurements showed such differences
+for 5 to 11 columns in float32. In float64 they showed differences for odd numbers of columns from 3 on. Such matrices are also tried, and are padded with
+columns of zeros if necessary.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from torch import Tensor
 
 from gradus.policies.products import Matrix
 
-BASE = 64  # rows of the reference block, which every machine and model supports; other sizes of MENU are used if they give the same bits
+BASE = 64  # rows of the reference block, which works on every machine; another size of MENU is used if it gives the same bits
 MENU = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 EVEN = 16  # the number of columns of a padded matrix is a multiple of this
 _agreed: dict[tuple[object, ...], frozenset[int]] = {}
@@ -28,7 +30,7 @@ _anywhere: dict[tuple[object, ...], bool] = {}
 
 
 def menu(weights: Sequence[Tensor | Matrix]) -> tuple[int, ...]:
-    """Returns the block sizes, in rising order, for which x @ weight gives each row the same bits as in a block of BASE rows.
+    """Returns the allowed block sizes, in rising order. With an allowed size, x @ weight gives each row the same bits as in a block of BASE rows.
 
     A size is returned only if this is true for each matrix [in, out] of `weights`.
     """
@@ -44,7 +46,7 @@ def menu(weights: Sequence[Tensor | Matrix]) -> tuple[int, ...]:
 def even(weight: Tensor) -> Tensor:
     """Returns the matrix [in, out], padded with zero columns to a multiple of EVEN if necessary.
 
-    Padding is necessary if otherwise a row's bits would depend on the row's position in the product.
+    Padding is necessary if a row's bits depend on the row's position in the product with the unpadded matrix.
     """
     if weight.shape[1] % EVEN == 0:
         return weight
@@ -59,7 +61,8 @@ def even(weight: Tensor) -> Tensor:
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:
     """Returns the sizes of blocks that together have room for at least `rows` rows.
 
-    The first blocks have the largest size, as long as the remaining rows fill such a block. The last block is the smallest block with room for the rest.
+    Blocks of the largest size come first, until the remaining rows do not fill a block of this size. The last block is the smallest block that has room for
+    the rest.
     """
     largest = sizes[-1]
     blocks = [largest] * (rows // largest)

@@ -1,15 +1,17 @@
-"""Keys and values of the running sequences, and attention over them. The result of a sequence does not depend in any bit on the other sequences or on padding.
+"""Keys and values of the running sequences, and attention over them. No bit of a sequence's result depends on the other sequences or on padding.
 
 A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
-multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked and add exact zeros.
-The result is bitwise the same for every T only if T does not change the order of the additions in a sum over places. How this is ensured depends on the type:
+multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked. So these places add exact
+zeros.
+The result has the same bits for every T only if T does not change the order of the additions in a sum over places. Two methods ensure this:
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
   cut into pieces of PIECE places, which are added in order. Each piece is within one inner block of the library. In measurements, one product over all places
-  gave other bits, because above a few hundred places T determines the library's inner blocks. Products in pieces are 2 to 2.5 times as fast as
+  gave other bits. The reason is that above a few hundred places, T determines the library's inner blocks. Products in pieces are 2 to 2.5 times as fast as
   scaled_dot_product_attention with one query.
 
-- types narrower than float32: scaled_dot_product_attention is used, which processes the places in fixed blocks from the first place on. In measurements this
+- types narrower than float32: scaled_dot_product_attention is used. This function processes the places in fixed blocks, beginning with the first place. In
+measurements this
   function gave the same bits with one query row per head, and was 3 times as fast as the matrix products. But if the scores are capped, the matrix products
   are used, because this function cannot cap scores.
 
@@ -35,7 +37,7 @@ from gradus.policies.elementwise import tanh
 
 STEPS = (16, 32, 64)
 PIECE = 256
-ROWS = 16  # rows of a segment: few, so that their lengths are similar; enough to use all cores
+ROWS = 16  # rows of a segment: so few that their lengths are similar, but enough to use all cores
 
 Segment: TypeAlias = tuple[int, int, int]
 """(first slot, end slot, places to read)."""
@@ -80,7 +82,7 @@ class Slots:
         had = other.capacity
         self.kv[:, :, :used, :, :had] = other.kv[:, :, :used]
         self.mask[:used, :, :had] = other.mask[:used]
-        if self.window is not None:  # the other cache may be too short for a window: then all of its places are near
+        if self.window is not None:  # the other cache may be shorter than the window: then all of its places are visible in layers with a window
             self.near[:used, :, :had] = other.near[:used]
 
     def places(self, positions: Tensor) -> Tensor:
@@ -150,7 +152,8 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) ->
 def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
     """Returns the segments for rows with these numbers of visible places.
 
-    Neighbouring rows form a segment. A segment reads as many places as its longest row has, rounded up to a multiple of `step`.
+    Neighbouring rows form a segment. The number of places that a segment reads is the number of places of its longest row, rounded up to a multiple of
+    `step`.
     """
     found: list[Segment] = []
     for start in range(0, len(lengths), ROWS):
@@ -169,7 +172,7 @@ def stable_step(
 ) -> int | None:
     """Returns the smallest step size (in places) with bitwise equal results; None if there is no such step size.
 
-    With this step size, a row gets the same bits for any number of places. The number of rows that are read together (at least `least`) has no effect, either.
+    With this step size, a row gets the same bits for any number of places, and for any number (at least `least`) of rows that are read together.
     """
     rows, capacity = 2 * least, 2 * PIECE + 2 * STEPS[-1]
     like = torch.empty(0, dtype=dtype, device=device)

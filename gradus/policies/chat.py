@@ -20,8 +20,9 @@ DEFAULT_TEMPLATE = (
     "{{ (eos_token | default('') if message.role == 'assistant' else '') + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant:\n' }}{% endif %}"
 )
-"""For models without a chat template: per message a line with its role and a colon, then its content; the end token after the
-assistant's. Because of the line break before the answer, byte-pair tokenizers do not split the answer's first word."""
+"""The template for models without a chat template. For each message it writes the role with a colon, a line break, the content and a line break. After the
+content of the assistant, it writes the end token. The line break before an answer prevents byte-pair tokenizers from joining the answer's first word with
+earlier text."""
 
 _SENTINEL = "Qx7Sentinel7xQ"  # only letters and digits, so that no template strips or escapes a part of it
 _DATE = "01 Jan 2025"
@@ -30,7 +31,7 @@ _DATE = "01 Jan 2025"
 def render(template: str, messages: Sequence[Message], specials: Mapping[str, str], *, opening: bool = True) -> str:
     """Returns the text of the messages. If `opening` is true, this text ends with the start of the assistant's turn.
 
-    A template that asks for today's date gets 1 January 2025, because a prompt must not depend on the date of a resume.
+    A template that asks for today's date gets 1 January 2025, because a prompt must not change if the run is resumed on another day.
 
     Raises: UserError if a message lacks role or content, or (with the template's error) if the template does not accept the messages.
     """
@@ -56,7 +57,7 @@ def render_follow(template: str, observation: Sequence[Message], specials: Mappi
     _, found, after = render(template, (*before, *observation), specials).rpartition(_SENTINEL)
     if not found:
         raise UserError(
-            "the model's chat template leaves out the assistant's earlier turns, so it cannot write a conversation of several turns; "
+            "the model's chat template leaves out the assistant's earlier turns, so a conversation of several turns is not possible; "
             "fix `chat_template` in the model folder, or take a task of one turn"
         )
     return after
@@ -75,7 +76,7 @@ def _compiled(template: str) -> Template:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """Accepts the tag {% generation %}, with which a template may mark the assistant's text. The tag adds no text."""
+        """Accepts the tag {% generation %}. A template may mark the assistant's text with this tag, and the tag adds no text."""
 
         tags = {"generation"}
 

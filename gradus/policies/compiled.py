@@ -1,10 +1,10 @@
 """Decoding by compiled kernels, for float32 and bfloat16 on a CPU.
 
-A prefix that several sequences share is stored once, and read from memory once for several sequences.
+If several sequences share a prefix, the prefix is stored only once, and one read from memory is enough for several of these sequences.
 
 A step has four matrix products per layer, in blocks of allowed sizes (see `blocks`). A kernel follows each product. `decoding.PlainCache` does the same with
 PyTorch's operations, for every other type, device and network. For narrow models, PyTorch's separate operations between the products take three times as long
-as the products. The compiled kernels take only about as long as the products.
+as the products. The compiled kernels take only about the time of the products.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CompiledCache:
         self.own = torch.zeros(len(f.layers), 2, count, f.kv_heads, self.capacity * self.padded, dtype=dtype)
         self.prompts: list[Shared | None] = [None] * count
         self.prefixes = np.zeros((count, 3), np.int64)  # `prefix_t`: address, length, places
-        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with one prefix
+        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with equal prefixes
         hidden, inner, joint = f.embedding.shape[1], f.layers[0].down[0].shape[0], width + 2 * f.kv_heads * f.head_dim
         self.joint, self.attended = torch.zeros(count, joint, dtype=dtype), torch.zeros(count, width, dtype=dtype)
         self.normed, self.added = torch.zeros(count, hidden, dtype=dtype), torch.zeros(count, hidden, dtype=dtype)
@@ -99,7 +99,7 @@ class CompiledCache:
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copies a sequence of `length` tokens, including its prefix, to another slot."""
-        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # both layouts are ordered by place
+        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # the layouts of keys and of values are both ordered by place
         self.own[:, :, target, :, :filled] = self.own[:, :, source, :, :filled]
         self.prompts[target], self.prefixes[target], self.arranged = self.prompts[source], self.prefixes[source], None
 

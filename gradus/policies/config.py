@@ -19,7 +19,8 @@ ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_ta
 
 @dataclass(frozen=True)
 class Experts:
-    """A mixture of experts, which replaces the MLP of a layer. Each token uses the experts to which the router gives the largest shares."""
+    """A mixture of experts, which replaces the MLP of a layer. A router computes a share for each expert. Each token uses the experts with the largest
+    shares."""
 
     count: int
     chosen: int  # experts per token, from 1 to the number of experts
@@ -68,7 +69,7 @@ class DecoderConfig:
     initializer_range: float = 0.02
     end_tokens: tuple[int, ...] = ()  # eos_token_id, one or several
     activation: str = "silu"  # activation of the gate: silu, gelu or gelu_pytorch_tanh
-    rope_share: float = 1.0  # this share of a head's dimensions is rotated, beginning with the first dimension
+    rope_share: float = 1.0  # share of a head's dimensions that is rotated, counted from the first dimension
     local_rope: Rope | None = None  # rotation of windowed layers; None: the same as for all layers
     window: int | None = None  # positions that a windowed layer sees, including its own
     windowed: tuple[bool, ...] = ()  # for each layer, whether it has the window; (): no layer has it
@@ -197,7 +198,7 @@ def _activation(fields: Mapping[str, Any], family: Family) -> str:
     value = fields.get(name, family.missing.get(name, "silu"))
     if not isinstance(value, str) or value not in ACTIVATIONS:
         raise Unsupported(name, value)
-    if fields.get("hidden_act", value) != value:  # if another field names the activation, hidden_act is its older name
+    if fields.get("hidden_act", value) != value:  # if the family uses another field for the activation, `hidden_act` is the older name of that field
         raise Unsupported("hidden_act", fields["hidden_act"])
     return ACTIVATIONS[value]
 

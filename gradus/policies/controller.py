@@ -172,7 +172,7 @@ class Controller:
 
     def _outputs(self, asked: Sequence[Any]) -> Tensor:
         """Returns the network's outputs for the next action of every request. [N, outputs]"""
-        if self.config.fresh.kind == "gru":  # one by one: sequences have lengths of their own
+        if self.config.fresh.kind == "gru":  # one by one, because the sequences have different lengths
             ahead = [_one_more(ask.parent, ask.at) for ask in asked]
             return torch.cat([self.network(OpenedController(self.network, [c])._encoded)[0] for c in ahead])
         columns = [np.stack([newest_row(a.parent, a.at, self.config, i) for a in asked]) for i in range(len(self.config.shown))]
@@ -248,7 +248,7 @@ class Controller:
 def rowwise(network: ControllerNetwork, block: Tensor) -> Tensor:
     """Returns the outputs of the first head for a block of rows.
 
-    Narrow matrices are padded if otherwise the bits of a row would depend on the row's position.
+    A narrow matrix is padded if the bits of a row depend on the row's position without padding.
     """
     x = network.encoded(block)
     if network.config.fresh.kind == "pointer":

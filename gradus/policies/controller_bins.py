@@ -1,8 +1,8 @@
 """Actions of a controller as tokens: every number of a `Box` is one of several equal intervals (bins).
 
 An action of a `Box` with chunk C and d numbers per step is C d tokens, step after step. One pass of the network gives the distributions of all these
-tokens, and the tokens of an action are independent of each other. The number of a bin is the middle of its interval. The stream `step` is the index of
-the step, within its chunk, to which a token belongs.
+tokens, and the tokens of an action are independent of each other. The number of a bin is the middle of its interval. The stream `step` gives, for each token,
+the index of its step within the chunk.
 
 References: the intervals come from Brohan et al., RT-1, arXiv:2212.06817 (256 per number). One pass for all tokens of a chunk: Kim et al., OpenVLA-OFT,
 arXiv:2502.19645.
@@ -57,7 +57,7 @@ def drawn_bins(outputs: Tensor, config: ControllerConfig, temperature: float, ke
 
 
 def chunk_context(tokens: np.ndarray, config: ControllerConfig) -> Context:
-    """Returns the piece of a context with the tokens of one action, all chosen, and with the stream `step`."""
+    """Returns the piece of a context for one action: its tokens, which are all marked as chosen, and the stream `step`."""
     step = (np.arange(config.tokens) // (config.actions // config.chunk)).astype(np.int32)
     return Context(np.asarray(tokens, np.int32), np.ones(config.tokens, bool), streams=Frozen(step=step))
 

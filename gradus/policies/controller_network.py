@@ -160,7 +160,7 @@ class Recurrent(nn.Module):
 
 
 class Pointer(nn.Module):
-    """Computes the score of each candidate, h(candidate) . h(query), with one linear layer h. Maps [N, inputs] to [N, candidates].
+    """Computes the score h(candidate) . h(query) of each candidate, with one linear layer h. Maps [N, inputs] to [N, candidates].
 
     Reference: Lu et al., arXiv:2209.14610.
     """

@@ -1,4 +1,4 @@
-"""The values that one evaluation of a controller computes for the A actions of its contexts: one row per action.
+"""The values of one evaluation of a controller. Each value has one row per action of the contexts, so it has A rows.
 
 A value is computed only if a want reads it.
 """
@@ -133,7 +133,7 @@ class OpenedController:
 
     def number(self) -> Tensor:
         """Returns the number that the player learns (`outputs="number"`), repeated for every action. [A]"""
-        return self.network.number.repeat(self.actions)  # not a view: its gradient is switched by the caller alone
+        return self.network.number.repeat(self.actions)  # a copy: only the caller decides whether it has a gradient
 
     def stream(self, name: str) -> Tensor:
         """Returns a stream of all contexts, in the network's dtype. An action of several steps (a chunk) is one flat row.
@@ -179,7 +179,7 @@ class OpenedController:
         return logits / self._temperature
 
     def _asked(self, context: Context) -> np.ndarray:
-        """Returns the positions of the actions for which the network is computed: the first token of every action."""
+        """Returns the positions at which the network is computed: the position of the first token of every action."""
         positions = context.action_positions
         return positions if self._slots is None else positions[slots(positions) == 0]
 
@@ -314,7 +314,7 @@ def newest_row(context: Context, at: int, config: ControllerConfig, place: int) 
             if seen.name == due.name and seen.rows.shape[1:] == due.shape and (before := int(np.searchsorted(seen.at + first, limit))):
                 return seen.rows[before - 1]
         if line.parent is None:
-            seen_named(context, config, place)  # raises unless the array comes after the action
+            seen_named(context, config, place)  # raises an error if the context shows no such array at all
             raise UserError("an action of a controller has no observation before it; begin its context with an observation (Policy.opening)")
         line, limit = line.parent[0], min(limit, first)
 

@@ -1,7 +1,7 @@
 """The decoder, which both rollout and update use. The parameters have the names of `transformers`, so files load and save unchanged.
 
 A layer has two halves around its attention: `attn_inputs` computes rotated queries, keys and values; `finish` computes the rest from the attention's output.
-Only the attention itself is left to the caller (packed with shared prefixes, or over cached keys), so all callers share the maths of the two halves.
+The caller computes only the attention itself (packed with shared prefixes, or over cached keys). So all callers use the same code for the two halves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RMSNorm(nn.Module):
 
     @property
     def factor(self) -> Tensor:
-        """Returns the factor on the normed vector: the weight, or with `offset` 1 + weight in float32 at least."""
+        """Returns the factor on the normed vector: the weight. With `offset`, the factor is 1 + weight, in float32 at least."""
         if not self.offset:
             return self.weight
         return 1 + (self.weight if self.weight.dtype == torch.float64 else self.weight.float())
@@ -118,7 +118,8 @@ class Layer(nn.Module):
         self.steer: nn.Module | None = None  # applied to the layer's output (`steering`)
 
     def forward(self, work: Callable[..., Tensor], *given: Any) -> Tensor:
-        """Returns work(self, *given). Hooks of the module see the call. A model whose layers are divided among processes needs these hooks."""
+        """Returns work(self, *given). The call runs the hooks of the module. If the layers of a model are divided among processes, the model needs these
+        hooks."""
         return work(self, *given)
 
     def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,7 +158,7 @@ class Layer(nn.Module):
 def embedding(count: int, width: int) -> nn.Embedding:
     """Makes an embedding with PyTorch's initial values.
 
-    On the meta device the embedding gets no values, because drawing values there would import torch's compiler, which takes over a second.
+    On the meta device the embedding gets no values. Drawing values there would import torch's compiler, which takes more than a second.
     """
     undefined = torch.get_default_device().type == "meta"
     return nn.Embedding(count, width, _weight=torch.empty(count, width)) if undefined else nn.Embedding(count, width)

@@ -3,7 +3,7 @@
 The maths are as in `Decoder`, without gradient. One matrix product computes q, k and v. A second matrix product computes the MLP's gate and up.
 Weights are collected once per call, because they change with every training step. Results are reproducible bit by bit for four reasons. Matrix
 products run in blocks of allowed sizes (`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own
-attention depends only on the prompt's length. All other operations compute each element or each row without an effect of the other rows.
+attention depends only on the prompt's length. In all other operations, the other rows have no effect on an element or a row.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class _Weights:
 
     rule: Rule
     rope: int  # index of the layer's rotation
-    norms: tuple[Tensor | None, ...]  # factors before attention, after it, before the MLP, after it; None: no norm
+    norms: tuple[Tensor | None, ...]  # factors of the norms before and after the attention, and before and after the MLP; None: no norm
     qk_norms: tuple[Tensor, Tensor] | None
     qkv: Matrix
     qkv_bias: Tensor | None
     output: Matrix
     output_bias: Tensor | None
-    gate_up: tuple[Matrix, ...]  # one; in a mixture, one for each expert
+    gate_up: tuple[Matrix, ...]  # a single matrix; in a mixture, one matrix per expert
     gate_up_bias: Tensor | None
     down: tuple[Matrix, ...]
     down_bias: Tensor | None
@@ -134,7 +134,7 @@ class Fused:
         hidden = None
         for start in range(0, length, _CHUNK):
             stop = min(start + _CHUNK, length)
-            # The last chunk holds the ends of all prefixes: chunks and padded lengths are multiples of the same step.
+            # The last chunk contains the ends of all prefixes, because chunks and padded lengths are multiples of the same step.
             ends = [i * (stop - start) + n - 1 - start for i, n in enumerate(lengths)] if stop == length else None
             hidden = self._read_chunk(tokens[:, start:stop], start, kv, ends, given)
         assert hidden is not None
@@ -217,7 +217,7 @@ class Fused:
             of_q, of_k = w.qk_norms
             qk = torch.cat([normed(qk[:, : self.heads], of_q, self.eps), normed(qk[:, self.heads :], of_k, self.eps)], 1)
         cos, sin = turns
-        # Three operations with one rounding each: a fused multiply-add rounds differently in a kernel's vector part and in its tail.
+        # Three operations with one rounding each, because a fused multiply-add rounds differently in a kernel's vector part and in its tail.
         partners = torch.roll(qk, self.head_dim // 2, -1) if self.partner is None else qk.index_select(-1, self.partner)
         turned = (qk * cos).add_(partners.mul_(sin))
         return turned[:, : self.heads], turned[:, self.heads :], v
@@ -283,7 +283,7 @@ class PlainCache:
 
     @staticmethod
     def _capacity(fused: Fused, sequence: int, context: int) -> int:
-        # If no step is exact, every read has the shape of the whole context, so that it does not depend on the jobs.
+        # If no step size gives equal bits, every read has the shape of the whole context. Then a read does not depend on the jobs.
         step = fused.place_step or -(-context // 64) * 64
         return -(-sequence // step) * step
 

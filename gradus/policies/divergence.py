@@ -14,7 +14,7 @@ Direction = Literal["reverse", "forward"]
 
 @dataclass(frozen=True, eq=False)
 class Other:
-    """Another model that predicts the same actions with the distribution q, and the divergence from q that is wanted."""
+    """Another model with the distribution q over the same actions, and the requested kind of divergence from q."""
 
     logits: Callable[[slice], Tensor]  # gives new logits [a, V] of these actions at their temperature; the caller may overwrite them
     direction: Direction  # "reverse": KL(p || q); "forward": KL(q || p)

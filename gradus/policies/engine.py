@@ -118,22 +118,22 @@ class Together:
         self.longest = longest
         self.is_end = np.zeros(self.fused.vocab, bool)
         self.is_end[[t for t in ends if 0 <= t < self.fused.vocab]] = True
-        self.jobs: list[Job | None] = []  # by number; None: the number is free
+        self.jobs: list[Job | None] = []  # the job with each number; None: the number is free
         self.prefixes: list[bytes] = []
-        self.free: list[int] = []  # numbers to use again
-        self.rooms, self.starts, self.counts = (np.zeros(0, np.int64) for _ in range(3))  # most new tokens, prefix, new tokens so far
+        self.free: list[int] = []  # free numbers, which new jobs use again
+        self.rooms, self.starts, self.counts = (np.zeros(0, np.int64) for _ in range(3))  # limit on new tokens, prefix, new tokens
         self.tokens, self.logprobs = np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32)
         self.stopped, self.with_stops = np.zeros(0, bool), np.zeros(0, bool)
         self.keys = np.zeros(0, np.uint64)
         self.numbers = np.zeros((0, _AHEAD))  # uniform numbers for a sequence's next tokens, drawn _AHEAD at a time
-        self.settings: Settings | None = None  # of every number; None: to be made again
+        self.settings: Settings | None = None  # the settings of every number; None: `_settle` makes them again
         self.some_stops = self.some_likely = False
         self.waiting: deque[int] = deque()
         self.read: dict[bytes, Any] = {}
         self.wanting: Counter[bytes] = Counter()  # waiting jobs by prefix
         self.cache: Cache[Any] | None = None
-        self.lengths, self.limit = Lengths(0, 0, 0), 0  # of the cache: its room per slot; the most slots that the memory allows of it
-        self.holds = np.zeros(0, np.int64)  # the sequence of every slot; valid for the first `used` slots without the holes
+        self.lengths, self.limit = Lengths(0, 0, 0), 0  # of the cache: room per slot; limit on slots from the memory
+        self.holds = np.zeros(0, np.int64)  # the sequence of every slot; valid for the first `used` slots, except for `holes`
         self.used = 0
         self.holes: list[int] = []  # slots below `used` whose sequence has left
 
@@ -159,7 +159,7 @@ class Together:
         self.keys[at] = np.array([job.key for job in jobs], np.uint64)
         self.settings = None
         if order is None:
-            # Long prefixes first, so that neighbouring slots hold sequences of similar length; jobs of one prefix stay together.
+            # Long prefixes come first, so that neighbouring slots have sequences of similar length. Jobs with the same prefix stay together.
             first = {p: i for i, p in reversed(list(enumerate(prefixes)))}
             order = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[prefixes[i]], i))
         self.waiting += [numbers[i] for i in order]
@@ -222,7 +222,7 @@ class Together:
             if not self._enlarge():
                 return []
         free = [*self.holes, *range(self.used, len(self.cache or ()))]
-        return free[: max(0, self.most - self.running)]  # the smallest cache may have more slots
+        return free[: max(0, self.most - self.running)]  # the smallest cache may have more slots than `most`
 
     def _enlarge(self) -> bool:
         """Makes the cache, or a larger cache that takes over the running sequences.
@@ -233,7 +233,7 @@ class Together:
         at = np.array([*self.holds[: self.used], *coming], np.int64)
         lengths = Lengths.of(self.starts[at], self.rooms[at])
         if self.used == 0:
-            self.cache = None  # its memory is free for the new one
+            self.cache = None  # this releases its memory for the new cache
         else:
             lengths = self.lengths.grown(lengths, self.longest)
         f, compiled = self.fused, fits(self.fused)

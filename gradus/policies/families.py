@@ -19,7 +19,7 @@ READ = frozenset(
         *("tie_word_embeddings", "initializer_range", "eos_token_id", "architectures", "layer_types"),
     }
 )
-# Without effect on the decoder's computation: names, token ids that the tokenizer owns, storage, outputs, labels.
+# Fields without an effect on the decoder's computation: names, token ids that only the tokenizer uses, storage, outputs, labels.
 HARMLESS = frozenset(
     {
         *("_name_or_path", "_model_name_or_path", "transformers_version", "transformers.js_config", "torch_dtype", "dtype"),
@@ -66,11 +66,11 @@ class Family:
 
     architecture: str  # the class of transformers
     missing: Mapping[str, Any]  # the defaults of transformers for fields missing in config.json
-    reads: frozenset[str] = frozenset()  # fields that it reads, in addition to READ
+    reads: frozenset[str] = frozenset()  # fields that the family reads, in addition to READ
     off: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # fields that must have one of these values, in addition to OFF
     harmless: frozenset[str] = frozenset()  # fields without an effect, in addition to HARMLESS
     fixed: Mapping[str, Any] = field(default_factory=dict)  # switches of DecoderConfig
-    windows: Literal["none", "all", "named"] = "none"  # which layers have a window: none, all, or those that layer_types names
+    windows: Literal["none", "all", "named"] = "none"  # the layers with a window: none, all, or the layers that `layer_types` names
     activation: str = "hidden_act"  # the field with the name of the activation
     experts: ExpertNames | None = None
 

@@ -31,7 +31,8 @@ class FlowModel:
     """A velocity field as a policy.
 
     A problem's condition is `meta["condition"]`, a list of numbers. A context has these streams, with one row per action: `condition`, `key` (uint64) and
-    `sample`, which is the finished sample. If steps are kept, a context also has `latent` and `next` (the points before and after the step), and `time`, `pull`,
+    `sample`, which is the finished sample. If the steps are stored, a context also has `latent` and `next` (the points before and after the step), and
+    `time`, `pull`,
     `gain` and `spread` (see `samplers.Step`). Points and log-probabilities are float64 if the network is float64, else float32.
     """
 
@@ -97,7 +98,7 @@ class FlowModel:
     def act(self, asks: Sequence[Any]) -> list[Context]:
         """Draws one sample per request. The `how` of the request describes the method.
 
-        Without `how`, an ODE draws the sample, and its steps are not kept.
+        Without `how`, the sampler is the ODE, and the steps of the sample are not stored.
         """
         out: dict[int, Context] = {}
         hows = [ask.request.how or Drawing() for ask in asks]

@@ -33,7 +33,7 @@ class Drawn:
 
 
 def draw(network: Velocity, path: Sequence[Step], keys: Sequence[Key], condition: Tensor, dimension: int) -> Drawn:
-    """Draws one sample per key along `path`. The key draws the noise from which the sample starts, and the noise of its random steps; `condition` is [N, c].
+    """Draws one sample per key along `path`. The key draws the start noise of the sample and the noise of its random steps. `condition` is [N, c].
 
     Samples do not depend on each other.
     """
@@ -83,6 +83,6 @@ def matching_pairs(keys: np.ndarray, draws: int, dimension: int) -> tuple[np.nda
     Times are stratified: (0, 1) is divided into `draws` equal parts, and time k is uniform in part k.
     """
     u = uniforms((keys ^ _PAIRS)[:, None], np.arange(draws * (1 + 2 * dimension)))
-    times = (np.arange(draws) + (u[:, :draws] + 2.0**-54)) / draws  # half a step of the uniforms' grid excludes time 0
+    times = (np.arange(draws) + (u[:, :draws] + 2.0**-54)) / draws  # adding half a step of the grid of random numbers excludes time 0
     first, second = u[:, draws:].reshape(len(keys), 2, draws, dimension).swapaxes(0, 1)
     return times, np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)

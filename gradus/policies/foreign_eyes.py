@@ -108,7 +108,7 @@ def load_foreign_eyes(folder: Path, *, dtype: torch.dtype, device: torch.device 
         read: Any = AutoModelForImageTextToText.from_pretrained
         inner, report = read(str(folder), dtype=dtype, output_loading_info=True, use_safetensors=True, **safe)
         processor = AutoProcessor.from_pretrained(str(folder), **safe)
-    except Exception as error:  # configurations of hundreds of models raise many types
+    except Exception as error:  # hundreds of kinds of models raise many types of errors
         said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(
             f'model folder "{folder}" cannot be read by transformers as a model of text and pictures: {said}; if a package is missing, '

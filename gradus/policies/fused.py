@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from gradus.policies.kernels import kernels
 
 _WIDE = (torch.float32, torch.float64)
-_PIECE = 256  # rows per partial sum of a weight's gradient; it is fixed, so that the sum does not depend on the number of threads
+_PIECE = 256  # rows per partial sum of a weight's gradient; the number is fixed, so that the sum does not depend on the number of threads
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
@@ -105,7 +105,7 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        """Multiplies the gradient by the transpose of the rotation, which is the inverse rotation times any common factor of cos and sin."""
+        """Multiplies the gradient by the transpose of the rotation. The transpose is the inverse rotation, times any common factor of cos and sin."""
         cos, sin = ctx.saved_tensors
         return _turn(grad, cos, sin, -1), None, None
 

@@ -1,6 +1,6 @@
 """Hybrid latent inputs. As long as a model thinks, its input after a token is a mix of two vectors. A learned gate sets their shares.
 
-The two vectors are the token's embedding e, and the mean embedding h of the distribution from which the token was drawn. In each dimension:
+One vector is the token's embedding e. The other vector is h, the mean embedding under the distribution that drew the token. In each dimension:
 
     r = sigmoid(W_r e + b_r), i = sigmoid(W_i e + b_i), a = exp(-c softplus(-lam) r),  input = a e + sqrt(1 - a^2) (i h)
 
@@ -88,7 +88,7 @@ def mean_embedding(logits: Tensor, temperature: Tensor, embedding: Tensor) -> Te
 
 
 def latent_of(context: Context, count: int | None = None) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns the latent inputs among the first `count` tokens (None: all): positions int64 [k], and vectors [k, width].
+    """Returns the latent inputs among the first `count` tokens (None: all tokens). The result is a pair: positions int64 [k], and vectors [k, width].
 
     The result includes the latent inputs of the context's parents. The result is None if there are no latent inputs.
     """

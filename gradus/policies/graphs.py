@@ -15,7 +15,7 @@ from torch import Tensor
 from gradus.policies.cache import Segment
 
 Step: TypeAlias = Callable[[Tensor, Tensor, tuple[Segment, ...]], Tensor]
-"""Logits from the slots' tokens and positions, and the segments to read."""
+"""Returns logits. The arguments are the slots' tokens and positions, and the segments to read."""
 
 
 class Replayed:
@@ -49,7 +49,7 @@ def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]
     """
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):  # at a first call libraries choose kernels and allocate workspace, which may not be captured
+    with torch.cuda.stream(aside):  # at their first call, libraries choose kernels and allocate memory, which must not be captured
         function()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()

@@ -22,7 +22,8 @@ SEVERAL = "heads.safetensors"  # the file of all other heads, with their names i
 class Heads(nn.Module):
     """A head's output is weight . h + bias, in float32 at least.
 
-    h is the hidden state of the trunk, or relu(inner_weight hidden + inner_bias) if heads have their own hidden layer. `vocab`: the number of entries of a head
+    If the heads have their own hidden layer, h is relu(inner_weight hidden + inner_bias), else h is the hidden state of the trunk. `vocab`: the number of
+    entries of a head
     over the vocabulary; None: a head gives one number. `bias`: whether the bias is trained; if not, it is 0, as in the sequence classifiers of transformers.
     Initial values are small: for hidden states of unit scale, the output has standard deviation 0.01.
     """
@@ -64,7 +65,8 @@ class Heads(nn.Module):
         return self.outputs == ("value",) and self.vocab is None and not self.layer
 
     def forward(self, hidden: Tensor, name: str | None = None) -> Tensor:
-        """Maps hidden states [U, width] to the output of the head `name` (None: the first): [U], or [U, vocab] over the vocabulary."""
+        """Maps hidden states [U, width] to the output of the head `name` (None: the first head). The output is [U], or [U, vocab] for a head over the
+        vocabulary."""
         index = self._index(name)
         part = slice(index * self.size, (index + 1) * self.size)
         weight, bias = _wide(self.weight[part], hidden), _wide(self.bias[part], hidden)

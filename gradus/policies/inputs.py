@@ -21,7 +21,7 @@ class Inputs:
 
     at: np.ndarray  # int64 [k]: positions in the sequence, in rising order
     rows: Tensor  # [k, hidden]
-    identity: bytes  # if two inputs have equal tokens and equal bytes, their rows are equal
+    identity: bytes  # if two sequences have equal tokens and equal `identity`, their vectors are equal
 
     def within(self, count: int) -> Inputs:
         """Returns the vectors of the first `count` tokens."""

@@ -67,7 +67,7 @@ class Stepwise(Protocol):
     """A network that decodes one sequence token by token. Through this interface, the engine can sample from any other architecture."""
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] of the token after `tokens`, and a state from which to continue."""
+        """Returns the logits [vocab] of the token after `tokens`, and a state for the next call of `advance`."""
         ...
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
@@ -155,7 +155,7 @@ def room(job: Job, max_context: int) -> int:
 
 
 def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
-    """Returns the reason why a sequence with `count` new tokens, of at most `room`, ended. An unfinished sequence was cut at its length."""
+    """Returns the reason for the end of a sequence with `count` new tokens (at most `room`). An unfinished sequence was cut at its length."""
     full = Ended.CONTEXT if count == room < job.sampling.limit else Ended.LENGTH
     return Ended.STOP if stopped else full
 
@@ -163,9 +163,8 @@ def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
 def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
     """Whether the text of the tokens contains a stop string. The text before the last token must contain no stop string.
 
-    So a stop string can only be at the end of the text, and at first only the text of the last tokens is searched. The searched text is longer than the
-    longest stop string, because its first character may be split (and decoded to a replacement character). If a stop string is found, the whole text is
-    searched, too.
+    So a stop string is at the end of the text, and at first the function searches only the text of the last tokens. This text is longer than the longest stop
+    string, because its first character may be incomplete. If the function finds a stop string, it also searches the whole text.
     """
     if not stops:
         return False

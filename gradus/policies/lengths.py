@@ -1,4 +1,4 @@
-"""The lengths of sequences for which a cache of the engine has room."""
+"""The lengths of sequences that fit into a cache of the engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Lengths:
-    """The lengths for which a cache has room: the longest prefix, the most new tokens, and the longest sequence."""
+    """The largest lengths that fit into a cache: the length of a prefix, the number of new tokens, and the length of a sequence."""
 
     prefix: int
     own: int
@@ -23,9 +23,8 @@ class Lengths:
         return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
 
     def grown(self, to: Lengths, most: int) -> Lengths:
-        """Returns lengths that are at least as large as these lengths and as those of `to`.
-
-        A length that is too small is at least doubled, up to `most` tokens. So a cache grows only a few times.
+        """Returns lengths that are at least as large as the lengths of both `self` and `to`. If a length is too small, it is at least doubled, up to `most`
+        tokens. So a cache grows only a few times.
         """
 
         def longer(have: int, need: int) -> int:

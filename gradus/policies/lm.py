@@ -68,12 +68,12 @@ class LanguageModel:
     end_tokens: tuple[int, ...]
     folder: Folder = Folder()
     head: Heads | None = None
-    shared: bool = False  # True: the trunk belongs to another player and gets no gradient from the head
+    shared: bool = False  # True: the trunk belongs to another player, and the head gives no gradient to it
     lora: LoRA | None = None
     gate: Gate | None = None  # mixes latent inputs while the model thinks
-    note: str | None = None  # the reason why the model runs through transformers; None: it does not
+    note: str | None = None  # the reason why the model runs through transformers; None: it runs in the built-in decoder
     graphs: bool = False  # whether decoding steps are captured as CUDA graphs and replayed
-    recompute: int = 0  # parts in which the backward pass computes each layer again from its input (`pack.forward`); 0: all values are kept
+    recompute: int = 0  # above 0: the backward pass computes each layer again from its input, in this many parts (`pack.forward`); 0: all values are kept
     others: dict[str, Any] = field(default_factory=dict)  # the run's players by name, for divergences from them (`players.build.introduce`)
 
     @classmethod
@@ -145,7 +145,8 @@ class LanguageModel:
 
     @property
     def network(self) -> nn.Module:
-        """Returns the module that is trained and stored: the trunk with its gate and head (if any), or only the head if the trunk belongs to another player."""
+        """Returns the module that is trained and stored: the trunk with its gate and head, if there are any. If the trunk belongs to another player, the
+        module is only the head."""
         if self.head is None:
             return self.trunk if self.gate is None else Gated(self.trunk, self.gate)
         return self.head if self.shared else Critic(self.trunk if self.gate is None else Gated(self.trunk, self.gate), self.head)
@@ -250,7 +251,7 @@ class LanguageModel:
 
     def _job(self, asked: Asked) -> Job:
         job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
-        with torch.no_grad():  # else every answer to a picture would encode it anew
+        with torch.no_grad():  # otherwise the picture would be encoded again for every answer to it
             return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
 
     def lockstep(self, longest: int, head: str | None = None) -> Rows:

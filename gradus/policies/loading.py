@@ -60,7 +60,7 @@ def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: t
     Raises UserError for the first tensor that is missing, has another shape, is not finite or is unexpected.
     """
     expected = dict(decoder.named_parameters())
-    # Old checkpoints also hold the tied head; buffers of old versions hold the rotary frequencies.
+    # Old checkpoints also contain the tied head, and old versions stored the rotary frequencies as buffers.
     spare = {"lm_head.weight"} if decoder.config.tie_word_embeddings else set()
     for name, parameter in expected.items():
         if name not in weights:

@@ -1,7 +1,7 @@
 """Sampling by a token rule: several language models read the same tokens, and one token is drawn from the rule's logits.
 
-Every network has its own cache. If the rule returns the logits of one player, tokens and log-probabilities equal those of the engine to the last bit. The
-reason is that this module and the engine compute products in blocks of allowed sizes, and use the same draws.
+Every network has its own cache. If the rule returns the logits of one player, this module and the engine give the same tokens and log-probabilities, to the
+last bit. The reason is that both compute products in blocks of allowed sizes, and use the same draws.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DecoderRows:
 
     def step(self, tokens: np.ndarray, going: np.ndarray, inputs: Tensor | None = None) -> Tensor:
         n, rows = len(tokens), cover(len(tokens), self.fused.sizes)
-        self.tokens = np.where(going, tokens, self.tokens)  # a sequence that has ended reads a token again at its last place, without effect
+        self.tokens = np.where(going, tokens, self.tokens)  # a sequence that has ended reads a token again at its last place; this has no effect
         self.counts = self.counts + going
         places = self.starts + np.maximum(self.counts, 1) - 1
         padding = (0, rows - n)
@@ -92,7 +92,7 @@ class DecoderRows:
 
 
 def _matrices(heads: Heads, name: str | None, dtype: torch.dtype) -> list[Matrix]:
-    """Returns the matrices of one head over the vocabulary: of its inner layer, if it has one, and of its outputs."""
+    """Returns the matrices of one head over the vocabulary: the matrix of the inner layer (if the head has one) and the matrix of the outputs."""
     index, wide = heads.outputs.index(name or heads.outputs[0]), torch.float64 if dtype == torch.float64 else torch.float32
     part = slice(index * heads.size, (index + 1) * heads.size)
     weights = [*([heads.inner_weight[index]] if heads.layer else []), heads.weight[part]]
@@ -139,7 +139,8 @@ def rows_of(network: Decoder | Stepwise, longest: int, heads: Heads | None = Non
 
 
 Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], tuple[Tensor, Tensor]]
-"""(new tokens [n], the logits [n, V] from which they were drawn, going [n], tokens so far) -> (input vectors, vectors to keep); NaN: none."""
+"""(new tokens [n], the logits [n, V] that drew the new tokens, going [n], all tokens so far) -> (input vectors, vectors to keep). A row of NaN means no
+vector."""
 
 
 def generate_by_rule(
@@ -239,7 +240,7 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
 
     A policy must have the method `lockstep(longest, head)`, which returns its rows.
 
-    Raises: UserError for a player without logits, with another vocabulary, or without the head of the rule; also for a prompt with pictures.
+    Raises: UserError if a player has no logits, another vocabulary, or no head as the rule needs it. UserError also if a prompt has pictures.
     """
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]

@@ -1,4 +1,4 @@
-"""Computes log-probability and entropy of actions from hidden states in chunks, so the logits of all actions are never in memory together."""
+"""Computes the log-probability and the entropy of actions from hidden states, chunk by chunk. So the logits of all actions are never in memory together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradus.policies.divergence import Other, slopes
 from gradus.policies.products import linear, times, weight_gradient
 
 _CELLS = 1 << 22  # number of logits that are in memory at a time (16 MiB in float32)
-_ROWS = 128  # smallest number of rows per chunk; with fewer rows, reading a wide head from memory takes longer than the multiplication
+_ROWS = 128  # smallest number of rows per chunk; with fewer rows, a read of a wide head from memory takes longer than the product
 
 
 def token_logprobs(
@@ -31,7 +31,7 @@ def token_logprobs(
     With a cap, the logits are cap tanh(weight @ hidden / cap) before the division by the temperature.
 
     Args: hidden [A, d]; weight [V, d]; targets int64 [A]; temperature [A] > 0; `entropy`: whether to compute the entropy. `cells`: number of logits that are in
-    memory together (None: four million, or the logits of 128 actions if these are more). The backward pass computes the logits again.
+    memory together (None: four million, or the logits of 128 actions if this number is larger). The backward pass computes the logits again.
 
     Returns: two tensors [A] (the second is None without entropy), float32 (float64 for float64 hidden states), with gradient to hidden and
     weight.
@@ -52,8 +52,9 @@ def token_rows(
 ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
     """Computes the rows of `token_logprobs` and, for every other model, its divergence over the whole vocabulary, nats [A].
 
-    The other models get no gradient. The logits of the other models are also computed chunk by chunk. A chunk then has two thirds of the rows for one
-    other model, because a third array of its size is in memory.
+    The other models get no gradient. The logits of the other models are also computed chunk by chunk. With one other model, three arrays of a chunk's size
+    are in memory
+    instead of two, so a chunk has only two thirds of the rows.
     """
     chunk = max(1, cells // len(weight)) if cells else chunk_rows(len(weight))
     chunk = max(1, chunk * 2 // (2 + len(others)))

@@ -34,7 +34,7 @@ class LoRA:
     alpha: float = 16.0
     targets: tuple[str, ...] = ALL_LINEAR  # names of linear modules
     root: bool = False  # True: the scale is alpha / sqrt(rank) instead of alpha / rank
-    magnitude: bool = False  # True: the norms of the weight's rows are trained apart from their directions (DoRA)
+    magnitude: bool = False  # True: the norms of the weight's rows are trained separately from the directions of the rows (DoRA)
 
     def __post_init__(self) -> None:
         if self.rank < 1:
@@ -61,7 +61,7 @@ class LoRALinear(nn.Module):
         self.base: nn.Parameter | Quantised
         self.base = nn.Parameter(replaced.weight.detach(), requires_grad=False) if bits is None else Quantised(replaced.weight, bits)
         self.bias = None if replaced.bias is None else nn.Parameter(replaced.bias.detach(), requires_grad=False)
-        # PEFT's initial values: A uniform in +-1/sqrt(columns), B zero, so that the layer's function is unchanged.
+        # PEFT's initial values: A is uniform in +-1/sqrt(columns), and B is zero. So the layer's function is unchanged at first.
         draws = (torch.from_numpy(key.uniform(lora.rank, columns)) * 2 - 1) / columns**0.5
         self.lora_A = nn.Parameter(draws.to(replaced.weight))
         self.lora_B = nn.Parameter(replaced.weight.new_zeros(rows, lora.rank))
@@ -175,7 +175,7 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
     (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-# PEFT options beyond plain LoRA, and their values that mean "not in use".
+# Options of PEFT that plain LoRA does not have. The listed values mean that the option is not in use.
 _OFF: Mapping[str, Sequence[Any]] = {
     "fan_in_fan_out": (False, None),
     "bias": ("none", None),

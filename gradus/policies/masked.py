@@ -33,7 +33,7 @@ from gradus.types.signals import Want
 from gradus.types.spaces import Action, Observation, Space, Text
 
 KIND = "gradus_masked"
-_OTHER = 0xFFFF  # a name in the keys of answers that were given, not sampled
+_OTHER = 0xFFFF  # part of the keys of given answers, so that these keys differ from the keys of sampled answers
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Masked:
         return prompt_context(self._tokenizer().tokens(prompt))  # type: ignore[arg-type]
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """Raises UserError, because the tokens of the first turn would see a second turn."""
+        """Raises UserError: a masked model reads in both directions, so the tokens of the first turn would also read a second turn."""
         raise UserError("a masked model gives one answer and takes no further turns; take a task without an environment, or a causal language model with --model")
 
     def told(self, action: Action) -> Context:
@@ -134,7 +134,7 @@ class Masked:
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """Draws one answer per request.
 
-        An answer has `sampling.limit` tokens, or as many as fit into the context. An answer does not depend on the other answers.
+        An answer has `sampling.limit` tokens, or fewer if the context is too short. An answer does not depend on the other answers.
 
         `request.how` describes how the answer is unmasked; None means `Unmask()`. Raises UserError for stop strings, because an answer is not written from left
         to right.
@@ -195,7 +195,7 @@ class OpenedMasked:
         at = torch.from_numpy(context.action_positions).to(network.device)
         said = torch.from_numpy(context.sequence.astype(np.int64)).to(network.device)
         shown = said.clone()
-        shown[int(at[-1]) + 1 :] = mask  # what stands after the end would tell where it is
+        shown[int(at[-1]) + 1 :] = mask  # tokens after the end would show the place of the end
         covered = torch.from_numpy(hidden).to(network.device)
         rows = shown.repeat(len(hidden), 1)
         rows[:, at] = torch.where(covered, mask, said[at])

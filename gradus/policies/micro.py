@@ -11,17 +11,19 @@ from gradus.types import Context
 def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool) -> list[list[int]]:
     """Returns micro-batches as indices of contexts. A micro-batch has at most `max_tokens` tokens. Every context is in one micro-batch.
 
-    A context with more tokens forms its own micro-batch. With `shared`, contexts with a common prefix are kept together, and the prefix counts once. Then
-    `balanced_bins` packs these families. Without `shared`, contexts of similar length are kept together. Each context of a micro-batch is then padded to the length
+    A context with more tokens forms its own micro-batch. With `shared`, the contexts with a common prefix form a family, and the prefix counts once.
+    `balanced_bins` then packs whole families. Without `shared`, contexts of similar length are kept together. Each context of a micro-batch is then padded to
+    the length
     of the longest context, and counts with this length.
     """
     return _sharing(contexts, max_tokens) if shared else _padded(contexts, max_tokens)
 
 
 def balanced_bins(sizes: Sequence[int], capacity: int, least: int = 1) -> list[list[int]]:
-    """Packs items into bins by size, the largest item first. Returns the bins as indices of items, in the order in which the bins are opened.
+    """Packs items into bins by size, the largest item first. Returns the bins as indices of items. The bin that was opened first comes first.
 
-    An item goes into the bin with room that has the fewest items; among such bins, into the bin with the smallest sum, and then into the earliest bin. An item
+    Among the bins with enough room, an item goes into the bin with the fewest items. If several bins have equally few items, the item goes into the bin with
+    the smallest sum, and then into the earliest bin. An item
     opens a new bin if no bin has room, or if there are fewer than `least` bins. So the bins are balanced. An item above the capacity has its own bin.
 
     Source: the rule of AReaL's public trainer (areal/utils/seqpack.py, `ffd`; Fu et al., arXiv:2505.24298). AReaL's trainer rejects an item above the

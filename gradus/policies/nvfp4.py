@@ -3,8 +3,8 @@
     value = code * block scale * tensor scale
 
 A code is one of 0, 0.5, 1, 1.5, 2, 3, 4, 6, with a sign (E2M1: 2 bits of exponent and 1 bit of mantissa). Each block has a scale in 8 bits (E4M3),
-and the matrix has one scale in float32. So a number takes 4.5 bits. With the tensor scale, the largest number of the matrix gets the code 6 in a
-block with the scale 448, which is the largest number of E4M3.
+and the matrix has one scale in float32. So a number takes 4.5 bits. The tensor scale is chosen for the largest number of the matrix: its code is 6, and the
+scale of its block is 448, the largest number of E4M3.
 
 Reference: NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149, section 2 and appendix B; used by QeRL, arXiv:2510.11696, section 2.
 """
@@ -46,8 +46,8 @@ def encode(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the codes, the block scales and the tensor scale of a matrix [rows, columns].
 
     The codes are uint8 [rows, blocks, 8] with two codes per byte, the first one in the low half. The block scales are the bytes of E4M3 numbers, uint8
-    [rows, blocks], where blocks = ceil(columns / 16). The tensor scale is a float32 scalar. The scale of a block is its largest absolute number / 6. A block
-    whose scale rounds to 0 becomes 0.
+    [rows, blocks], where blocks = ceil(columns / 16). The tensor scale is a float32 scalar. The scale of a block is its largest absolute number / 6. If the
+    scale of a block rounds to 0, all its numbers become 0.
     """
     blocks = F.pad(weight.detach().float(), (0, -weight.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK))
     tensor_scale = blocks.abs().amax() / (LARGEST * LARGEST_SCALE)

@@ -116,6 +116,6 @@ class OneByOne:
         s.count += 1
         s.stopped = int(token) in self.ends or stop_reached(s.tokens[: s.count], s.job.sampling.stops, self.decode_text)
         if s.stopped or s.count == s.room:
-            s.state = None  # its memory is free from here on
+            s.state = None  # this releases the memory of the state
             return True
         return False

@@ -33,7 +33,7 @@ from gradus.types import Context, UserError
 class OpenedDecoder:
     """A packed pass of the built-in decoder. `opens`: the abilities whose values will be read. `trains`: whether the trunk gets gradients.
 
-    `recompute`: as in `pack.forward`. With n > 1, the logits of at most one n-th of the actions are in memory at the same time.
+    `recompute`: as in `pack.forward`. If `recompute` is a number n above 1, the logits of at most one n-th of the actions are in memory at the same time.
     """
 
     def __init__(
@@ -300,13 +300,13 @@ def asked_divergences(opens: frozenset[str]) -> tuple[tuple[str, Direction], ...
 
 @torch.no_grad()
 def beside(others: Mapping[str, Any], player: str, contexts: Sequence[Context]) -> OpenedDecoder | OpenedForeign:
-    """Opens a pass of another player over the same contexts, without gradient."""
+    """Starts a forward pass of another player over the same contexts, without gradient."""
     return cast("OpenedDecoder | OpenedForeign", others[player].opened(contexts, frozenset()))
 
 
 def their_logits(opened: OpenedDecoder | OpenedForeign, vocabulary: int, part: slice) -> Tensor:
-    """Returns another model's logits [a, vocabulary] of these actions. If the model has more tokens, the logits of the last tokens are left out, because
-    output layers are often padded to a round size.
+    """Returns another model's logits [a, vocabulary] of these actions. If the model has more tokens, the logits of its last tokens are left out, because
+    these are often only padding of the output layer.
 
     Raises UserError if the model has fewer tokens.
     """
@@ -322,7 +322,7 @@ def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.
     """Returns the temperature of every action, [A]. The temperature of greedy actions is 1."""
     each = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
     rows = torch.float64 if dtype == torch.float64 else torch.float32
-    return each.to(rows).to(device)  # in this order, because some devices have no float64
+    return each.to(rows).to(device)  # first the type and then the device, because some devices have no float64
 
 
 def layer_index(layer: int, count: int) -> int:

@@ -2,8 +2,8 @@
 
 Contexts with the same prefix form a block. The rows of a block are its prefix, then the suffix of each context. Linear layers process rows only.
 For attention, blocks with prefixes of similar length form a tile, and the suffixes of a tile run in batches of similar length. A suffix attends
-to the keys of its prefix and to its own keys. Windows count positions of the sequence, so the order of the rows has no effect. A row is left out if it does not
-predict an action and no later row attends to it.
+to the keys of its prefix and to its own keys. Windows count positions of the sequence, so the order of the rows has no effect. If a row does not predict an
+action and no later row attends to it, the pass leaves this row out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
 from gradus.policies.streamed import Order, ordered, streamed
 from gradus.types import Context, UserError
 
-_WASTE, _FREE = 1.2, 128  # lengths are padded together if this needs at most _WASTE times the rows, or at most _FREE further rows
+_WASTE, _FREE = 1.2, 128  # sequences are padded to one length if the padded rows are at most _WASTE times the rows, or at most _FREE more
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ def embedded(decoder: Decoder, packed: Packed, given: Sequence[Inputs | None]) -
 def forward(decoder: Decoder, packed: Packed, *, recompute: int = 0, begun: tuple[int, Tensor] | None = None) -> Tensor:
     """Returns the normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
-    `begun`: (i, x) if the pass starts from x. The tensor x is the output of the first i layers at all rows [N, hidden], and i is less than the number of
-    layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 0, all values are kept for the backward pass.
+    `begun`: None, or a pair (i, x) with which the pass begins. x is the output of the first i layers at all rows [N, hidden], and i is less than the number
+    of layers. With (0, `embedded(...)`), other input vectors replace the token embeddings. `recompute`: with 0, all values are kept for the backward pass.
     With 1, only the input of each layer is kept, and the backward pass computes all other values again. Above 1, the backward pass computes
     these values again in `recompute` chunks of rows (`streamed`).
 
@@ -282,7 +282,7 @@ def _blocks(contexts: Sequence[Context]) -> list[_Block]:
         shared = family.shared if len(family.members) > 1 else 0
         if any(int(contexts[i].action_positions[0]) == 0 for i in family.members):
             raise UserError("the first token of a context is an action, so nothing predicts it; give the prompt at least one token")
-        # The last action is predicted and never read; no row sees the tokens after it.
+        # The last action is predicted, but no row reads it or the tokens after it.
         suffixes = tuple((i, contexts[i].sequence[shared : contexts[i].action_positions[-1]]) for i in family.members)
         found.append(_Block(contexts[family.members[0]].sequence[:shared], suffixes))
     return found
@@ -296,9 +296,7 @@ def _tiled(blocks: Sequence[_Block]) -> list[list[_Block]]:
 
 
 def _similar(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """Cuts rising lengths into runs [start, end). The padding to the longest length of a run is small.
-
-    Lengths of 0 form their own run.
+    """Cuts ascending lengths into ranges [start, end). The padding to the longest length of a range is small. Lengths of 0 form their own range.
     """
     cuts = [0]
     for end in range(1, len(lengths)):

@@ -1,7 +1,7 @@
 """Attention of packed rows by the compiled kernels, with its backward pass, for float32 on a CPU.
 
 The kernel first rotates a row. Then the row attends to the rows of its prefix and of its suffix, up to itself, without padding, copies or masks. For each
-block, the keys of the shared prefix are read once, and their gradients are summed once. `pack.attend` does the same in PyTorch's operations.
+block, the kernel reads the keys of the shared prefix once, and sums the gradients of these keys once. `pack.attend` does the same in PyTorch's operations.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ FAKE, GLOBAL = "<fake_token_around_image>", "<global-img>"  # special tokens of 
 class Preparation:
     """The steps that prepare a picture for the tower. Sizes are (height, width) in pixels.
 
-    The first steps are `square` to `splits`, in the order of the fields. At the end, the pixels are multiplied by `factor` and normalised by `mean` and `std`.
+    The first steps are the fields from `square` to `splits`, in this order. At the end, the pixels are multiplied by `factor` and normalised by `mean` and
+    `std`.
     """
 
     side: int  # pixels per side of the tower's tiles
@@ -35,10 +36,10 @@ class Preparation:
     resample: int = 3  # kind of resampling, numbered as in Pillow: 1 Lanczos, 2 bilinear, 3 bicubic
     square: bool = False  # True: first, the mean colour fills the picture up to a square
     exact: tuple[int, int] | None = None  # the picture is resized to this size
-    shortest: int | None = None  # or it is resized so that the shorter side has this number of pixels
+    shortest: int | None = None  # or the picture is resized until its shorter side has this number of pixels
     crop: tuple[int, int] | None = None  # then a middle part of this size is cut out
     longest: int | None = None  # Idefics3: the longer side is resized to this number of pixels
-    splits: bool = False  # Idefics3: then the picture is cut into tiles of `side`, and the whole picture follows as one tile
+    splits: bool = False  # Idefics3: then the picture is cut into tiles of `side` pixels per side; the whole picture follows as one more tile
 
     def tiles(self, picture: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
         """Returns the tiles of a picture uint8 [H, W, 3], float32 [tiles, 3, side, side], and the rows and columns of the split.
@@ -180,9 +181,8 @@ def resized(picture: np.ndarray, size: tuple[int, int], resample: int) -> np.nda
 
 
 def bounded(size: tuple[int, ...], longest: int) -> tuple[int, int]:
-    """Returns the (height, width) after a resize to `longest` pixels on the longer side. No side gets more than LARGEST pixels.
-
-    Unless LARGEST limits the size, the other side has an even number of pixels.
+    """Returns the (height, width) after a resize to `longest` pixels on the longer side. No side gets more than LARGEST pixels. If LARGEST does not limit the
+    size, the other side gets an even number of pixels.
     """
     height, width = size[:2]
     ratio = width / height

@@ -1,11 +1,12 @@
 """Matrix products with weights: rows [n, in] times a matrix of [in, out] numbers, forward and backward.
 
-On a CPU with AVX-512, PyTorch computes float32 products by MKL and bfloat16 products by oneDNN. Measured on an AMD EPYC, oneDNN is 2 to 2.4 times as
-fast as MKL in float32, and reaches the peak of the processor. So products whose weight has at least LEAST numbers are computed by oneDNN there, through
-the operation of PyTorch that its compiler uses. A second measurement: in a product of two rows or more, a row gets the same bits for every number of
-rows, every position and every number of threads. `blocks` tests this on each machine.
+On a CPU with AVX-512, PyTorch computes float32 products by MKL and bfloat16 products by oneDNN. In a measurement on an AMD EPYC, oneDNN was 2 to 2.4 times as
+fast as MKL in float32, and reached the peak of the processor. So on a CPU with AVX-512, oneDNN computes the products whose weight has at least LEAST numbers.
+The module calls oneDNN through the operation of PyTorch that PyTorch's compiler uses. In a second measurement, a row of a product of two or more rows got the
+same bits for every number of rows,
+every position and every number of threads. `blocks` tests this on each machine.
 
-On all other machines, and for smaller weights, PyTorch's own product is used. The choice depends on machine, type and weight, never on the rows: so a
+On all other machines, and for smaller weights, PyTorch's own product is used. The choice depends only on machine, type and weight, not on the rows. So a
 row's bits do not depend on the other rows.
 """
 
@@ -19,9 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-LEAST = 1 << 14  # numbers of a weight; for smaller weights the call costs more than it saves
+LEAST = 1 << 14  # smallest number of entries of a weight; for smaller weights, the call of oneDNN takes more time than it saves
 _PIECE = 1024  # rows of a partial sum of a weight's gradient: more rows do not stay in the processor's cache
-_MANY = 2048  # rows for which the library's own order of the weight saves more time than it takes; the bits are the same
+_MANY = 2048  # from this number of rows on, reordering the weight for the library saves more time than it takes; the bits stay the same
 
 
 @lru_cache
@@ -68,7 +69,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
     """Returns the transpose of grad [n, out] times x [n, in]: the gradient [out, in] of a weight, summed over pieces of rows in order.
 
-    In bfloat16 PyTorch's own product, which is oneDNN's, is the fastest.
+    In bfloat16, PyTorch's own product is the fastest, because PyTorch calls oneDNN for it.
     """
     if not (_plain(grad) and _plain(x)) or grad.dtype != torch.float32 or grad.shape[1] * x.shape[1] < LEAST or not len(x) or not _available():
         return grad.t() @ x

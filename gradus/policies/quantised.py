@@ -1,8 +1,8 @@
 """Frozen weights in 8 or 4 bits: by bitsandbytes, or in NVFP4. Such weights are the base of an adapter, and need a quarter or an eighth of the memory of
 float32.
 
-Reference: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, arXiv:2305.14314, section 3 (4 bits: NormalFloat in blocks of 64; the
-scales stay float32, without a second quantisation); 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861, section 2 (8 bits).
+Reference: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, arXiv:2305.14314, section 3 (4 bits: NormalFloat in blocks of 64; here the scales
+are not quantised and stay float32); 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861, section 2 (8 bits).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Quantised(nn.Module):
                 self.register_buffer(name, tensor)
             return
         functions = library()
-        # One block per row, because the library's CPU kernel misplaces the blocks of a matrix whose rows end within a block.
+        # Each row has its own blocks, because the library's CPU kernel misplaces blocks if a row ends within a block.
         blocks = F.pad(weight.detach().reshape(-1), (0, -weight.numel() % BLOCK)).view(-1, BLOCK)
         if bits == 4:
             codes, state = functions.quantize_4bit(blocks, blocksize=BLOCK, quant_type="nf4")
@@ -98,7 +98,7 @@ class _Product(torch.autograd.Function):
 
 def library() -> Any:
     """Returns bitsandbytes.functional. Raises UserError if bitsandbytes is not installed."""
-    # On a CPU it warns about a kernel that is not used here.
+    # On a CPU, bitsandbytes warns about a kernel that is not used here.
     logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         import bitsandbytes.functional as functions

@@ -49,7 +49,7 @@ class Kind:
     model_types: frozenset[str] = frozenset()  # values of `model_type` in config.json; empty: all other values
     built_in: Callable[[str, frozenset[str]], Path] | None = None  # gives the built-in model for a task and the kinds of its observations; None: no such model
     alone: frozenset[str] = frozenset()  # abilities that only policies of this kind may have
-    also: frozenset[str] = frozenset()  # abilities that this kind has, and some other kinds
+    also: frozenset[str] = frozenset()  # abilities that this kind and some other kinds have
     sized: bool = False  # whether the rule that computes the learning rate from the number of parameters applies
 
 

@@ -1,8 +1,8 @@
 """Rotary positions: the angle of every pair of a head's dimensions, and the methods that extend the context.
 
-Angles depend only on the position. Two kinds of scaling, `DynamicScaling` and `LongScaling`, are defined by the length of the longest sequence in a batch.
-So a sequence would depend on the other sequences of its batch. `DynamicScaling` and `LongScaling` are implemented only up to the length at which this
-dependence begins. `LongScaling` shortens the context to this length.
+Angles depend only on the position. `DynamicScaling` and `LongScaling` are defined by the length of the longest sequence in a batch. So above some length, a
+sequence would depend on the other sequences of its batch. Both kinds of scaling are implemented only up to this length. `LongScaling` shortens the context to
+this length.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class YarnScaling:
 
     factor: float
     original_max_position_embeddings: int
-    attention_factor: float  # of cos and sin
+    attention_factor: float  # factor on cos and sin
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True  # whether the bounds of the blend are rounded outwards to whole pairs
@@ -75,7 +75,7 @@ class LongScaling:
     short_factor: tuple[float, ...]
     long_factor: tuple[float, ...]
     original_max_position_embeddings: int
-    attention_factor: float  # of cos and sin
+    attention_factor: float  # factor on cos and sin
 
 
 Scaling: TypeAlias = LinearScaling | DynamicScaling | Llama3Scaling | YarnScaling | LongScaling
@@ -110,7 +110,7 @@ def frequencies(rope: Rope, head_dim: int) -> tuple[Tensor, float]:
 
 
 def _llama3(turns: Tensor, scaling: Llama3Scaling) -> Tensor:
-    # Wavelengths shorter than the original context / high are kept, those longer than context / low stretched, between them blended.
+    # Wavelengths below original context / high stay the same, wavelengths above original context / low are stretched, and the others are blended.
     laps = scaling.original_max_position_embeddings * turns / (2 * math.pi)
     keep = ((laps - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)).clamp(0, 1)
     return keep * turns + (1 - keep) * turns / scaling.factor

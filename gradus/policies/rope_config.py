@@ -10,7 +10,7 @@ from gradus.policies.fields import Unsupported, flag, number, optional_number, p
 from gradus.policies.rope import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, Rope, Scaling, YarnScaling
 from gradus.types import UserError
 
-_NAMES: Mapping[str, frozenset[str]] = {  # fields of each kind besides rope_type and rope_theta
+_NAMES: Mapping[str, frozenset[str]] = {  # fields of each kind, in addition to rope_type and rope_theta
     "default": frozenset(),
     "linear": frozenset({"factor"}),
     "dynamic": frozenset({"factor"}),
@@ -30,8 +30,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any]) -> tuple[Rope, Rope | None]:
-    """Returns the rotation of full-attention layers, and the rotation of windowed layers. The second rotation is None in families whose layers all
-    have the same rotation.
+    """Returns the rotation of full-attention layers, and the rotation of windowed layers. If all layers of the family have the same rotation, the second
+    rotation is None.
 
     Raises: Unsupported with the field that is not implemented.
     """
@@ -60,7 +60,7 @@ def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta
     if not isinstance(kind, str):
         raise UserError(f"config.json: `rope_type` is {kind!r}; it must be a name, such as {', '.join(_NAMES)}")
     partial = {"partial_rotary_factor"} if family == "phi3" else set()
-    if family == "phi3":  # in this family the two are other names of longrope
+    if family == "phi3":  # in this family, "su" and "yarn" are other names of longrope
         kind = "longrope" if kind in ("su", "yarn") else kind
         if kind not in ("default", "longrope"):
             raise Unsupported(field, dict(given))

@@ -1,11 +1,11 @@
 """A pass of the built-in decoder whose packed rows are divided among processes (sequence parallelism by all-to-all over heads, as in DeepSpeed Ulysses).
 
 Process r has the r-th range of the rows, and computes embeddings, projections, norms, MLPs and log-probabilities only for these rows. Attention needs all rows.
-So before the attention, the processes exchange queries, keys and values: each process sends the rows for the heads of other processes, and gets all rows
-for its own heads. After the attention, the processes exchange the results back. In the backward pass the exchanges run in the other direction.
+So before the attention, the processes exchange queries, keys and values. After this exchange, each process has all rows for its own heads. After the
+attention, the processes exchange the results back. In the backward pass the exchanges run in the other direction.
 
-An action belongs to the process with the row that predicts the action. So the actions are shifted against the tokens before the rows are divided: the last
-row of one process predicts the first token of the next process.
+An action belongs to the process with the row that predicts the action. The last row of one process predicts the first token of the next process. So each
+action is assigned to its predicting row before the rows are divided.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Exchange(torch.autograd.Function):
 def _exchanged(x: Tensor, rows: Sequence[int], heads: Sequence[int], team: Team, by_heads: bool) -> Tensor:
     row_counts, head_counts, width = np.diff(rows).tolist(), np.diff(heads).tolist(), x.shape[-1]
     own_rows, own_heads = row_counts[team.rank], head_counts[team.rank]
-    of_rows, of_heads = [own_rows * n * width for n in head_counts], [n * own_heads * width for n in row_counts]  # numbers sent to or from each process
+    of_rows, of_heads = [own_rows * n * width for n in head_counts], [n * own_heads * width for n in row_counts]  # sent to or received from each process
     if by_heads:
         out = x.new_empty(rows[-1], own_heads, width)
         dist.all_to_all_single(out.view(-1), torch.cat([part.flatten() for part in x.split(head_counts, 1)]), of_heads, of_rows, group=team.group)
@@ -161,7 +161,7 @@ class OpenedShare(OpenedDecoder):
 
     def _layer(self, layer: Layer, x: Tensor, rotations: Sequence[Rotation], read: Tensor | None) -> Tensor:
         rotation, (q, k, v) = rotations[layer.rope], layer.unrotated(x)
-        if k.shape[1] < self.team.size:  # too few heads of keys: each head of queries gets its own copy
+        if k.shape[1] < self.team.size:  # fewer heads of keys than processes: each head of queries gets its own copy of its keys
             k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
         shared = self.team.bounds(k.shape[1])  # heads of keys and values, with the heads of queries that read them
         heads = [start * q.shape[1] // k.shape[1] for start in shared]
@@ -179,7 +179,8 @@ class OpenedShare(OpenedDecoder):
 def share_of_rows(model: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key, team: Team) -> tuple[Tensor, dict[Want, Tensor]]:
     """Returns the actions that this process predicts, int64 [a], and for each want their rows [a, ...].
 
-    All processes of the team call this at the same time, with the same contexts, and with at least one action. `model`: a language model with the
+    All processes of the team call this function at the same time, with the same contexts. The contexts have at least one action. `model`: a language model
+    with the
     built-in decoder and without a gate.
     """
     opens = frozenset().union(*(want.needed for want in wants))

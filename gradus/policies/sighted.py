@@ -76,7 +76,7 @@ class Encoded:
         return self.rows.get(digest)
 
     def put(self, digest: str, rows: Tensor) -> None:
-        """Keeps the rows of a picture. Removes the rows of the pictures that were not used for longest, until the other rows are within the limit."""
+        """Keeps the rows of a picture. Removes the rows of the least recently used pictures until the kept rows are within the limit."""
         self.rows[digest] = rows
         self.size += rows.nbytes
         while self.size > KEPT and len(self.rows) > 1:
@@ -120,7 +120,7 @@ class Sighted(Decoder):
         `wanted`: a function that tells whether a picture is needed. The arguments of the function are the number of the context and the positions of the
         picture's tokens. A
         picture that is not needed is left out. A
-        picture that occurs several times is encoded once. Raises: UserError for media that are not pictures, and if the numbers of placeholders and rows differ.
+        picture that occurs several times is encoded once. Raises: UserError if media are not pictures, or if the numbers of placeholders and rows differ.
         """
         found: dict[str, Tensor] = {}
         return [self._inputs(context.sequence, context.shown, found, partial(wanted, i)) for i, context in enumerate(contexts)]

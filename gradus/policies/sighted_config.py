@@ -49,7 +49,7 @@ _TOWER_HARMLESS = HARMLESS | {
     *("vocab_size", "architectures", "max_image_size", "size", "use_base_siglip", "tie_word_embeddings", *_SIZES),
 }
 _TOWER_OFF: Mapping[str, tuple[Any, ...]] = {"attention_dropout": (0, None), "dropout": (0, None), "num_channels": (3, None)}
-# Leftovers of training in the text_config of released models, without effect.
+# Fields in the text_config of released models that remain from training and have no effect.
 _TEXT_HARMLESS = {
     *("_flash_attn_2_enabled", "is_llama_config", "neftune_noise_alpha", "perceiver_config", "pixel_shuffle_factor", "architectures"),
     *("_attn_implementation_autoset", "tie_word_embeddings"),

@@ -22,7 +22,7 @@ from gradus.policies.sighted_config import sighted_config
 from gradus.types import UserError
 
 FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
-# Beginnings of names in files and in memory. The first for each beginning in memory is the one that is written.
+# Beginnings of names in files and in memory. If several entries have the same beginning in memory, the first entry gives the name for writing.
 _LLAVA = (
     ("language_model.model.", "model."),
     ("language_model.lm_head.", "lm_head."),
@@ -36,7 +36,7 @@ _LLAVA = (
 )
 _SMOL = (("model.text_model.", "model."), ("model.vision_model.", "tower."), ("model.connector.", "projector."))
 NAMES: Mapping[str, tuple[tuple[str, str], ...]] = {"llava": _LLAVA, "smolvlm": _SMOL, "idefics3": _SMOL}
-# Tensors of a tower that no feature depends on: its pooling, the layers after the chosen one, the norm after the last.
+# Tensors of a tower without an effect on the features: the pooling, the layers after the chosen layer, the norm after the last layer.
 _UNUSED = ("tower.encoder.layers.", "tower.post_layernorm.", "tower.head.")
 
 

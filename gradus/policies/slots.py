@@ -10,7 +10,7 @@ from gradus.types.slots import Slots, order_of
 
 
 def in_slots(jobs: Sequence[Job], slots: Sequence[Slots | None], draw: Callable[..., list[Sampled]]) -> list[Sampled]:
-    """Returns the samples of all jobs, in the order of the jobs. Jobs whose slots differ only in the expected length share slots.
+    """Returns the samples of all jobs, in the order of the jobs. Jobs share slots if their `slots` are equal except for the expected length.
 
     Args: slots: the slots of each job; None: no limit and no order; draw: `engine.generate` with the jobs and the options `rows` and `order`.
     """

@@ -1,8 +1,10 @@
-"""Runs a layer in chunks of rows, forward and backward. The backward pass keeps only the layer's input, and only one chunk's activations at a time.
+"""Runs a layer in chunks of rows, forward and backward. Only the layer's input is kept for the backward pass. During the backward pass, the activations of
+only one chunk are in memory.
 
-The rows are taken in an order in which a row sees only earlier rows: a prefix, then its suffixes. The backward pass begins with the last chunk. The
-backward pass computes the activations of a chunk again, and adds up the gradients of the weights and of all earlier keys and values. When the pass comes
-to a chunk, all later chunks are done. So the gradients of the chunk's own keys and values are complete, and one backward pass through the chunk is exact.
+A prefix comes first, and its suffixes follow. In this order, a row sees only earlier rows. The backward pass begins with the last chunk. The
+backward pass computes the activations of a chunk again, and adds up the gradients of the weights and of all earlier keys and values. When the pass reaches a
+chunk, all later chunks are done. So the gradients of the chunk's own keys and values are already complete. One backward pass through the chunk then gives the
+exact gradient.
 The queries of a chunk read only the keys up to the end of the chunk.
 
 Source: Luo et al., StreamBP, arXiv:2506.03077. In this paper, the keys and values of a layer have their own backward pass after the last chunk."""
@@ -43,13 +45,13 @@ class Order:
 
     chunks: tuple[Chunk, ...]
     piece: Tensor  # int64 [N]: the prefix or suffix of every place
-    parent: Tensor  # int64 [N]: the piece before it: the prefix of a suffix; any other piece has itself
+    parent: Tensor  # int64 [N]: for a place in a suffix, the prefix of this suffix; for any other place, its own piece
     positions: Tensor  # int64 [N]: position in the sequence
 
     def mask(self, chunk: Chunk, queries: Tensor, window: int | None, dtype: torch.dtype) -> Tensor:
         """Returns the additive mask [queries, past and own rows]: 0 or -inf. `queries` are rows of the chunk, counted from 0."""
         device, past = self.piece.device, sum(b - a for a, b in chunk.past)
-        if chunk.single and window is None:  # then every row sees the past and its own chunk up to itself
+        if chunk.single and window is None:  # then every row sees all earlier rows of the past, and the rows of its chunk up to itself
             after = torch.arange(chunk.stop - chunk.start, device=device) > queries.unsqueeze(1)
             mask = torch.zeros(len(queries), past + after.shape[1], dtype=dtype, device=device)
             mask[:, past:].masked_fill_(after, -torch.inf)

@@ -1,6 +1,7 @@
 """Samples a token from logits: temperature, top-k, top-p, min-p, and one uniform number per row. Rows are independent.
 
-All row operations are kernels over the last dimension, so a row's bits depend neither on its position nor on the other rows. The operations use float64. Some
+All row operations are kernels over the last dimension, so a row's position and the other rows have no effect on the row's bits. The operations use float64.
+Some
 devices have no float64, such as Apple's GPUs. For such a device the operations run on the CPU with a copy of the logits, and the result is the same.
 """
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from gradus.types import Sampling
 
 _WITHOUT_FLOAT64 = ("mps",)  # kinds of devices without float64
-_FIRST = 256  # number of most likely tokens that are ranked first; if they are too few for a row, the whole vocabulary is ranked
+_FIRST = 256  # at first, only this number of most likely tokens is ranked; if this is not enough for a row, the whole vocabulary is ranked
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Settings:
     top_p: Tensor  # float64
     min_p: Tensor  # float64
     some_greedy: bool
-    narrow: bool  # whether a row excludes tokens
+    narrow: bool  # whether at least one row excludes tokens
     alike: bool = False  # whether all rows have equal settings, which are then stored as one row
 
     @staticmethod
@@ -93,12 +94,12 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
     allowed = p * kept(p, *settings.limits(len(p))) if settings.narrow else p
     cumulative = allowed.cumsum(-1)
     total = cumulative[:, -1:]
-    # uniform * total may round up to total, beyond every token; the next smaller number is in the last token with a probability above 0.
+    # uniform * total may round up to total, and then no token would be drawn. The next smaller number draws the last token with a probability above 0.
     target = torch.minimum(uniforms.unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
     tokens = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
     if settings.some_greedy:
         tokens = torch.where(settings.greedy.unsqueeze(-1), tempered.argmax(-1, keepdim=True), tokens)
-    # No log of 0: a greedy token has a probability of at least 1 / vocab, a drawn one more than 0.
+    # The probability is never 0: a greedy token has a probability of at least 1 / vocab, and a drawn token has a probability above 0.
     return tokens.squeeze(-1).to(home), p.gather(-1, tokens).squeeze(-1).log_().float().to(home)
 
 

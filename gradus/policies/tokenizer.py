@@ -69,8 +69,8 @@ class Tokenizer:
 def load_tokenizer(folder: Path) -> Tokenizer | None:
     """Loads the tokenizer in a model folder; None if the folder has no tokenizer.
 
-    tokenizer.json is used unchanged. AutoTokenizer of transformers, in contrast, replaces the word pattern in the file by the pattern of the family, for
-    some families. This replacement is wrong for models with another tokenizer. Raises: UserError with the name of a malformed file.
+    tokenizer.json is used unchanged. For some families, AutoTokenizer of transformers replaces the word pattern in the file by the pattern of the family.
+    This would be wrong for models with another tokenizer. Raises: UserError with the name of a malformed file.
     """
     files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     config = read_json(folder / "tokenizer_config.json") if "tokenizer_config.json" in files else {}

@@ -39,7 +39,7 @@ class TowerConfig:
     class_token: bool = False  # CLIP: there is a learned row before the patches, the patches have no bias, and there is a norm before the layers
     keeps_class: bool = False  # whether the output contains the class token's row
     normed: bool = False  # Idefics3: the last layer's output is normed
-    fractions: bool = False  # Idefics3: a patch's position is computed from its fraction of the side
+    fractions: bool = False  # Idefics3: the position of a patch is computed from its place as a fraction of the side
 
     @property
     def side(self) -> int:
@@ -118,7 +118,7 @@ class Tower(nn.Module):
         self.config = config
         self.embeddings, self.encoder = _Embeddings(config), _Encoder(config)
         if config.class_token:
-            self.pre_layrnorm = nn.LayerNorm(config.hidden_size, eps=config.eps)  # spelt so in the files
+            self.pre_layrnorm = nn.LayerNorm(config.hidden_size, eps=config.eps)  # the files have this spelling
         if config.normed:
             self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.eps)
 
@@ -185,7 +185,7 @@ def shuffled(x: Tensor, by: int) -> Tensor:
 def fractions(side: int) -> Tensor:
     """Returns the positions of the patches of a full square, int64 [side * side].
 
-    A position is computed from the patch's fraction of the side, with the rounding of Idefics3.
+    A position is computed from the place of the patch as a fraction of the side, with the rounding of Idefics3.
     """
     bounds = torch.arange(1 / side, 1.0, 1 / side)
     at = (torch.arange(side, dtype=torch.float32) * (1.0 / torch.tensor(side))).clamp(max=1.0 - 1e-6)

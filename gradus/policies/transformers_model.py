@@ -64,7 +64,7 @@ class Foreign(nn.Module):
             at = torch.from_numpy(c.action_positions)
             rows.append(i * length + at - 1)
             targets.append(sequence.index_select(0, at))
-        # The padding is after the sequence, where no token of the sequence looks. So the padding is not masked: else a padding token further from the
+        # The padding is after the sequence, and no token of the sequence reads it. So it is not masked: else a padding token further from the
         # sequence than a window would see nothing, and the eager attention of transformers makes NaN of such a row in float64.
         tokens = tokens.to(self.device)
         out = self.inner(input_ids=tokens, attention_mask=torch.ones_like(tokens), output_hidden_states=layer is not None, use_cache=False)
@@ -87,11 +87,11 @@ class Foreign(nn.Module):
         return [layer[0] for layer in found]
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] of the token after `tokens`, and the cache from which to continue."""
+        """Returns the logits [vocab] of the token after `tokens`, and the cache for the next call of `advance`."""
         return self._step(torch.from_numpy(tokens.astype(np.int64)), None)
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-        """Returns the logits [vocab] after one more token, and the cache from which to continue. `state` must not be used again."""
+        """Returns the logits [vocab] after one more token, and the cache for the next call. `state` must not be used again."""
         return self._step(torch.tensor([token]), state)
 
     def every_logits(self, tokens: np.ndarray) -> Tensor:

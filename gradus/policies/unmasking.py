@@ -15,7 +15,7 @@ from gradus.policies.token_sampling import Settings, choose
 from gradus.types import Key, Sampling
 from gradus.types.masks import Unmask
 
-BLOCK = 8  # number of answers of one length in a pass; it is fixed, so an answer's bits do not depend on the other answers
+BLOCK = 8  # number of answers of one length in a pass; the number is fixed, so an answer's bits do not depend on the other answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def _draws(logits: Tensor, settings: Settings, canvas: Canvas, step: int) -> Dra
 def picked(canvas: Canvas, drawn: Drawn, order: np.ndarray, step: int) -> np.ndarray:
     """Returns the places that a step fills in: the first `per_step` hidden places in the order of `how`.
 
-    If two places are equal in this order, the earlier place comes first.
+    If two places have the same rank in this order, the earlier place comes first.
     """
     hidden = np.flatnonzero(order < 0)
     rank = {

@@ -30,8 +30,8 @@ REMEDIES = {
 def check_acting(recipe: Recipe, task: Task, players: Mapping[str, Any]) -> None:
     """Raises UserError if the player `policy` cannot act in the task.
 
-    The reasons are inputs that it cannot read, an action space in which it cannot act, and an ability that it lacks but the rollout needs. The
-    rollout must also give all facts that the policy needs (its `asks`).
+    There are four reasons: the policy cannot read the inputs, it cannot act in the action space, it lacks an ability that the rollout needs, or the rollout
+    does not give a fact that the policy needs (its `asks`).
     """
     if task.environment is not None:
         gate(task.environment)  # raises for a wrong number of parallel episodes

@@ -3,8 +3,8 @@
 A part declares its needs on its class. A part without needs fits every part.
 
 `ratios`, `not_ratios`: the classes of ratio that a trust region or weight supports, or does not support.
-`against`: for a ratio, the policy with which it compares ("old", "behaviour"); for a weight, the ratios with which it can be combined.
-`asks`: a mapping (ability that another part of the recipe must give -> remedy); `gives`: the abilities that a part gives.
+`against`: for a ratio, the policy in its denominator ("old", "behaviour"); for a weight, the ratios that it supports.
+`asks`: a mapping from each ability that another part of the recipe must give, to a remedy; `gives`: the abilities that a part gives.
 `plays`: the tasks that a rollout or credit rule supports, "answers" (tasks of one turn) or "episodes" (tasks with an environment).
 `names_players`: the fields that contain names of players, as text, as a tuple, or as the values of a mapping.
 """
@@ -90,12 +90,13 @@ def _check_ratios(where: str, term: Any) -> None:
             raise UserError(f"{who} supports only a ratio with against={beside!r}, but {_called(ratio)} has against={against!r}; {remedy}")
     if against == "behaviour" and getattr(term, "source", "policy") == "expert":
         raise UserError(
-            f"{where}.ratio needs log-probabilities of sampled answers, but the answers of the source `expert` are not sampled; set --{where}.ratio Probability"
+            f"{where}.ratio needs log-probabilities of sampled answers, but the answers of the source `expert` are not sampled; set --{where}.ratio "
+            f"Probability"
         )
 
 
 def _parts(node: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Gives (path, part) for the node itself, if it is a part, and for every part within it."""
+    """Gives (path, part) for every part in the node. If the node itself is a part, gives this part, too."""
     if node is not None:
         yield from ((path, part) for path, part in (*everything(node, where), *(() if where else [("", node)])) if is_dataclass(part))
 

@@ -28,7 +28,7 @@ class System:
     title: str
     year: int
     waits: str = ""  # the missing part, task or policy; "": the system runs
-    modality: str = ""  # the kind of input of the paper that no policy here reads; the recipe runs with another kind. "": none
+    modality: str = ""  # the paper's kind of input, if no policy here reads this kind; the recipe then runs with another kind. "": none
     code: str = ""  # the address of the authors' code
     near: tuple[str, ...] = ()  # keys of its base and of the systems whose parts it uses
     variants: tuple[str, ...] = ()  # keys of further recipes of the same paper
@@ -60,7 +60,7 @@ def faults(catalogue: Sequence[System], recipes: Mapping[str, str]) -> list[str]
         elif system.key in recipes and system.waits:
             found.append(f'{system.key} has a recipe, but according to the catalogue it waits for "{system.waits}"; remove the recipe or the field waits')
         elif system.waits and system.modality:
-            found.append(f"{system.key} waits for a recipe, so it cannot wait for its modality {system.modality} too; leave out modality")
+            found.append(f"{system.key} has no recipe yet, so the field modality ({system.modality}) has no effect; leave out modality")
         elif recipes.get(system.key, BASES) not in (BASES, system.family):
             found.append(f"{system.key} has the family {recipes[system.key]} as a recipe, but {system.family} in the catalogue; make the two equal")
         found += [f"{system.key} names the variant {key}, which is no recipe; remove this variant" for key in system.variants if key not in recipes]

@@ -23,7 +23,9 @@ def gradus_text() -> str:
 
 
 def paper_bibtex(key: str, paper: Reference) -> str:
-    """A BibTeX entry with all authors. Without a list of all authors, the entry has the docstring's authors, and "et al." becomes `and others`."""
+    """A BibTeX entry with all authors. If there is no list of all authors, the entry has the authors of the docstring, with `and others` in place of "et
+    al.".
+    """
     names = authors_of(paper) or _named(paper.authors)
     name = re.sub(r"[^a-z]", "", _bare(names[0].partition(",")[0]).lower())
     fields = {"title": f"{{{latex(re.sub(r'[{}]', '', paper.title))}}}", "author": " and ".join(map(latex, names)), "year": str(paper.year)}

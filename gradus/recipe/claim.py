@@ -25,7 +25,7 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, the terms on which it is measured, and the bound that the measurement must reach.
+    """A sentence of a paper, the terms of its measurement, and the bound that the measured value must reach.
 
     The recipe and the arm `against` are trained on equal terms. Let m be the measure, averaged over problems:
 

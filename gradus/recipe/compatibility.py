@@ -36,7 +36,7 @@ WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|s
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError for the first fault: a missing or wrong part, or parts, a task and players that do not fit together."""
+    """Raises UserError for the first fault: a part is missing or wrong, or the parts, the task and the players do not fit together."""
     for seam in NEEDED:
         if getattr(recipe, seam) is None:
             raise UserError(f"recipe {recipe.key} has no {seam}; set a value with --{seam}, or start from a recipe that sets {seam}")
@@ -88,7 +88,7 @@ _ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=lo
 
 
 def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError if the recipe lacks the player of a signal or want, or if the player's policy cannot give the signal or want."""
+    """Raises UserError if a signal or want names a player that the recipe lacks, or if this player's policy cannot give the signal or want."""
     names = {"policy", *recipe.players}
     for reader, signal in signals_of(recipe):
         if signal.player not in names:
@@ -126,7 +126,7 @@ def check_parts(recipe: Recipe) -> None:
 
 
 def check_state_places(recipe: Recipe) -> None:
-    """Raises UserError if a part has a state but is at a place where parts get no state."""
+    """Raises UserError if a part has a state, but parts at its place in the recipe get no state."""
     for where, part in everything(recipe, ""):
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
             who = named(part) if of_user(part) else type(part).__name__
@@ -239,8 +239,8 @@ def check_learning(recipe: Recipe) -> None:
 def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> None:
     """Raises UserError if a player without its own credit rule would get groups without credit.
 
-    There are three such cases: the player has its own selection, it learns from a player that does not learn, or it learns in an earlier wave than that player. The
-    player `policy` must not have its own selection.
+    There are three such cases: the player has its own selection, it learns from a player that does not learn, or it learns in an earlier wave than that
+    player. The player `policy` must not have its own selection.
     """
     if name == "policy" and player.selection is not None:
         raise UserError("players.policy.selection has no effect: the policy learns from the groups that the recipe's selection keeps; set --selection instead")
@@ -265,7 +265,7 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
 
 
 def check_right(recipe: Recipe) -> None:
-    """Raises UserError if a part needs right answers but the reward marks no answer as right: the reward has scores without a scale, and no verifier."""
+    """Raises UserError if a part needs right answers but the reward has no verifier and only scores without a scale, so no answer is marked as right."""
     judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
     unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
     if unmarked is None or judging.keys() & {"verified", "environment"}:
@@ -306,7 +306,7 @@ def check_correction(recipe: Recipe) -> None:
 
 
 def check_task(task: Task) -> None:
-    """Raises UserError if the task has a class in place of an object, or a method or function that cannot be called with its arguments."""
+    """Raises UserError if the task has a class in place of an object, or a method or function that does not accept the arguments of its calls."""
     for name, protocol in (("source", Source), ("held_out", Source), ("environment", Environment), ("verify", None), ("judge", None)):
         value = getattr(task, name)
         if isinstance(value, type):
@@ -354,7 +354,7 @@ def _first(source: Source, task: Task, use: str) -> Problem:
 
 
 def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Gives (path, objective) for every objective: first for the policy's, then for those of other players."""
+    """Gives (path, objective) for every objective: first for the objective of the policy, then for the objectives of other players."""
     if recipe.objective is not None:
         yield "objective", recipe.objective
     for name, player in recipe.players.items():
@@ -371,7 +371,7 @@ def _with_first(where: str, reader: Any) -> Iterable[Signal]:
 
 
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
-    """Gives (path of the reader, signal) for every signal that a part needs, also through other signals. Raises UserError for a circle."""
+    """Gives (path of the reader, signal) for every signal that a part or another signal needs. Raises UserError if signals need each other."""
     for seam in ("reward", "credit", "selection"):
         for signal in _with_first(seam, getattr(recipe, seam)):
             yield seam, signal

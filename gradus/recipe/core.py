@@ -22,7 +22,7 @@ from gradus.types.systems import System
 
 @dataclass(frozen=True)
 class Setting:
-    """The scale of a run, which is not part of the method. A profile (`tiny`, `small`, `paper`) sets all fields; then single fields can change."""
+    """The size of a run, which is not part of the method. A profile (`tiny`, `small`, `paper`) sets all fields. The user can then change single fields."""
 
     learning_rate: float | None = None  # for every player without its own rate; None: a rule computes it from the model's size (`players.rates`)
     warmup: int = 5  # steps of linear warm-up
@@ -35,9 +35,9 @@ class Setting:
     precision: str = "float32"  # float32, bfloat16, float64
     micro_tokens: int = 4096  # tokens per micro-batch; changes memory, never the result
     graphs: bool = False  # on CUDA: captures sampling steps once per shape and replays them; not tested on a GPU yet
-    recompute: bool = False  # the backward pass computes each layer's activations again: less memory, more time (1.6 times in one measurement)
-    backward_chunks: int = 1  # parts of the rows of a micro-batch: the backward pass computes one part of a layer, or of the head, at a time; 1: no parts
-    eval_every: int = 25  # steps between evaluations; 0: at the start and at the end only
+    recompute: bool = False  # the backward pass computes each layer's activations again: less memory, but more time (1.6 times, by one measurement)
+    backward_chunks: int = 1  # the backward pass splits the rows of a micro-batch into so many parts, and computes one part of a layer at a time
+    eval_every: int = 25  # steps between evaluations; 0: evaluations only at the start and at the end
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # number of planned checkpoints that are kept, in addition to the best
     max_wait: float = 3600.0  # if no wait begins or ends for this number of seconds, the run ends with a report; 0: no limit
@@ -83,7 +83,7 @@ class Recipe:
     update: Any = None
     schedule: Any = None
     search: Any = None
-    system: System | None = None  # None: every rollout runs in its own step, and every process has the whole models
+    system: System | None = None  # None: every rollout runs in the step that uses it, and every process has the whole models
     study: Any = None
     setting: Setting = Setting()
     requires: frozenset[str] = frozenset()  # data that the problems must have: hints, solution, pairs, ...
@@ -105,7 +105,7 @@ class Recipe:
         return replace(self.but(**changes_), key=key, base=self.key, parent=self, about=about, family=family)
 
     def changes_to(self, other: Recipe) -> dict[str, Any]:
-        """The smallest map from dotted paths to values that turns this recipe into the other; see `changes`."""
+        """The smallest map from dotted paths to values that turns this recipe into `other`; see `changes`."""
         return changes(self, other)
 
     def plus(self, *others: Recipe) -> Recipe:
@@ -211,7 +211,9 @@ def _child(node: Any, name: str, where: str) -> Any:
 
 
 def own(recipe: Recipe, path: str) -> Recipe:
-    """Returns the recipe. If `path` changes an optimizer or credit rule that a player takes from the recipe, the player first gets its own copy."""
+    """Returns the recipe. If `path` changes the optimizer or credit rule of a player, and the player uses those of the recipe, the player first gets its own
+    copy.
+    """
     match path.split("."):
         case ["players", name, ("optimizer" | "credit") as part, _, *_] if getattr(recipe.players.get(name), part, ...) is None:
             return put(recipe, f"players.{name}.{part}", getattr(recipe, part))

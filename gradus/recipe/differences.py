@@ -12,7 +12,7 @@ from gradus.runtime.tables import Ink, outline
 from gradus.types.errors import UserError
 
 ABSENT = "-"
-"""The value of a field in a part that has no such field."""
+"""The text that stands for a value if the part does not have the field."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ _TEXT = re.compile(r'"[^"]*"|[A-Za-z]{2,}(?:[ -][A-Za-z]{2,})*')
 _OPERANDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789)]}")
 _OPERATORS = frozenset("=+*/<>,;)]}^_")
 SPACE = "\\ "
-"""A blank of AsciiMath. Within quotation marks it is doubled."""
+"""A blank of AsciiMath. Within quotation marks, the blank is doubled."""
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 

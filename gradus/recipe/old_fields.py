@@ -10,46 +10,82 @@ from typing import Any
 
 Stored = Mapping[str, Any]
 
+_ANSWERS = "gradus.papers.search.rest_rl:AnswerSearch"
 _BATCH = "gradus.papers.data.online_difficulty_filtering:FilledBatch"
+_BOUNDED = "gradus.papers.search.rest_rl:BoundedUCT"
 _COSINE = "gradus.papers.guidance.fast_math_r1:CharacterCosine"
 _DRAWN = "gradus.papers.rewards.writing_zero:DrawnPairs"
 _EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"
+_FINISHED = "gradus.rollouts.flow_sampling:FinishedSamples"
+_LEGAL = "gradus.papers.credit.gigpo:LegalReturn"
 _LENGTH = "gradus.papers.guidance.fast_math_r1:CharacterLength"
 _MAJORITY = "gradus.papers.rewards.ttrl:WatchedMajority"
+_OPTIONAL = "gradus.papers.objectives.magistral:OptionalTags"
 _PAIRS = "gradus.papers.objectives.copg:PairRegression"
+_PARTIAL = "gradus.papers.rewards.sirl:PartialKL"
+_RARE = "gradus.papers.agents.aepo:RareBranches"
+_REACHED = "gradus.papers.rewards.fapo:OfReached"
+_SIGNED = "gradus.papers.agents.r1_code_interpreter:SignedAnswer"
+_UNMASTERED = "gradus.papers.rewards.infimed_orbit:UnmasteredChecklist"
 _SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
 
 VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
     "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
+    "gradus.credit.kl_penalty:KLPenalty": ("within", lambda within: within is not None, _PARTIAL),
     "gradus.credit.within:Within": ("blend", lambda blend: blend != 1, "gradus.papers.credit.stratified_grpo:Blended"),
+    "gradus.rewards.cascade:Cascade": ("sends", lambda sends: sends == "reached", _REACHED),
+    "gradus.rewards.checklist:Checklist": ("most", lambda most: most is not None, _UNMASTERED),
+    "gradus.rewards.environment:EnvironmentReturn": ("invalid_penalty", lambda penalty: penalty != 0, _LEGAL),
     "gradus.rewards.judged:JudgedPairs": ("against", lambda against: against == "one", _DRAWN),
     "gradus.rewards.length:CosineLength": ("characters", bool, _COSINE),
     "gradus.papers.objectives.kimi_k1_5:GroupLength": ("characters", bool, _LENGTH),
     "gradus.rewards.majority:MajorityReward": ("watch", lambda watch: watch is not None, _MAJORITY),
+    "gradus.rewards.tags:Tags": ("required", lambda required: not required, _OPTIONAL),
+    "gradus.rollouts.branches:Branches": ("penalty", lambda penalty: penalty != 0, _RARE),
     "gradus.rollouts.dynamic_sampling:DynamicSampling": ("most", lambda most: most is not None, _BATCH),
     "gradus.rollouts.exits:ForcedExits": ("trace", lambda trace: trace == "apart", _EXITS),
+    "gradus.rollouts.flow_sampling:FlowSampling": ("keep", lambda keep: keep == "sample", _FINISHED),
     "gradus.rollouts.siblings:SiblingGroups": ("rewording", lambda rewording: rewording is not None, _SHUFFLED),
+    "gradus.search.tree_search:TreeSearch": ("backs", lambda backs: backs == "answers", _ANSWERS),
+    "gradus.search.tree:UCT": ("eps", lambda eps: eps != 0, _BOUNDED),
+    "gradus.tools.forms:FencedCalls": ("around", lambda around: around != ["", ""], _SIGNED),
 }
-"""Class path -> a field, whether its value makes the part the variant, and the class path of the variant."""
+"""Class path -> the name of a field, a function that decides by the field's value whether the part is the variant, and the class path of the variant."""
 
 WITHOUT: Mapping[str, Stored] = {
+    "gradus.credit.kl_penalty:KLPenalty": {"within": None},
     "gradus.credit.within:Within": {"blend": 1.0},
     "gradus.objectives.regression:LogRatioRegression": {"units": {"part": "gradus.objectives.regression:Trajectories"}},
+    "gradus.rewards.cascade:Cascade": {"sends": "below"},
+    "gradus.rewards.checklist:Checklist": {"most": None},
     "gradus.rewards.downstream:Downstream": {"weights": {"map": {}}, "within": None},
+    "gradus.rewards.environment:EnvironmentReturn": {"invalid_penalty": 0.0},
     "gradus.rewards.length:CosineLength": {"characters": False},
     "gradus.papers.objectives.kimi_k1_5:GroupLength": {"characters": False},
     "gradus.rewards.majority:MajorityReward": {"watch": None},
+    "gradus.rewards.tags:Tags": {"required": True},
+    "gradus.rollouts.branches:Branches": {"penalty": 0.0},
     "gradus.rollouts.dynamic_sampling:DynamicSampling": {"most": None, "rounds": None},
     "gradus.rollouts.exits:ForcedExits": {"answers": 1, "trace": "member"},
+    "gradus.rollouts.flow_sampling:FlowSampling": {"keep": "steps"},
     "gradus.rollouts.siblings:SiblingGroups": {"rewording": None, "count": None},
+    "gradus.search.tree_search:TreeSearch": {"backs": "children"},
+    "gradus.search.tree:UCT": {"plus": 0.0, "eps": 0.0},
+    "gradus.tools.forms:FencedCalls": {"around": ["", ""]},
+    _ANSWERS: {"backs": "answers"},
     _BATCH: {"rounds": None},
+    _BOUNDED: {"plus": 1.0, "eps": 0.1},
     _DRAWN: {"against": "one", "both_orders": False, "unread": "coin"},
     _EXITS: {"trace": "apart"},
+    _FINISHED: {"keep": "sample"},
     _LENGTH: {"characters": True, "weight": 1.0, "after": 0.0},
     _PAIRS: {"units": {"part": "gradus.objectives.regression:Pairs"}},
+    _OPTIONAL: {"required": False},
+    _REACHED: {"sends": "reached"},
     _SHUFFLED: {"player": "policy"},
+    _SIGNED: {"around": ["<<<", ">>>"]},
 }
-"""Class path -> fields that the part no longer has, each with the value that has the effect of today. Any other value is refused."""
+"""Class path -> fields that the part no longer has, each with the value that equals the behaviour of today. A stored part with any other value is refused."""
 
 
 def variant(path: str, stored: Stored) -> str:
@@ -69,7 +105,7 @@ def moved(path: str, stored: Stored) -> dict[str, Any]:
 
 
 def _scaled(known: dict[str, Any]) -> None:
-    """The factor itself says whether only positive advantages change."""
+    """The factor itself now decides whether only positive advantages change."""
     if "when" in known:
         when, factor = known.pop("when"), known["factor"]
         if when == "positive" or factor["part"] == "gradus.papers.credit.attention_rhythm:PlanAndAnchor":
@@ -77,7 +113,7 @@ def _scaled(known: dict[str, Any]) -> None:
 
 
 def _shuffled(known: dict[str, Any]) -> None:
-    """The order of the events belongs to the rollout itself."""
+    """The order of the events is a field of the rollout now."""
     if isinstance(rewording := known.pop("rewording", None), dict):
         count = known.pop("count", None)
         known |= {name: value for name, value in rewording.items() if name != "part"}
@@ -86,27 +122,34 @@ def _shuffled(known: dict[str, Any]) -> None:
 
 
 def _majority(known: dict[str, Any]) -> None:
-    """The watched reward is a part inside."""
+    """The watched reward is a separate part inside this part now."""
     if "missing" in known:
         known["majority"] = {"part": "gradus.rewards.majority:MajorityReward", "missing": known.pop("missing")}
 
 
 def _cosine(known: dict[str, Any]) -> None:
-    """The curves are a part inside."""
+    """The curves are a separate part inside this part now."""
     if known.pop("characters", False):
         inside = {name: known.pop(name) for name in ("reward", "right", "wrong", "exceeds", "margin") if name in known}
         known["curve"] = {"part": "gradus.rewards.length:CosineLength", **inside}
 
 
 def _refine(known: dict[str, Any]) -> None:
-    """The two conditions for a second attempt are one choice."""
+    """One field now selects between the two conditions for a second attempt."""
     if not (known.get("right") and known.get("better")):
         chosen = [name for name in ("right", "better") if known.pop(name, False)]
         known |= {"only": chosen[0]} if chosen else {}
 
 
+def _errands(known: dict[str, Any]) -> None:
+    """The players of the roles, and the turns of an errand, are fields of the rollout itself. Only a role with a player is learned from."""
+    if isinstance(errands := known.get("errands"), dict) and errands.get("trained", False) == bool(errands.get("players", {"map": {}})["map"]):
+        del known["errands"]
+        known |= {new: errands[old] for old, new in (("players", "roles"), ("max_turns", "errand_turns")) if old in errands}
+
+
 def _forged(known: dict[str, Any]) -> None:
-    """The reward itself weights the measures and finds the problem."""
+    """The reward itself now weights the measures and finds the problem."""
     solved = dict(known.get("solved") or {})
     if "weights" in solved:
         known["weights"] = solved.pop("weights")
@@ -116,13 +159,13 @@ def _forged(known: dict[str, Any]) -> None:
 
 
 def _scored_pair(known: dict[str, Any]) -> None:
-    """The template is a field of the form itself."""
+    """The template is a field of the form now."""
     if isinstance(scores := known.get("scores"), dict) and scores.get("high", 10) == 10:
         known["template"] = known.pop("scores")["template"]
 
 
 def _unmasking(known: dict[str, Any]) -> None:
-    """Order and number of tokens are fields of the rollout itself."""
+    """The order and the number of the tokens are fields of the rollout now."""
     if isinstance(how := known.pop("how", None), dict):
         known |= {name: value for name, value in how.items() if name != "part"}
 
@@ -131,6 +174,7 @@ MOVES: Mapping[str, Callable[[dict[str, Any]], None]] = {
     "gradus.credit.scaled:Scaled": _scaled,
     "gradus.papers.data.mathsmith:ForgedProblem": _forged,
     "gradus.papers.rewards.writing_zero:ScoredPair": _scored_pair,
+    "gradus.rollouts.episodes:Episodes": _errands,
     "gradus.rollouts.refine:Refine": _refine,
     "gradus.rollouts.unmasking:Unmasking": _unmasking,
     _COSINE: _cosine,

@@ -114,7 +114,9 @@ PARTS = {
     "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
     "gradus.updates.restarted:Restarted": "gradus.updates.reset_weights:ResetWeights",
 }
-"""Class path of an older version -> class path of the present version, for classes with a new name, and for classes that moved alone."""
+"""Class path of an older version -> class path of the present version. These are the classes with a new name, and the classes that moved without the rest of
+their module.
+"""
 
 GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
 """Class path of the present version -> fields of older versions that no code reads any more."""

@@ -301,7 +301,7 @@ def part_modules() -> dict[str, str]:
 
 
 def parts_like(*examples: Any) -> list[str]:
-    """The names of all parts that have a method in common with one of the examples (parts or protocols), and so may replace this example."""
+    """The names of all parts that share a method with one of the examples (parts or protocols), and may therefore replace this example."""
     classes = [e if isinstance(e, type) else type(e) for e in examples]
     named = {name for c in classes for name, _ in inspect.getmembers(c, inspect.isfunction) if not name.startswith("_")}
     wanted = named - {"start", "learn"}  # methods of every stateful part

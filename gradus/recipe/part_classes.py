@@ -35,11 +35,11 @@ PROTOCOLS: Mapping[str, tuple[str, type]] = {
 }
 """Seam -> (the method that the loop calls, the protocol that declares its signature)."""
 AWAITED = ("choose", "run", "keep", "assign", "score", "learn")
-"""Methods that may also be coroutines, because the code that calls them then awaits them."""
+"""Methods that may also be coroutines: their callers await them if necessary."""
 
 
 def check_classes(recipe: Recipe) -> None:
-    """Raises UserError for the first fault: a class in place of a part, a mutable part, a wrong declaration, or a name that another part has."""
+    """Raises UserError for the first fault: a class in place of a part, a mutable part, a wrong declaration, or two parts with the same name."""
     known: dict[str, type] = {}
     for where, value in everything(recipe, ""):
         if isinstance(value, type):

@@ -142,7 +142,7 @@ def check_key(made: Any, who: str) -> None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether one recipe was made from the other with `but`, which keeps base, description and family."""
+    """Whether one recipe was made from the other with `but`. (`but` does not change base, description and family.)"""
     return (a.base, a.about, a.family) == (b.base, b.about, b.family)
 
 

@@ -1,4 +1,4 @@
-"""Checks the changes and events of a schedule: before the run if the schedule's parts declare them, else at the step.
+"""Checks the changes and events of a schedule. If the schedule's parts declare them, the check is before the run, else at the step.
 
 A schedule can make three declarations. `sets(recipe)`: pairs (path, value) with the extreme values to which the schedule may set fields. `causes`: the events
 that the schedule may cause. `watches`: the metrics of evaluations that the schedule reads.
@@ -29,9 +29,10 @@ NUMBERS = (bool, int, float, str)
 
 
 def check_schedule(recipe: Recipe) -> list[Recipe]:
-    """Returns the declared recipes of a schedule that differ in more than numbers. These recipes need the same checks as the recipe itself.
+    """Returns the recipes that the schedule's declared changes can produce, without those that differ from the recipe only in numbers. The returned recipes
+    need the same checks as the recipe itself.
 
-    Raises UserError for the first change or event that the schedule declares but that is impossible.
+    Raises UserError for the first declared change or event that is impossible.
     """
     schedule = recipe.schedule
     if recipe.study is None and (watched := getattr(schedule, "watches", ())):
@@ -96,7 +97,8 @@ def check_events(schedule: Any, events: Iterable[Event], specs: Mapping[str, Pla
     for event in events:
         if not isinstance(event, (ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release, StopHere)):
             raise UserError(
-                f"{who} returned {_short(event)} among its events; each event must be ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release or StopHere"
+                f"{who} returned {_short(event)} among its events; each event must be ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release or "
+                f"StopHere"
             )
         for name in players_of(event):
             if name not in specs:

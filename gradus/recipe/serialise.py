@@ -93,8 +93,8 @@ def _load(path: Any) -> Any:
 def _own(found: Any, path: Any, kind: str) -> Any:
     """Returns `found`.
 
-    Raises UserError unless `found` is a part (dataclass) or function that the module of `path` itself defines. So a stored recipe cannot call an object
-    that this module imports.
+    Raises UserError unless the module of `path` itself defines `found`, as a part (dataclass) or function. A stored recipe can therefore not call an object
+    that this module only imports.
     """
     fits = is_dataclass(found) and isinstance(found, type) if kind == "part" else callable(found)
     at_home = isinstance(path, dict) or f"{getattr(found, '__module__', '')}:{getattr(found, '__qualname__', '')}" == path_today(path)

@@ -1,4 +1,4 @@
-"""Rewards of single answers that keep the task's verdict as a component, so accuracy stays the share of right answers for any reward."""
+"""Rewards of single answers. The task's verdict stays a component, so for any of these rewards the accuracy is still the share of right answers."""
 
 from __future__ import annotations
 

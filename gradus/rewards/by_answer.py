@@ -1,4 +1,4 @@
-"""Gives partial credit to answers that a verifier calls wrong: to sets of nodes or edges, and to numbers within a tolerance."""
+"""Gives credit to some answers that a verifier calls wrong: partial credit to sets of nodes or edges, and full credit to numbers within a tolerance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,100}(\.[0-9]{1,100})?")
 def jaccard(said: Sequence[str], due: Sequence[str]) -> float:
     """Returns |A and B| / |A or B| of the sets A (`said`) and B (`due`); 1 for two empty sets.
 
-    A repeated element of `said` counts as one more element that is not in B.
+    If an element occurs several times in `said`, each repetition counts as one more element that is not in B.
 
     >>> jaccard(["1", "2", "3"], ["2", "3", "4"])
     0.5
@@ -31,7 +31,7 @@ def jaccard(said: Sequence[str], due: Sequence[str]) -> float:
 
 
 def elements(text: str, letters: int) -> list[str] | None:
-    """Returns the elements of a set that is written as text; None for any other text.
+    """Returns the elements of a set that is written as text; None if the text is not such a set.
 
     `letters`: 1 reads nodes ("ABD", "A, B, D"); 2 reads edges ("AB CD", "B-A"), whose nodes are put in alphabetical order.
     """

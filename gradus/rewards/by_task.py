@@ -30,7 +30,7 @@ class ByTask(Combines):
         return tuple(dict.fromkeys(signal for part in (*self.parts.values(), self.otherwise) for signal in part.needs))
 
     def check(self, task: Task) -> None:
-        """Raises UserError if `otherwise` does not fit the task. A part is checked if it is the part of the whole task."""
+        """Raises UserError if `otherwise` does not fit the task. If a part judges the whole task, checks this part instead."""
         check_reward(self.parts.get(task.name, self.otherwise), task)
 
     def of(self, group: Group) -> Any:

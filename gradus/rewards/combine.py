@@ -72,7 +72,9 @@ class Sum(Combines):
 
 @dataclass(frozen=True)
 class Product(Combines):
-    """A reward: the product of the values of the parts that apply. A part whose values are 0 and 1 acts as a gate."""
+    """A reward: the product of the values of the parts that apply. If a part has only the values 0 and 1, it acts as a gate: the product is 0 if the part is
+    0.
+    """
 
     parts: Frozen[Reward]
 
@@ -89,6 +91,34 @@ class Product(Combines):
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         return [[multiply(row) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
+
+    def check(self, task: Task) -> None:
+        _check(self.parts, task)
+
+
+@dataclass(frozen=True)
+class Lowest(Combines):
+    """A reward: the lowest value of the parts that apply. An answer earns much only if all parts agree, so several reward models are harder to exploit.
+
+    The components are the values of the parts. The parts need one scale, as reward models of one training with several seeds have.
+    Reference: Coste et al., Reward Model Ensembles Help Mitigate Overoptimization, arXiv:2310.02743, worst-case optimization.
+    """
+
+    parts: Frozen[Reward]
+
+    def __post_init__(self) -> None:
+        _check_parts(self.parts, "minimum")
+
+    @property
+    def name(self) -> str:
+        return "&".join(self.parts)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return _needs(self.parts)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[lowest(row) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
 
     def check(self, task: Task) -> None:
         _check(self.parts, task)
@@ -125,6 +155,17 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
     return Judgement(math.prod(values.values()), components, tuple(steps), _extra(judged))
 
 
+def lowest(judged: Mapping[str, Judgement]) -> Judgement:
+    """Computes the judgement of a minimum. Raises UserError if a part gives rewards at single actions, because a minimum does not belong to an action."""
+    values, failed = _applying(judged)
+    components = named_components(judged)
+    if failed or not values:
+        return Judgement(failed or NOT_APPLICABLE, components, extra=_extra(judged))
+    if placed := [name for name in values if judged[name].steps]:
+        raise UserError(f"{placed[0]} gives rewards at single actions, which have no minimum; use a sum in place of the minimum")
+    return Judgement(min(values.values()), components, extra=_extra(judged))
+
+
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
     """Returns the value of every part under the part's name. If a part has several components, each has the name `name/component`."""
     named: dict[str, Outcome] = {}
@@ -153,7 +194,7 @@ def name_of(reward: Any) -> str:
 
 
 def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
-    """Returns the values that apply, and the first failure. The reason of the failure names the part that failed."""
+    """Returns the values of the parts that apply, and the first failure. The reason of this failure names the part that failed."""
     lost = ((name, j.reward) for name, j in judged.items() if isinstance(j.reward, Failed))
     failed = next((replace(reward, reason=f"{name}: {reward.reason}") for name, reward in lost), None)
     values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}

@@ -56,7 +56,7 @@ def overlap(one: str, other: str) -> float:
 
 
 def disagreement(answers: Sequence[str]) -> float:
-    """Returns 1 - the mean overlap of all pairs of answers; 0 for fewer than two answers."""
+    """Returns 1 minus the mean overlap of all pairs of answers; 0 for fewer than two answers."""
     pairs = [overlap(one, other) for one, other in combinations(answers, 2)]
     return 1.0 - float(np.mean(pairs)) if pairs else 0.0
 

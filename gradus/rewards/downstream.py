@@ -46,7 +46,7 @@ class RightShare:
 
 @dataclass(frozen=True)
 class MacroF1:
-    """The mean F1 score of all classes that occur among the expected answers. A reply that names no class is wrong."""
+    """The mean of the F1 scores of all classes that occur among the expected answers. A reply that names no class is wrong."""
 
     def value(self, replies: Sequence[Reply]) -> float:
         return macro_f1([answered(str(r.expected)) for r in replies], [answered(r.text) for r in replies])
@@ -81,7 +81,7 @@ class ReplyLength:
 
 @dataclass(frozen=True)
 class Downstream(Combines):
-    """A reward: the sum of measures on the replies of `player`, which reads only the written text and a test question.
+    """A reward: the sum of measures of the replies of `player`. This player reads only the written text and a test question.
 
     The test questions are in the problem's column `questions`. Without this column, the text itself is the question, and no answer is expected. If the text is
     empty or too long for the player, every measure is 0. The logged values are the text (`written`) and the replies. If `player` has no objective, it is

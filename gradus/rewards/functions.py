@@ -32,17 +32,17 @@ from gradus.workers.worker import Answer
 
 T = TypeVar("T")
 
-_HOMES: list[str] = []  # one entry per running call in this process; each is the working directory from before the first of these calls
+_HOMES: list[str] = []  # one entry per running call in this process; each entry is the working directory before the first of these calls
 
 
 @dataclass(frozen=True)
 class Function(Combines):
     """A reward function of the user, with the arguments of a reward function of TRL. Worker processes call the function.
 
-    A call fails if the function raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If a failed call had several
-    answers, each answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an
-    answer is NaN, text or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes to standard
-    error.
+    A call fails if the function raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If a call with several
+    answers fails, each answer is then judged alone. If an answer fails again, its reward has failed. One more call judges all other answers together. If the
+    value for an answer is NaN, text or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes
+    to standard error.
     """
 
     path: str  # FILE.py:FUNCTION
@@ -109,7 +109,7 @@ class LocalFunction(Combines):
         trajectories = [t for group in groups for t in group.trajectories]
         call = world.call(self.name)
         known = world.fact(call)
-        if known is not None:  # this step is repeated, and the call timed out the first time
+        if known is not None:  # this step is repeated, and the first time this call timed out
             return _by_group([Failed.read(known)] * len(trajectories), groups, self.name, world)
         with world.waiting(f"reward function {self.name}", f"{about(trajectories)}, in this process"):
             found = await _called(self.call, trajectories, world, self.timeout)
@@ -127,7 +127,7 @@ class LocalFunction(Combines):
 async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> T:
     """Calls `ask` in a thread and returns its result. Cancellation ends the processes of the pool.
 
-    If the processes continued, the thread would wait for the processes, and the program would wait for the thread.
+    Otherwise the thread would wait for the processes, and the program for the thread.
     """
 
     def slowest() -> str:
@@ -243,7 +243,7 @@ def _columns(task: Task) -> list[str]:
 
 
 def _importable(function: Any) -> str | None:
-    """Returns FILE.py:NAME of a function that can be imported from its file alone; None for any other function."""
+    """Returns FILE.py:NAME of a function if the import of its file is enough to get it; None for any other function."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     if not inspect.isfunction(function) or module is None or module.__name__ == "__main__" or getattr(module, "__package__", None):
         return None

@@ -1,4 +1,4 @@
-"""Judges that give points by criteria: a model that writes the points, and a scripted judge that checks each criterion."""
+"""Two judges that give points for each criterion: a model writes the points, or a scripted judge checks the criterion with a function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class Criterion:
 
 class Judge(Protocol):
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
-        """Returns the points of every trajectory for every criterion, from 0 to the criterion's `points`; 0 if the points cannot be read."""
+        """Returns the points of every trajectory for every criterion, from 0 to the criterion's `points`. If the judge's points cannot be read, they are
+        0.
+        """
         ...
 
 

@@ -59,7 +59,7 @@ class JudgedPairs(Combines):
 
     `against` "all": every other answer of the group. "reference": the problem's reference answer. With `both_orders`, each pair is judged in both orders, and
     the mean counts; else the step's key draws the order. Comparisons that fail do not count. The reward does not apply to an answer without a comparison.
-    Metrics: `judged/unread`; `judged/order`, the share of pairs in which the two orders contradict each other.
+    Metrics: `judged/unread`; `judged/order`, the share of pairs whose two orders have contradictory verdicts.
     """
 
     judge: Arbiter = PlayerJudge()
@@ -92,7 +92,7 @@ class JudgedPairs(Combines):
         return [[judgement(self.name, value_of(won[t.id])) for t in g.trajectories] for g in groups]
 
     def matches(self, group: Group, world: World) -> list[tuple[Trajectory, Trajectory | str, bool]]:
-        """Returns the pairs of a group. True: the second one is shown first."""
+        """Returns the pairs of a group, each with True if the judge sees the second answer first."""
         pairs: list[tuple[Trajectory, Trajectory | str]]
         if self.against == "reference":
             pairs = [(t, t.problem.reference) for t in group.trajectories if t.problem.reference is not None]
@@ -109,7 +109,7 @@ class JudgedPairs(Combines):
 
 @dataclass(frozen=True)
 class JudgedLists(Combines):
-    """The score that the judge gives to an answer while it reads all answers of the group. Component: judged_lists. Metric: `judged/unread`."""
+    """The score of an answer by a judge that reads all answers of the group together. Component: judged_lists. Metric: `judged/unread`."""
 
     judge: Arbiter = PlayerJudge()
     form: Form = ScoreLines()
@@ -140,18 +140,18 @@ class JudgedLists(Combines):
 
 @dataclass(frozen=True)
 class JudgedSteps(Combines):
-    """The judge finds the first wrong step. The value is 1 if no step is wrong, else 0; or, with `share`, the share of steps before the first wrong
+    """The judge finds the first wrong step. The value is 1 if no step is wrong, else 0. With `share`, the value is the share of steps before the first wrong
     step.
 
     `steps` cuts an answer into steps. Component: judged_steps. Logged value: `first_error`, the number of the step, -1 if there is none. Metric:
     `judged/unread`.
     """
 
-    judge: Arbiter = PlayerJudge()
+    judge: Arbiter = PlayerJudge("detector", max_tokens=2048)
     form: Form = FirstError()
     steps: Separated = Separated()
     share: bool = False
-    unread: float | None = 1.0  # an answer is not blamed without a verdict
+    unread: float | None = 1.0  # the value of an answer without a verdict: all its steps count as right
     name: ClassVar[str] = "judged_steps"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -204,7 +204,7 @@ async def decided(judge: Arbiter, form: Form, cases: Sequence[Case], unread: flo
 
 
 def outcome(found: Sequence[Verdict | Failed], swapped: bool, world: World) -> float | Failed:
-    """Returns the win of the first answer of a pair, from one verdict, or from the verdicts in both orders."""
+    """Returns the win (1, 0.5 or 0) of the first answer of a pair, by one verdict, or by the mean of the verdicts in both orders."""
     if failed := next((v for v in found if isinstance(v, Failed)), None):
         return failed
     values = [v[0] for v in found]  # type: ignore[index]
@@ -230,12 +230,12 @@ def name_of(other: Trajectory | str) -> str:
 
 
 def check_kind(part: object, form: Form, kind: Kind) -> None:
-    """Raises UserError if the form is of another kind."""
+    """Raises UserError if the verdicts of the form are not of this kind."""
     if form.kind != kind:
         raise UserError(f"{type(part).__name__}.form is {type(form).__name__}, whose verdicts are of the kind {form.kind}; give a form of the kind {kind}")
 
 
 def check_judge(judge: Arbiter, form: Form, task: Task) -> None:
-    """Raises UserError if the judge cannot judge in this form on the task, or does not answer."""
+    """Raises UserError if the judge cannot judge the task's answers in this form, or does not answer."""
     if hasattr(judge, "check_form"):
         judge.check_form(form, task)

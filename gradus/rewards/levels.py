@@ -19,9 +19,9 @@ from gradus.types.signals import Signal
 class GatedReward(Combines):
     """The value of `then` if `first` is at least `least`, else 0. If `first` does not apply, `then` alone gives the value.
 
-    The components are the value of `first` under its name, and the components of `then`. The components are present even if `first` is below `least`,
-    so the accuracy is the accuracy by the verifier. Rewards at single actions come from `then`. The reward failed if `first` failed, or if `then`
-    failed and its value would be the reward.
+    The components are the value of `first` under its name, and the components of `then`. The components are present even if `first` is below `least`. So the
+    accuracy is still computed from the verdicts. Rewards at single actions come from `then`. The reward has failed if `first` failed. It has also failed if
+    `then` failed, unless the reward is 0 because of `first`.
     """
 
     first: Reward

@@ -16,8 +16,8 @@ from gradus.types.signals import Signal
 def agreement(completions: Sequence[str], *, missing: bool = False) -> list[float]:
     """Returns 1 for each completion with the most common answer, and 0 for all others.
 
-    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote and gets 0. With `missing`, completions
-    without an answer vote together, and get 1 if they win.
+    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote and gets 0. With `missing`, all
+    completions without an answer vote for the same answer, and get 1 if this vote wins.
 
     >>> agreement(["=3", "=3", "=5", "2+1=3", "="])
     [1.0, 1.0, 0.0, 1.0, 0.0]
@@ -33,7 +33,7 @@ class MajorityReward(Combines):
     An answer whose rollout failed has no vote. The metric `majority_share` is the share of the group's answers that equal the most frequent one.
     """
 
-    missing: bool = False  # whether answers without a final answer vote together
+    missing: bool = False  # whether completions without a final answer vote together, as one answer
     name: ClassVar[str] = "agreement"
     needs: ClassVar[tuple[Signal, ...]] = ()
     unmarked: ClassVar[bool] = True  # the majority may be wrong

@@ -151,12 +151,12 @@ MEASURES: Mapping[str, Callable[[str, str], float]] = Frozen(
     match=match_ratio,
     jaccard=lambda a, b: jaccard(plain_words(a), plain_words(b)),
 )
-"""The name of a measure -> its function of (the said text, the due text)."""
+"""The name of a measure -> its function. The arguments are the text of the answer and the stored text."""
 
 
 def part(completion: str, of: str) -> str | None:
-    """Returns the part of a completion that is compared. "all": the completion; "final": the part of the final answer after its last "="; any other word: the
-    text between the last pair of tags of this name. None if the part is missing.
+    """Returns the part of a completion that is compared. `of` "all": the whole completion. "final": the part of the final answer after its last "=". Any
+    other word: the text between the last pair of tags with this name. Returns None if the part is missing.
 
     >>> [part("<answer>a</answer> b=c", of) for of in ("all", "final", "answer", "think")]
     ['<answer>a</answer> b=c', 'c', 'a', None]

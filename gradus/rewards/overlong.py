@@ -17,8 +17,8 @@ from gradus.types.signals import Signal
 class Overlong(Combines):
     """The soft overlong punishment of DAPO. This penalty is added to another reward: `Verified() + Overlong()`.
 
-    The length is the number of all actions of a trajectory, including its end token. An episode of several turns or contexts has several limits on new tokens.
-    So such an episode gets the penalty only if `max_tokens` is a number.
+    The length is the number of all actions of a trajectory, including its end token. An episode of several turns or contexts has no single limit on new
+    tokens. It gets the penalty only if `max_tokens` is a number.
 
     Reference: Yu et al., DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 13. The paper uses 20,480 new tokens and a
     cache of 4,096 tokens, which is a fifth of 20,480.
@@ -26,7 +26,7 @@ class Overlong(Combines):
 
     max_tokens: int | None = None  # length from which the penalty is -1; None: the sampling limit on new tokens
     cache: int | None = None  # the penalty grows over this number of tokens before `max_tokens`; None: `share` of `max_tokens`
-    share: float = 0.2  # acts if `cache` is None
+    share: float = 0.2  # `cache` as a share of `max_tokens`, if `cache` is None
     name: ClassVar[str] = "overlong"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -1,4 +1,4 @@
-"""A judge that is a player: a language model of the run reads the case and writes a verdict, or gives the probability of the verdict."""
+"""A judge that is a player: a language model of the run reads the case. It writes a verdict, or gives the probability of a verdict."""
 
 from __future__ import annotations
 

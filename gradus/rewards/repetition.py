@@ -16,7 +16,7 @@ from gradus.types.signals import Signal
 
 
 def repeated(tokens: Sequence[int] | np.ndarray, n: int) -> np.ndarray:
-    """Returns [A], bool: whether a token lies in an n-gram that occurred earlier in `tokens`.
+    """Returns [A], bool: whether a token is part of an n-gram that also occurs earlier in `tokens`.
 
     Reference: Yeo et al., Demystifying Long Chain-of-Thought Reasoning in LLMs, arXiv:2502.03373, section 4.5.
 
@@ -45,7 +45,7 @@ def loop(tokens: Sequence[int] | np.ndarray, *, shortest: int = 4, longest: int 
     row = np.asarray(tokens)
     first: list[int] = []
     for size in range(shortest, longest + 1):
-        need = size * (times - 1)  # so many tokens in a row equal the token one block later
+        need = size * (times - 1)  # in a loop, at least this number of tokens in a row equal the token one block later
         if len(row) < size + need:
             break
         equal = np.concatenate([[0], np.cumsum(row[:-size] == row[size:])])
@@ -61,7 +61,7 @@ def sampled(trajectory: Trajectory) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Repetition(Combines):
-    """A penalty on repetition: every token in an n-gram that occurred earlier in the answer gets the reward `price`. The reward is the sum of the
+    """A penalty on repetition: if an n-gram occurred earlier in the answer, each of its tokens gets the reward `price`. The reward is the sum of the
     penalties.
 
     The penalties are rewards at single actions, under the component "repetition". A token in several repeated n-grams gets the penalty once.

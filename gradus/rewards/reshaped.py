@@ -1,4 +1,4 @@
-"""The common work of rewards that change the values of another reward group by group, such as length rewards."""
+"""Functions for rewards that change the values of another reward, group by group. An example is a length reward."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gradus.types import Frozen, Group, Trajectory
 from gradus.types.parts import Judgement, Reward, Signals, World
 
 Rule = Callable[[Sequence[Group]], Sequence[tuple[np.ndarray, Mapping[str, np.ndarray]]]]
-"""Gets the groups of judged answers. Returns for every group the new rewards [G], and further components, each [G]."""
+"""A function of the groups of judged answers. It returns the new rewards [G] of every group, and further components, each [G]."""
 
 Pay = Callable[[Sequence[Trajectory]], Sequence[tuple[float, Mapping[str, float]]]]
-"""Gets the judged answers of one group. Returns for every answer the new reward, and further components, which have the same names for all answers."""
+"""A function of the judged answers of one group. It returns the new reward of every answer, and further components. All answers have the same components."""
 
 
 def by_group(pay: Pay) -> Rule:

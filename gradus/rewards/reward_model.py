@@ -16,11 +16,11 @@ from gradus.types.signals import Read, Signal, Value, Values
 
 @dataclass(frozen=True)
 class RewardModel(Combines):
-    """A reward: the value that `player` gives before the last action of a trajectory.
+    """A reward: the value of `player` before the last action of a trajectory.
 
-    At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier,
-    `accuracy` is the share of rewards of at least 1; this number has no meaning here. A recipe with this reward cannot have parts that need right
-    answers. If the task has a verifier, `--study.reward Verified` measures the accuracy.
+    If the answer is finished, the player has then read all its tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
+    share of answers with a reward of at least 1, which has no meaning for such scores. A recipe with this reward cannot have parts that need right answers.
+    If the task has a verifier, `--study.reward Verified` measures the accuracy.
 
     If the player has several heads, the reward is the weighted sum of their scores, and each score is a component. A head without a weight has the weight 1.
     With `chance`, a score is the sigmoid of the head's value, so it is from 0 to 1.
@@ -61,7 +61,7 @@ class RewardModel(Combines):
         return [[self._judged([row[t.id] for row in rows]) for t in g.trajectories] for g in groups]
 
     def _judged(self, values: Sequence[np.ndarray]) -> Judgement:
-        """Args: `values`, for each head its values [A]."""
+        """The judgement of an answer. Args: `values`: the values [A] of each head."""
         if not len(values[0]):
             failed = Failed("the answer has no token to score")
             return Judgement(failed, Frozen({self.name: failed}))

@@ -16,7 +16,7 @@ from gradus.types.signals import Signal
 
 class Reviser(Protocol):
     async def rubrics(self, samples: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[Criterion]]:
-        """Writes complete new rubrics from judged samples and the present criteria. The rubrics are then merged into one rubric.
+        """Writes complete new rubrics from judged samples and the present criteria. The caller then merges these rubrics into one.
 
         If there is no new rubric, the criteria do not change.
         """
@@ -29,7 +29,7 @@ class Rubric(Combines):
 
     With a reviser, the criteria change after every `every`-th batch.
 
-    The reviser gets `samples` answers of that batch with their rewards; the rubrics from the reviser are merged. Answers that were judged
+    The reviser gets `samples` answers of that batch with their rewards, and its rubrics are merged into one. Answers that were judged
     before a change keep their rewards. The criteria are stored with the run as state. Evaluations read the criteria and never change them.
     Metric `rubric/items`: the number of criteria after the batch.
     """
@@ -37,7 +37,7 @@ class Rubric(Combines):
     criteria: tuple[Criterion, ...]  # the criteria at the start of the run
     judge: Judge
     reviser: Reviser | None = None  # None: the criteria do not change
-    every: int = 10  # number of batches from one change of the criteria to the next
+    every: int = 10  # number of batches between two changes of the criteria
     samples: int = 20  # answers shown to the reviser; fewer if the batch has fewer
     name: ClassVar[str] = "rubric"
     needs: ClassVar[tuple[Signal, ...]] = ()

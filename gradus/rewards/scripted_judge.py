@@ -20,7 +20,7 @@ Sound = Callable[[Problem, str], Sequence[bool]]
 
 @dataclass(frozen=True)
 class Phrase:
-    """A hole: every answer that contains the text."""
+    """A hole of a judge: every answer that contains the text is judged as right."""
 
     text: str
 
@@ -30,16 +30,16 @@ class Phrase:
 
 @dataclass(frozen=True)
 class ScriptedJudge:
-    """A judge: the true quality of answers, with errors. A hash of the problem and the answers decides about each error, so the same case has the same error
-    in every step.
+    """A judge that gives the true quality of answers, with errors. A hash of the problem and the answers decides about each error, so the same answers get
+    the same error in every step.
 
     Points: a share `missed` of the right answers (quality 1) gets 0, and a share `fooled` of the other answers gets 1. Pairs: a share `reversed` of the pairs
     is decided in favour of the worse answer, and a share `first` in favour of the answer in the first place. Lists: the qualities. Steps: a share `missed` of
-    the answers without a wrong step is called wrong at the first step, and a share `fooled` of the others is called right. An answer in `hole` has quality 1
-    and no wrong step, without errors. A share `silent` of all cases gets no verdict.
+    the answers without a wrong step is called wrong at the first step, and a share `fooled` of the others is called right. An answer in `hole` always has
+    quality 1 and no wrong step. A share `silent` of all cases gets no verdict.
     """
 
-    truth: Quality | None = None  # None: the function `truth` of the task's verifier if it has one (its verdicts have errors, or are coarser), else the verifier
+    truth: Quality | None = None  # None: the function `truth` of the task's verifier, else the verifier itself
     sound: Sound | None = None  # None: the function `sound` of the task's verifier
     missed: float = 0.0
     fooled: float = 0.0
@@ -52,7 +52,7 @@ class ScriptedJudge:
         check_ranges(self, missed="[0, 1]", fooled="[0, 1]", reversed="[0, 1]", first="[0, 1]", silent="[0, 1]")
 
     def check_form(self, form: Form, task: Task) -> None:
-        """Raises UserError if neither this part nor the task's verifier has the truth that the form needs."""
+        """Raises UserError if the form needs a truth that neither this part nor the task's verifier has."""
         if form.kind == "steps":
             self._sound(task)
         else:
@@ -114,5 +114,5 @@ class ScriptedJudge:
 
 def chance(name: str, case: Case, *texts: str) -> float:
     """Returns a number in [0, 1) that depends only on the problem and the texts."""
-    plain = (text.encode("utf-8", "backslashreplace").decode() for text in texts)  # half of a surrogate pair has no bytes of its own
+    plain = (text.encode("utf-8", "backslashreplace").decode() for text in texts)  # half of a surrogate pair cannot be encoded alone
     return float(Key().fold("scripted judge", name, case.problem.id, *plain).uniform())

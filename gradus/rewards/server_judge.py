@@ -1,4 +1,4 @@
-"""A judge behind an address: a server with OpenAI's chat interface. Replies are stored, so a resumed run asks for no reply twice."""
+"""A judge at an address: a server with OpenAI's chat interface. The judge stores the replies, so a resumed run sends no request twice."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gradus.types.ranges import check_ranges
 from gradus.workers.chat_client import Calls, ChatClient, Reply, checked, client_of, replies
 from gradus.workers.reply_store import ReplyStore, hash_of, store_at
 
-LIKELY = 20  # tokens for which a soft verdict gets probabilities at each place
+LIKELY = 20  # for a soft verdict, the server returns the probabilities of this number of likely tokens at each position
 
 
 @dataclass(frozen=True)
 class ServerJudge:
     """A judge: the server at `url` writes `samples` texts for a case, and the verdict is the mean of the verdicts in these texts.
 
-    Each request is stored by its hash, with the reply. A request that has a stored reply is not sent. A fault of the server or the network is
-    followed by further attempts. After the last attempt the case fails, and no update uses its answer. If the server refuses every request (wrong
-    key, address or model), the run stops. The key is read from the environment variable `key_env`, and is neither stored nor logged. With `soft`, the
-    verdict is computed from the probabilities of the two words of `YesNo` (see `soft_verdict`), which the server must give (`logprobs`). Tokens of
-    prompts and replies count as `tokens/judge`, also those of stored replies. Metrics: `judge/failed`, `judge/tokens` (tokens of a case).
+    Each request is stored by its hash, with the reply. A request that has a stored reply is not sent. After a fault of the server or the network, the judge
+    tries again. If the last attempt fails too, the case fails, and no update uses its answer. If the server refuses every request (wrong key, address or
+    model), the run stops. The key is read from the environment variable `key_env`, and never stored or logged. With `soft`, the verdict is computed
+    from the probabilities of the two words of `YesNo` (see `soft_verdict`). The server must then offer `logprobs`. The tokens of all prompts and replies
+    count as `tokens/judge`, even if a reply was stored. Metrics: `judge/failed`, `judge/tokens` (tokens per case).
     """
 
     url: str
@@ -124,7 +124,7 @@ def soft_of(reply: Reply, form: Form) -> Verdict | None:
 
 
 def summed(row: Mapping[str, float]) -> dict[str, float]:
-    """Returns the probability of each word at one place. Tokens that differ only in case and spaces are one word."""
+    """Returns the probability of each word at one position. Tokens that differ only in case and spaces are one word."""
     out: dict[str, float] = {}
     for token, logprob in row.items():
         word = token.strip().lower()

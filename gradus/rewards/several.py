@@ -27,7 +27,7 @@ class Term:
 
 
 def terms_of(given: Any) -> list[Term]:
-    """Returns the terms of a reward that is in the form in which a user gives rewards.
+    """Returns the terms of a reward that a user gives as text, as an object or as a list.
 
     A text has the form `[NAME=]FILE.py:FUNCTION[*WEIGHT]`. A pair (reward, weight) sets the weight. A list or tuple of texts, rewards and pairs has several
     terms.

@@ -1,4 +1,4 @@
-"""A reward for the steps and the result: the verdict times the share of right steps. The task's verifier must be able to check steps."""
+"""A reward for the steps and the result of an answer: the verdict times the share of right steps. The task's verifier must be able to check steps."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from gradus.types.signals import Signal
 class Standardised(Combines):
     """Standardises a reward whose range changes: (value of `reward` - running mean) / running standard deviation.
 
-    The mean and the (population) deviation are over all values of the run, including this batch. If all values are equal, the reward is 0. Components keep
-    their values. If `reward` has no components, its value becomes a component under its name. Rewards at single actions are divided by the deviation. Failed
-    rewards and rewards that do not apply do not change. An evaluation adds its own values, but these values are dropped when the evaluation ends.
+    The mean and the (population) deviation are computed from all values of the run so far, including this batch. If all values are equal, the reward is 0.
+    Components keep their values. If `reward` has no components, its value becomes a component under its name. Rewards at single actions are divided by the
+    deviation. Failed rewards and rewards that do not apply do not change. During an evaluation, its own values are included; afterwards they are dropped.
     """
 
     reward: Reward = Verified()
@@ -66,7 +66,7 @@ def including(state: dict[str, Any], values: Sequence[float]) -> dict[str, Any]:
 
 
 def standardised(judgement: Judgement, mean: float, deviation: float, name: str) -> Judgement:
-    """Scales a judgement. If the deviation is below 1e-12 times the mean, the deviation comes from rounding and counts as 0."""
+    """Scales a judgement. A deviation below 1e-12 times the mean counts as 0, because it is only a rounding error."""
     if not isinstance(judgement.reward, int | float):
         return judgement
     flat = deviation <= 1e-12 * max(abs(mean), 1e-300)

@@ -21,8 +21,8 @@ _OVER = ("last", "least", "mean", "product")
 def scores_at_ends(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Returns [L]: the score of the text up to the end of each step, in the order of the steps.
 
-    A value is computed before its action. So the value of the next step's first action is the score of a step, and the value of the last action is the score
-    of the last step. Args: `values` [A]; `numbers` [A], the step of each action, -1 without a step.
+    A value is computed before its action is read. So the score of a step is the value of the next step's first action, and the score of the last step is the
+    value of the last action. Args: `values` [A]; `numbers` [A], the step of each action, -1 without a step.
 
     >>> scores_at_ends(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 0, 1, 1])).tolist()
     [2.0, 3.0]
@@ -70,7 +70,7 @@ class StepScores(Combines):
 
 
 def step_numbers(marking: Marking, trajectory: Trajectory, world: World) -> np.ndarray:
-    """Returns [A]: the number of the step of each action, -1 without a step. Steps are counted through the contexts."""
+    """Returns [A]: the number of the step of each action, -1 without a step. The numbers of the steps continue from one context to the next."""
     out, first = [np.zeros(0, np.int64)], 0
     for context in trajectory.contexts:
         row = np.asarray(marking.of(context, lambda tokens: world.text(tokens, trajectory.player)), np.int64)

@@ -1,4 +1,4 @@
-"""Numbers and texts of an episode with tools, for rewards: the share of calls that ran, and the whole text with the inserted results."""
+"""For rewards of episodes with tools: the share of calls that ran, and the whole text with the inserted results."""
 
 from __future__ import annotations
 

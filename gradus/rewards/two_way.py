@@ -1,4 +1,4 @@
-"""Rewards an answer that contains a stored answer, or that a stored answer contains."""
+"""Rewards an answer if it contains a stored answer, or if a stored answer contains it."""
 
 from __future__ import annotations
 

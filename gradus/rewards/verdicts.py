@@ -21,9 +21,9 @@ Kind = Literal["point", "pair", "list", "steps"]
 
 @dataclass(frozen=True)
 class Case:
-    """The answers that a judge compares or judges together: one for points and steps, two for a pair. `steps`: the steps of the only answer.
+    """The answers that a judge reads together: one for points and steps, two for a pair, several for a list. `steps`: the steps, if there is only one answer.
 
-    `completion`: the whole completion if the judge reads only a part of it; a scripted judge finds the truth in the whole completion.
+    `completion`: the whole completion, if the judge reads only a part of it. A scripted judge needs the whole completion to find the truth.
     """
 
     id: str
@@ -51,7 +51,7 @@ class Arbiter(Protocol):
     """A judge: a player, a server, or a script."""
 
     async def decide(self, form: Form, cases: Sequence[Case], world: World) -> list[Verdict | Failed | None]:
-        """Returns a verdict for each case; None if the judge's text has no verdict; a failure if the judge gave no text."""
+        """Returns for each case its verdict, None if the judge's text has no verdict, or a failure if the judge gave no text."""
         ...
 
 
@@ -171,7 +171,7 @@ class ScoreLines:
 
 @dataclass(frozen=True)
 class FirstError:
-    """Steps: the last whole number in the judge's text is the first wrong step, counted from 0; -1 if every step is right."""
+    """Steps: the last whole number in the judge's text is the number of the first wrong step, counted from 0; -1 means that every step is right."""
 
     template: str = (
         "Question:\n{problem}\n\nReference answer: {reference}\n\nSteps:\n{steps}\n\nWhich step is the first wrong one? End with its number, or with -1 if all "
@@ -198,7 +198,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def before_error(first: int, count: int) -> Verdict:
-    """Returns the verdict on `count` steps whose first wrong step is `first` (-1: none)."""
+    """Returns the verdict on `count` steps if the first wrong step has the number `first` (-1: no step is wrong)."""
     return tuple(float(first < 0 or i < first) for i in range(count))
 
 

@@ -28,13 +28,13 @@ from gradus.workers.trl_signature import failure_of, outcome, outcomes
 class Verified(Combines):
     """The task's verdict on a trajectory.
 
-    If the task has `judge`, the verdict is `task.judge` of the trajectory. If the task has no `judge` but `verify`, the verdict is `task.verify` of the
+    If the task has `judge`, the verdict is `task.judge` of the trajectory. If the task has `verify` and no `judge`, the verdict is `task.verify` of the
     completion. Without `judge` and `verify`, the verdict is the sum of the environment's rewards.
 
     A verdict has failed if its function raises or exceeds the time limit, or if the verdict is not a finite number. A verifier from a user's file (--task
-    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. If the recipe's system has processes for verifiers, the verifiers of
-    the package run in these processes. All other verifiers run in this process, and a timer interrupts them. Such verifiers are: verifiers of the
-    package without such a system, verifiers given in Python, and a file's verifier if its problems have values that JSON cannot represent.
+    FILE.py:NAME, also within a mixture) runs in worker processes, one answer per call. A verifier of the package runs in processes only if the recipe's
+    system has processes for verifiers. All other verifiers run in this process, and a timer interrupts them. This includes every verifier given in Python. It
+    also includes a file's verifier if its problems have values that JSON cannot represent.
     """
 
     timeout: float = 60.0  # seconds per answer
@@ -103,7 +103,7 @@ class Verified(Combines):
 
 
 def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> list[Outcome]:
-    """Returns the task's verdict for each trajectory, with the computation of `Verified`.
+    """Returns the task's verdict for each trajectory, computed as in `Verified`.
 
     This function is used before a run, so it stores nothing for a repeated step.
     """
@@ -177,7 +177,7 @@ def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[V
 class _Facts:
     """The verdicts by trajectory.
 
-    Some failures are due to time or the machine. Such failures are stored with the step, so a repeated step reuses them.
+    If a verdict failed because of the time limit or the machine, the failure is stored with the step. A repeated step then has the same failure.
     """
 
     def __init__(self, asked: Sequence[Trajectory], world: World, name: str) -> None:

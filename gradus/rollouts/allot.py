@@ -73,7 +73,7 @@ class UntilUnequal:
 def half_width(deviation: float, count: int, *, alpha: float) -> float:
     """Returns t s / sqrt(n), the half width of Student's confidence interval of a mean; 0 for n below 2.
 
-    Here s is the deviation, n the count, and t the 1 - alpha/2 quantile with n - 1 degrees of freedom.
+    Here s is the deviation and n the count. The number t is the 1 - alpha/2 quantile of Student's distribution with n - 1 degrees of freedom.
 
     >>> round(half_width(0.5, 4, alpha=0.05), 4), round(half_width(0.5, 5, alpha=0.05), 4)
     (0.7956, 0.6208)
@@ -84,14 +84,14 @@ def half_width(deviation: float, count: int, *, alpha: float) -> float:
 
 
 def priority(deviation: float, count: int, total: int, *, alpha: float, bonus: float) -> float:
-    """Returns d + bonus * sqrt(ln(1 + total) / count). The number d is the amount by which one more answer narrows the half width; 0 for a count below 2."""
+    """Returns d + bonus * sqrt(ln(1 + total) / count). Here d is the decrease of the half width by one more answer; 0 for a count below 2."""
     narrower = half_width(deviation, count, alpha=alpha) - half_width(deviation, count + 1, alpha=alpha) if count > 1 else 0.0
     return narrower + bonus * float(np.sqrt(np.log1p(total) / max(count, 1)))
 
 
 @dataclass(frozen=True)
 class HalfWidth:
-    """Gives blocks of answers to the problems whose mean reward is the least certain. Ends when the step has as many answers as the requests ask for.
+    """Gives blocks of answers to the problems with the least certain mean reward. Ends when the step has the requested number of answers.
 
     A round gives at most as many blocks as there are problems. The blocks are given one after the other. Each block goes to the problem with the highest
     `priority`, and raises the `count` of this problem. The deviation of the rewards is computed from the answers before the round (unbiased; 0 for fewer than
@@ -128,19 +128,19 @@ class HalfWidth:
 
 @dataclass(frozen=True)
 class Allot:
-    """Samples `first` answers to each problem, and then, in further rounds, as many answers as `rule` asks for. Ends after `rounds` rounds, or if
-    `rule` asks for no more.
+    """Samples `first` answers to each problem. In each further round, samples as many answers as `rule` asks for. Ends after `rounds` rounds, or if `rule`
+    asks for no more answers.
 
-    All answers to a problem form one group. With `probe`, the answers of the first round only inform the rule: they stay in the group, but no update
-    uses them. The division into rounds does not change the draws of an answer. Metrics: allotted (answers per problem), allotted_most (the largest
-    number of answers to one problem).
+    All answers to a problem form one group. With `probe`, only the rule reads the answers of the first round: they stay in the group, but no update uses
+    them. The random draws of an answer do not depend on its round. Metrics: allotted (answers per problem), allotted_most (the largest number of answers to
+    one problem).
     """
 
     rule: Rule = UntilSignal()
     rollout: Rollout = Auto()
     first: int | None = None  # answers to each problem in the first round; None: as many as the curriculum asks for
     rounds: int = 4  # largest number of rounds, including the first
-    probe: bool | None = None  # True: no update uses the answers of the first round; None: as the rule's attribute `probes` says, else False
+    probe: bool | None = None  # True: no update uses the answers of the first round; None: the attribute `probes` of the rule, or False without it
 
     def __post_init__(self) -> None:
         check_ranges(self, first="[1, inf)", rounds="[1, inf)")

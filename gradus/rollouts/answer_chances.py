@@ -1,4 +1,6 @@
-"""The probability of each candidate answer if the player stopped thinking after a step and answered. The candidates are the truth and the group's wrong answers."""
+"""The probability of each candidate answer if the player stopped thinking after a step and answered at once. The candidates are the right answer and the
+wrong answers of the group.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb
 from gradus.types.spans import STEPS, Marking, ends
 
-CHANCES = "chance"  # float64 [A, 2, 1 + hypotheses]: before and after the step of the action, for the truth and each hypothesis; NaN without one
+CHANCES = "chance"  # float64 [A, 2, 1 + hypotheses]: before and after the action's step, for the right answer and each hypothesis; NaN without a step
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class AnswerChances:
         return out
 
     def candidates(self, group: Group) -> list[str]:
-        """Returns the truth and the first distinct wrong answers of a group. Answers are distinct if their normalised forms are distinct."""
+        """Returns the right answer and the first distinct wrong answers of a group. Answers are distinct if their normalised forms differ."""
         problem = group.trajectories[0].problem
         if problem.reference is None:
             raise UserError(

@@ -1,4 +1,4 @@
-"""The values of a request in the world of its step: its sampling, its prompt, and one request per answer."""
+"""Functions of a request in its step: its sampling settings, its prompt, and its division into one request per answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradus.types.parts import World
 
 
 def sampling_of(request: Request, world: World) -> Sampling:
-    """Returns the sampling of a request: its own sampling if it has one, else the sampling of the world."""
+    """Returns the sampling settings of a request: its own settings if it has them, else the settings of the step."""
     return request.sampling or world.sampling
 
 
@@ -21,5 +21,5 @@ def prompt_before(request: Request, world: World) -> Context:
 
 
 def single(requests: Sequence[Request]) -> list[Request]:
-    """Returns one request per answer. The draws of an answer do not depend on this division."""
+    """Returns one request per answer. This division does not change the random draws of an answer."""
     return [replace(request, count=1, sample=request.sample + i) for request in requests for i in range(request.count)]

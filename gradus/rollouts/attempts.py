@@ -1,4 +1,4 @@
-"""A memory of attempts: for each problem the question, and the newest attempts of the policy with their rewards. Rollouts keep such a memory as their
+"""A memory of attempts: for each problem, it has the question and the policy's newest attempts with their rewards. Some rollouts have such a memory as their
 state.
 
 A memory is {id of the problem: [question, [[completion, reward], ...]]}. The oldest problem is first, and the oldest attempt of a problem is first.
@@ -18,7 +18,7 @@ Attempts = Mapping[str, Sequence[Any]]
 
 
 def remembered(memory: Attempts, trajectories: Iterable[Trajectory], *, attempts: int, problems: int) -> dict[str, Any]:
-    """Returns the memory with these trajectories: at most `attempts` newest attempts at each of at most `problems` problems.
+    """Adds these trajectories to the memory. Keeps at most `problems` problems, and the `attempts` newest attempts at each problem.
 
     A problem with a new attempt becomes the newest problem. The oldest problems are removed first.
     """

@@ -1,4 +1,4 @@
-"""A tree of answers: some answers branch at the steps to which later steps attend most."""
+"""A tree of answers: some answers branch at the steps that later steps attend to most."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from gradus.types.spans import STEPS, Marking
 
 
 def step_matrix(attention: Tensor, steps: Tensor) -> Tensor:
-    """Returns S [heads, n, n]: the mean weight from the tokens of step j to the tokens of step k. `attention` [heads, T, T]; `steps` [T], 0 to n - 1."""
+    """Returns S [heads, n, n]: S[j, k] of a head is the mean attention weight from the tokens of step j to the tokens of step k. `attention` [heads, T, T];
+    `steps` [T], 0 to n - 1.
+    """
     member = torch.nn.functional.one_hot(steps, int(steps.max()) + 1).to(attention.dtype)
     sizes = member.sum(0).clamp(min=1)
     return member.T @ attention @ member / torch.outer(sizes, sizes)
@@ -60,8 +62,8 @@ class Influence(Want):
 def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap: int, count: int) -> list[int]:
     """Returns at most `count` steps in ascending order, without the first step of the answer.
 
-    Takes the earliest steps with two properties: the score is at least the quantile, and at least `gap` tokens lie between the step and the last taken
-    step. If there are too few such steps, also takes the earliest other steps.
+    Chooses the earliest steps with two properties: the score is at least the quantile, and at least `gap` tokens lie between the step and the step that was
+    chosen before it. If there are too few such steps, also chooses the earliest other steps.
 
     Args: `scores` [S], the FCI of each step; `starts` [S + 1], the number of tokens before each step, then the number of all tokens.
     """
@@ -78,7 +80,7 @@ def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap
 
 
 def expanded(right: Sequence[bool], worth: bool, key: Key) -> list[int]:
-    """Returns the indices of the answers that branch. `worth`: whether a problem without a wrong answer is expanded."""
+    """Returns the indices of the answers that branch. `worth`: whether answers branch if no answer to the problem is wrong."""
     n, good = len(right), [i for i, r in enumerate(right) if r]
     bad = [i for i in range(n) if i not in good]
     count = ceil(n * exp(-len(good) / n))
@@ -124,7 +126,9 @@ class AttentionTree:
         return {"total": 0.0, "count": 0.0}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, float]) -> tuple[list[Group], dict[str, float]]:
-        """Returns one judged group per request, and the state: the sum and the number of the mean FCIs of all problems without a wrong answer."""
+        """Returns one judged group per request, and the state. For all problems without a wrong answer, the state has the sum of their mean FCIs and the
+        number of these problems.
+        """
         groups = await rolled(Auto(), requests, world)
         marked = [streamed(g, STREAM, {t.id: rows_of(self.marking, t, world) for t in g.trajectories}) for g in groups]
         flat = [t for g in marked for t in g.trajectories]
@@ -177,7 +181,7 @@ def beginnings(spans: np.ndarray) -> np.ndarray:
 
 
 def step_mean(scores: np.ndarray, spans: np.ndarray) -> float:
-    """Returns the mean score of the steps of an answer: each step counts once, with the score of its first token. For an answer without tokens, the mean is 0.
+    """Returns the mean score of the steps of an answer. The score of a step is the score of its first token. For an answer without tokens, the mean is 0.
 
     >>> step_mean(np.array([4.0, 4.0, 1.0]), np.array([0, 0, 1]))
     2.5

@@ -36,7 +36,7 @@ async def rolled(rollout: Rollout, requests: Sequence[Request], world: World) ->
 
 
 def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -> list[Group]:
-    """Returns the groups if there is one per request. Else raises UserError, because the rollout `outer` would join unrelated groups."""
+    """Returns the groups if there is one per request. Otherwise raises UserError, because the rollout `outer` would join unrelated groups."""
     if len(groups) != len(requests):
         name = type(outer).__name__
         raise UserError(

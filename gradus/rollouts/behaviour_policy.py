@@ -13,8 +13,9 @@ from gradus.types.parts import Rollout, Task, World
 
 @dataclass(frozen=True)
 class BehaviourPolicy:
-    """Sends every request to `player`, but the policy acts in evaluation. Another player learns from these samples if its field `learns_from` names
-    `player`."""
+    """In training, sends every request to `player`; in evaluation, the policy acts. Another player learns from these samples if its field `learns_from` names
+    `player`.
+    """
 
     player: str = "generator"
     rollout: Rollout = Auto()

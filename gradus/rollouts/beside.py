@@ -49,5 +49,7 @@ class Beside:
 
 
 def beside(own: int, *, share: float, count: int) -> int:
-    """Returns the number of problems, rounded, that give `share` of all samples. Each problem has `count` samples; `own` is the number of all other samples."""
+    """Returns the number of problems, rounded, whose samples are the share `share` of all samples. Each of these problems has `count` samples; `own` is the
+    number of all other samples.
+    """
     return round(own * share / (1 - share) / count)

@@ -18,7 +18,7 @@ from gradus.types.parts import Forkable, Task, Turn, World
 from gradus.types.ranges import check_ranges
 from gradus.types.readers import EntropyShare
 
-STREAM = "branch"  # int32 [A], the number within its group of the trajectory that drew the action
+STREAM = "branch"  # int32 [A], for each action: the number, within the group, of the trajectory that drew the action
 
 
 def chance(rise: float, *, base: float, weight: float) -> float:
@@ -37,15 +37,15 @@ class Branch:
     seat: Seat
     episode: Any
     played: Played
-    start: float | None = None  # entropy of the first segment of the episode (of its root, if it is a copy); None: not read
+    start: float | None = None  # entropy of the first segment of the episode (for a copy: of its root); None: not read yet
     parent: str = ""  # the trajectory of which this one is a copy; empty for a root
     shared: int = 0  # turns that the copy shares with its parent
-    streak: int = 0  # number of branchings in a row, up to and including the last segment
+    streak: int = 0  # number of branchings at successive segments, up to and including the last segment
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """A branch with its next segment: the prompt, the sample, and the entropy of the segment's first tokens (None: not read)."""
+    """A branch with its next segment: the prompt, the sample, and the entropy of the segment's first tokens (None: not read yet)."""
 
     branch: Branch
     prompt: Context
@@ -62,19 +62,18 @@ class Branches:
     by log(size of the vocabulary). After each answer of the environment to the player, the episode samples a segment. The episode then becomes `copies`
     episodes with the probability `chance(rise)`, where `rise` is H of this segment minus H of the episode's first segment. The new episodes continue from the
     context before this segment and from a copy of the state, and draw this segment again. The new episodes can branch again at their later segments. If all
-    episodes of a problem have ended and there are fewer than M, the missing episodes start from the problem.
+    episodes of a problem have ended and their number is below M, the missing episodes start from the problem.
 
     A copy's context contains the shared tokens as its own actions. The stream `branch` is the number of the trajectory that drew an action. Two trajectories of
     a group share an action if, and only if, `branch` is equal at the same index. The links of a copy are the `parent` and the number of `shared` turns. All
     episodes advance one turn at a time. Metrics: `branched` (share of copies), `saved_turns` (share of the group's turns that are shared; the environment did
-    not play these turns), `in_a_row` (share of the copies whose path also branched at the segment before).
+    not play these turns), `in_a_row` (among the copies, the share whose path also branched at the segment before).
     """
 
     share: float = 0.5  # share of M that starts from the problem, at least one episode; 1: independent episodes
     base: float = 0.5  # probability to branch if the entropy is unchanged
     weight: float = 0.2  # weight of the rise of the entropy
     copies: int = 2  # largest number of episodes that one episode becomes, itself included
-    penalty: float = 0.0  # the probability is multiplied by 1 - penalty * l (at least 0) after l branchings in a row on the same path
     tokens: int = 20  # tokens of a segment whose entropy is read
     total: Literal["sum", "mean"] = "sum"  # sum or mean over these tokens; in small vocabularies the sum brings the probability to 0 or 1
     play: Episodes = Episodes()
@@ -82,7 +81,7 @@ class Branches:
     plays: ClassVar[str] = "episodes"
 
     def __post_init__(self) -> None:
-        check_ranges(self, share="(0, 1]", base="[0, 1]", weight="[0, inf)", copies="[2, inf)", tokens="[1, inf)", penalty="[0, 1]")
+        check_ranges(self, share="(0, 1]", base="[0, 1]", weight="[0, inf)", copies="[2, inf)", tokens="[1, inf)")
 
     @property
     def test(self) -> Episodes:
@@ -103,7 +102,7 @@ class Branches:
             )
 
     def roots(self, count: int) -> int:
-        """Returns how many of `count` episodes start from the problem at first.
+        """Returns the number of episodes, among `count`, that start from the problem at first.
 
         >>> [Branches().roots(count) for count in (16, 5, 1)]
         [8, 2, 1]
@@ -129,6 +128,10 @@ class Branches:
         for rows in done:
             self._tell(rows, world)
         return await world.judge([Group(group_name(r), tuple(rows[n] for n in range(r.count))) for r, rows in zip(requests, done, strict=True)])
+
+    def chance(self, rise: float, streak: int) -> float:
+        """Returns the probability to branch. `streak`: the number of branchings in a row on the same path, just before."""
+        return chance(rise, base=self.base, weight=self.weight)
 
     async def _started(self, seats: Any, done: list[dict[int, Trajectory]], stack: AsyncExitStack) -> list[tuple[int, Branch]]:
         """Starts episodes. Returns the episodes that started, each with the index of its request. Episodes that did not start are recorded in `done`
@@ -202,8 +205,7 @@ class Branches:
         if not isinstance(branch.episode, Forkable):
             raise UserError(f"an episode of problem {seat.request.problem.id} has no method fork(key), but its environment has forks = True; write this method")
         key = seat.world.key.fold("branch", seat.request.problem.id, *seat.request.tags, seat.request.sample + seat.index, turn)
-        free = max(0.0, 1.0 - self.penalty * branch.streak)
-        if float(key.uniform()[()]) >= chance(one.entropy - branch.start, base=self.base, weight=self.weight) * free:
+        if float(key.uniform()[()]) >= self.chance(one.entropy - branch.start, branch.streak):
             return []
         seat.world.note("in_a_row", float(branch.streak > 0))
         name = trajectory_name(seat.world.step, seat.request, seat.index)

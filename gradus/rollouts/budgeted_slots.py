@@ -19,7 +19,7 @@ RETIRED = -1
 """The age of an answer that was given up."""
 
 Place = tuple[int, int]
-"""The number of a flight, and the number of an answer in it."""
+"""The number of a flight (an unfinished group), and the number of an answer in this group."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,9 @@ class BudgetedSlots:
     """Decodes `slots` answers in parallel until the step has `tokens` new tokens. A slot whose answer is finished begins the next answer at once.
 
     The number of new tokens of a step is at least `tokens` and below `tokens` + `slots`, if enough answers are requested. Unfinished answers keep their slots and
-    continue in the next step, with its weights. An answer that is unfinished at the end of `retention` steps is retired: it is left out of its group. A group is
-    returned when each of its answers is finished or retired. Requests of which no answer began are not used. At test time the policy answers without interruption.
+    continue in the next step, with its weights. If an answer is still unfinished at the end of `retention` steps, it is retired: its group does not contain
+    it. A group is returned when each of its answers is finished or retired. If no answer to a request has begun, the request is dropped. At test time the
+    policy answers without interruption.
     Metrics: in_flight (unfinished groups), retired (answers), decode_steps, idle (idle token-steps of slots per new token), versions.
     """
 
@@ -69,7 +70,7 @@ class BudgetedSlots:
 
 @dataclass
 class Work:
-    """The answers of a step. `ages`: for every answer, the number of steps at whose end it was unfinished, or RETIRED."""
+    """The answers of a step. `ages`: for every answer, the number of steps that ended before the answer was finished, or RETIRED."""
 
     flights: list[Flight]
     ages: list[list[int]]
@@ -77,8 +78,8 @@ class Work:
     call: str  # the name of the call of the rollout
     calls: int = 0  # calls of the sampler so far
     spent: int = 0  # new tokens
-    clock: dict[Place, int] = field(default_factory=dict)  # busy slots: answer -> decoding steps so far
-    free: list[int] = field(default_factory=list)  # free slots: decoding steps at which they became free
+    clock: dict[Place, int] = field(default_factory=dict)  # for each busy slot: its answer -> decoding steps so far
+    free: list[int] = field(default_factory=list)  # for each free slot: the decoding step at which it became free
 
     def open(self, n: int) -> list[int]:
         """Returns the answers of a flight that are neither finished nor retired."""
@@ -116,13 +117,13 @@ class Work:
         return gone
 
     def _fill(self, queue: list[Place], target: int) -> None:
-        """Gives waiting answers to slots that became free before step `target`, the earliest slot first."""
+        """Puts waiting answers into the slots that became free before step `target`; the slot that became free first gets the first answer."""
         for at in sorted(at for at in self.free if at < target)[: len(queue)]:
             self.free.remove(at)
             self.clock[queue.pop(0)] = at
 
     async def _sample(self, target: int) -> None:
-        """Continues every answer whose slot is before step `target` up to this step. Finished answers leave their slots."""
+        """Continues every answer up to step `target`, if its slot has not reached this step yet. Finished answers leave their slots."""
         jobs = [place for place, at in self.clock.items() if at < target]
         first = not self.calls and self.call.endswith("/1")
         again = () if first else ("again", f"{self.call}/{self.calls}")

@@ -1,4 +1,4 @@
-"""Exact labels of steps: whether every step before a place in an answer is right. The task's verifier checks the steps."""
+"""Exact labels of steps: at each place in an answer, whether all steps before it are right. The task's verifier checks the steps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ BeginsRight = Callable[[Problem, str], bool]
 class CheckedSteps:
     """Adds the streams `span` and `value` to the answers of `rollout`. `value` is 1 if the text before the step has only right steps, else 0.
 
-    The functions `begins_right` and `steps` of the task's verifier check the steps. The streams have the form of `MonteCarloValues`, so both rollouts give labels to
-    the same parts. The reward of an answer becomes 1 if the answer has all steps and all are right, else 0. So the whole answer has an exact label, too.
+    The functions `begins_right` and `steps` of the task's verifier check the steps. The streams have the same form as those of `MonteCarloValues`, so the
+    same parts can read both. The reward of an answer becomes 1 if no step is missing and all steps are right, else 0. So the whole answer has an exact label,
+    too.
     """
 
     rollout: Rollout = Auto()

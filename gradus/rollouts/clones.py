@@ -1,4 +1,6 @@
-"""Episodes of which some wrong ones get a clone. The clone goes back to before the last answer, and the policy writes on after an inserted text."""
+"""Plays episodes, and clones of some wrong episodes. A clone starts before the last answer of its episode, and the policy continues after an inserted
+text.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb
 from gradus.types.spaces import inserted
 
-STREAM = "mixture"  # float32 [A, 2]: (a, b) of the density a pi_old + b of an action in a batch of episodes and clones
+STREAM = "mixture"  # float32 [A, 2]: the numbers (a, b) of each action; a pi_old + b is its probability in a batch of episodes and clones
 DOUBTS = (
     "Perhaps I have missed something important.", "Perhaps I searched in the wrong place.", "My last step may be wrong.",
     "My last search may have missed the point.", "I should check this again from another side.", "I should search again with other words.",
@@ -29,7 +31,8 @@ DOUBTS = (
 
 
 def shares(pool: Sequence[tuple[int, ...]], said: Sequence[int]) -> list[float]:
-    """Returns for every inserted token: 1 for the first, else the share of the longer texts of the pool with the same beginning that continue so.
+    """Returns a number for every inserted token: 1 for the first token. For a later token, considers the texts of the pool that are longer than the tokens
+    before it and begin with them; returns the share of these texts whose next token is this token.
 
     >>> shares([(1, 2, 3), (1, 2, 4), (1, 5, 6)], (1, 2, 3))
     [1.0, 0.6666666666666666, 0.5]
@@ -60,7 +63,7 @@ def mixture(actions: int, alpha: float, *, first: int = 0, given: Sequence[float
 
 @dataclass(frozen=True)
 class Clone:
-    """A clone that was played: its trajectory, the number of its first inserted action, the inserted tokens, the tokens before them, and all doubts."""
+    """A clone that was played: its trajectory, the number of its first inserted action, the inserted tokens, the tokens before these, and all doubts."""
 
     made: Trajectory
     first: int
@@ -81,7 +84,7 @@ class Remembering:
 
 
 def before_action(context: Context, count: int) -> Context:
-    """Returns the part of a context before its action number `count`, which includes all inserted tokens there."""
+    """Returns the part of a context before its action number `count`. Tokens of the environment directly before this action are included."""
     cut = context.first(count)
     end = int(np.flatnonzero(context.chosen)[count])
     return cut.then(prompt_context(context.tokens[len(cut.tokens) : end]))
@@ -89,18 +92,19 @@ def before_action(context: Context, count: int) -> Context:
 
 @dataclass(frozen=True)
 class Doubting:
-    """Plays `request.count` episodes of each problem. Some wrong episodes get a clone that goes on after an inserted doubt, from before the last answer.
+    """Plays `request.count` episodes of each problem, and clones of some wrong episodes. A clone starts before the last answer, where a doubt is inserted,
+    and continues after this doubt.
 
     An episode is wrong if it ended with a return below 1. The doubts are tokens of the policy: updates train them. The groups contain the episodes and the
     kept clones. The state is the share `keep` of kept clones. Every action has the stream `mixture` (see `MixtureRatio`). An evaluation has no clones. Metrics:
     `cloned` (share of clones in the batch), `rescued` (share of the kept clones that are right), `solved` (share of groups with a right episode).
     """
 
-    prob: float = 0.2  # of a clone of a wrong episode
-    keep: float = 0.08  # number of kept clones divided by the number of originals, in the first step
+    prob: float = 0.2  # probability that a wrong episode gets a clone
+    keep: float = 0.08  # in the first step: number of kept clones divided by the number of originals
     rate: float = 0.1  # weight of the newest success in `keep`
     doubts: tuple[str, ...] = DOUBTS
-    mark: str = "<answer>"  # the clone drops the last action from here on
+    mark: str = "<answer>"  # the clone drops the part of the last action from this text on
     play: Episodes = Episodes(max_turns=5)
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "mixture"})
     plays: ClassVar[str] = "episodes"
@@ -149,7 +153,7 @@ class Doubting:
         return await world.judge(groups), {"keep": keep}
 
     async def _pair(self, seat: Seat) -> tuple[Trajectory, Clone | None]:
-        """Plays an original, and its clone if the original is wrong and a draw decides so."""
+        """Plays an original. If it is wrong, plays a clone of it with the probability `prob`."""
         request = seat.request
         key = seat.world.key.fold("doubt", request.problem.id, *request.tags, request.sample + seat.index)
         environment: Any = seat.world.task.environment

@@ -100,13 +100,13 @@ def solved(request: Request, world: World) -> Context:
     if world.task.environment is None:
         return told(world.prompt(request), answer_text(request.problem, wanted), request, world)
     environment: Any = world.task.environment
-    if hasattr(environment, "demonstration"):  # the environment shows it in its own form
+    if hasattr(environment, "demonstration"):  # the environment shows the demonstration in its own form
         return played(request, environment.demonstration(request.problem), world)
     return played(request, [(str(seen), str(action)) for seen, action in meta[wanted]], world)
 
 
 def handed_over(request: Request, parent: str, errand: Mapping[str, Any], world: World) -> Group:
-    """Returns the group of an errand that the demonstration contains. The group has the same name and links as an errand of a sampled episode."""
+    """Returns the group of an errand that the demonstration contains. Name and links of the group are as for an errand of a sampled episode."""
     role, turn = errand["role"], int(errand["turn"])
     asked = replace(request, prompt=({"role": "user", "content": errand["prompt"]},), tags=(*request.tags, "errand", role, turn))
     context = played(asked, [(str(seen), str(action)) for seen, action in errand["demonstration"]], world)
@@ -115,7 +115,7 @@ def handed_over(request: Request, parent: str, errand: Mapping[str, Any], world:
 
 
 def told(prompt: Context, text: str, request: Request, world: World) -> Context:
-    """Returns `prompt` followed by a given answer, including its end token. Raises UserError if the result exceeds the model's context."""
+    """Returns `prompt` followed by a given answer and its end token. Raises UserError if the result exceeds the model's context."""
     piece = world.told(text, request.player)
     length, limit = len(prompt.sequence) + len(piece.tokens), world.context_length(request.player)
     if length > limit:

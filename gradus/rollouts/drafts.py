@@ -1,5 +1,4 @@
-"""Drafts: the last answer to the same problem is checked under the current policy. The accepted beginning of a draft is kept, and only the rest is
-sampled."""
+"""Uses the last answer to the same problem as a draft. The current policy checks the draft; its accepted beginning is kept, and only the rest is sampled."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ class Drafted:
 
     request: Request
     answer: Context | None  # None: no token is kept
-    whole: bool = False  # whether nothing must be sampled
+    whole: bool = False  # whether the answer is complete, so that nothing must be sampled
     row: np.ndarray | None = None  # log-probabilities [V] of the residual distribution at the first rejected token
     new: np.ndarray | None = None  # log-probabilities [V] of the current policy at this token
 
@@ -68,8 +67,8 @@ class EarlierAnswers:
     answers without drafts.
     """
 
-    lenience: float = 1.6487212707001282  # exp(0.5), a factor of p_new / p_old; 0: keeps no token; 1: the test of speculative sampling; inf: keeps all
-    residual: bool = False  # whether the rejected token is drawn from the residual distribution; the state then has a row of the vocabulary per token
+    lenience: float = 1.6487212707001282  # factor of p_new / p_old, by default exp(0.5); 0: keeps no token; 1: the test of speculative sampling; inf: keeps all
+    residual: bool = False  # whether the rejected token is drawn from the residual distribution; the state then has log-probabilities [V] for each token
     most: int = 100_000  # number of stored answers; the oldest answers are deleted first
     plays: ClassVar[str] = "answers"
 
@@ -171,7 +170,7 @@ async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
 
 
 async def read_rows(answers: Sequence[Context], slots: Sequence[Request], want: Want, world: World) -> list[np.ndarray]:
-    """Reads a want for the answers of all slots; each answer is read under the current weights of its player."""
+    """Returns the values of `want` for the answers of all slots, each computed with the current weights of its player."""
     found: list[np.ndarray] = [np.zeros(0)] * len(answers)
     for player in dict.fromkeys(slot.player for slot in slots):
         mine = [i for i, slot in enumerate(slots) if slot.player == player]
@@ -197,7 +196,7 @@ def rest_of(draft: Drafted, answer: Context | None, world: World) -> Request:
 
 
 def joined(answer: Context | None, chunk: Context, request: Request, world: World) -> Context:
-    """Returns the answer with the new tokens, cut at a stop string that began in the kept tokens."""
+    """Returns the answer with the new tokens. If a stop string began in the kept tokens, cuts the answer there."""
     if answer is None or not answer.actions:
         return chunk
     return stopped(answer.then(chunk), chunk.actions, sampling_of(request, world).stops, world, request.player)

@@ -18,10 +18,10 @@ from gradus.types.returned import check_kept
 
 @dataclass(frozen=True)
 class DynamicSampling:
-    """Samples more problems of the curriculum until the selection `until` would keep the requested number of groups, but at most `rounds` times.
+    """Samples more problems of the curriculum in up to `rounds` rounds, until the selection `until` would keep the requested number of groups.
 
-    Each round asks only for as many problems as are missing, so no useful group is discarded. All groups are returned, even groups that `until` would drop; the
-    recipe's own selection drops these groups.
+    Each round asks only for the missing number of problems, so no useful group is discarded. All groups are returned, even groups that `until` would drop;
+    the recipe's own selection drops these groups.
     """
 
     rollout: Rollout = Auto()
@@ -45,8 +45,8 @@ async def refilled(
 ) -> tuple[list[Group], int]:
     """Samples until `until` keeps as many groups as were requested. Returns the judged groups of all rounds, and the number of sampled problems.
 
-    `rounds`: the largest number of rounds; None: no limit. `most`: the largest number of sampled problems per requested problem. In later rounds, requests
-    have two tags, "refill" and the number of the round, so they have other random draws.
+    `rounds`: the largest number of rounds; None: no limit. `most`: the largest number of sampled problems per requested problem. In later rounds, the
+    requests have two tags, "refill" and the number of the round, and therefore other random draws.
     """
     groups, sampled = await rolled(rollout, requests, world), len(requests)
     limit = most if math.isinf(most) else int(most * len(requests))

@@ -91,7 +91,7 @@ def gate(environment: Environment) -> AbstractAsyncContextManager[Any]:
 async def stepped(episode: Any, action: Any, seats: Collection[str], timeout: float, method: str = "step") -> Turn | Failed:
     """Returns the environment's answer to an action, or its failure.
 
-    The answer may take `timeout` seconds in all. Between two awaits, the environment may compute for at most `timeout` seconds. `seats`: the names of the
+    The answer may take `timeout` seconds in all. This limit also applies to a computation of the environment without an await. `seats`: the names of the
     seats that the answer may ask to act next. `method`: "step", or "step_all" for an episode in which several seats act at the same time.
     """
     answer: Any

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
-from gradus.rollouts.sub_agents import SubAgents, finding, handed, returned, sent
+from gradus.rollouts.sub_agents import finding, handed, returned, sent
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
 from gradus.runtime.activity import ENVIRONMENT, doing
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
@@ -23,12 +23,12 @@ from gradus.types.spaces import Action, Space, in_words
 
 @dataclass(frozen=True)
 class Seat:
-    """One episode of a rollout: sample number `index` of a request in a world."""
+    """One episode of a rollout: sample number `index` of a request in a `World`."""
 
     request: Request
     index: int
     world: World
-    prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
+    prompts: dict[bytes, Context]  # one context per distinct prompt of a run; all episodes with this prompt share this context as their parent
     through: AbstractAsyncContextManager[Any] = nullcontext()  # limits how many episodes run at a time
     sent: bool = False  # whether a sub-agent plays the episode
 
@@ -42,8 +42,8 @@ class Seat:
 class Played:
     """An episode so far.
 
-    `turns`: the turns of the environment, one more than the actions. `actions`: the player's actions, as the environment got them. `contexts`: the
-    contexts of the player. `ended`: how the episode ended. `failure`: the failure of the episode, if it failed.
+    `turns`: the turns of the environment; there is one turn more than there are actions. `actions`: the player's actions, as the environment got them.
+    `contexts`: the contexts of the player. `ended`: how the episode ended. `failure`: the failure of the episode, if it failed.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -58,22 +58,28 @@ class Episodes:
     """Plays `request.count` episodes of each problem in the task's environment. All episodes run at the same time, so their actions are sampled in batches.
 
     Every action token has three streams: `turn` (int32) is the index of its turn, and `valid` (bool) tells whether its action was legal. `state` (int64) is a
-    hash of the state in which the token was chosen. The reward of a turn is at its last action token, as the component "environment".
+    hash of the state in which the player chose the token. The reward of a turn is at its last action token, as the component "environment".
+
+    An environment can give an errand to a sub-agent (`Turn.errand`). For each problem, the trajectories of one role in all episodes form one auxiliary group.
+    The auxiliary group is judged and stored with the step, but it does not count in the step's reward, accuracy and evaluation. The links of such a trajectory are
+    the `parent` trajectory, the `role`, and the `turn` in which the parent sent the sub-agent. The tokens of a role from which nothing learns count as "probe".
     """
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
-    history: int | None = None  # None: one context grows over the episode; k: every turn has its own context with the last k turns
+    history: int | None = None  # None: one context grows over the whole episode; k: every turn has its own context, which shows the last k turns
     timeout: float = 300.0  # seconds that the environment may take per turn, and to start; if it takes longer, the episode fails
-    errands: SubAgents = SubAgents()  # the players of an episode's errands, if its environment has errands
+    roles: Frozen[str] = Frozen()  # role of a sub-agent -> player, which learns from this role; any other role is played by its sender, and nothing learns from it
+    errand_turns: int = 10  # largest number of turns of a sub-agent; if the errand has not ended by then, the finding is its `otherwise`
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
     plays: ClassVar[str] = "episodes"
+    names_players: ClassVar[tuple[str, ...]] = ("roles",)
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
             raise UserError(f"episodes: `max_turns` is {self.max_turns}; it must be 1 or more")
         if self.history is not None and self.history < 0:
             raise UserError(f"episodes: `history` is {self.history}; it must be 0 or more turns, or None for one growing context")
-        check_ranges(self, timeout="(0, inf)")
+        check_ranges(self, timeout="(0, inf)", errand_turns="[1, inf)")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group per request, in order. Raises UserError if the task has no environment."""
@@ -143,10 +149,11 @@ class Episodes:
         return trailing(played, seat)
 
     def after(self, played: Played, seat: Seat, prompt: Context, sampled: Context, action: Any, answer: Turn | Failed) -> tuple[Played, bool]:
-        """Adds an action, which was sampled from `prompt`, and the environment's answer to the episode. Returns the result, and whether the episode
-        has ended."""
+        """Adds to the episode an action that was sampled from `prompt`, and the environment's answer. Returns the longer episode, and whether it has
+        ended.
+        """
         turn = Turn("") if isinstance(answer, Failed) else answer
-        kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
+        kept = () if self.history is None else played.contexts  # the longer context replaces the earlier one
         contexts = (*kept, acted(prompt, sampled, len(played.actions), played.turns[-1], turn))
         played = replace(played, turns=(*played.turns, turn), actions=(*played.actions, action), contexts=contexts)
         if isinstance(answer, Failed):
@@ -177,9 +184,9 @@ class Episodes:
     async def _done(self, answer: Turn, seat: Seat, turn: int) -> Turn | Failed:
         """Plays the errand of an answer. Returns the answer with the finding as its observation. `world.also` gets the sub-agent's trajectory."""
         errand: Any = answer.errand
-        role = replace(seat, request=sent(errand, seat.request, seat.index, turn, self.errands), index=0, sent=True)
+        role = replace(seat, request=sent(errand, seat.request, seat.index, turn, self.roles), index=0, sent=True)
         try:
-            played = await self._play(errand.episode, role, self.errands.max_turns)
+            played = await self._play(errand.episode, role, self.errand_turns)
         finally:
             if await closed(errand.episode, self.timeout) is not None:
                 seat.world.note("close_failed", 1.0)
@@ -205,7 +212,7 @@ class Episodes:
 
 
 def remembered(played: Played, history: int, world: World, player: str) -> Context:
-    """Returns a context without chosen tokens, for an environment of arrays: the last `history` turns and the current observation."""
+    """For an environment of arrays, returns a context of the last `history` turns and the current observation, without actions."""
     first = max(0, len(played.actions) - history)
     context = world.opening(played.turns[first].observation, player)
     for action, turn in zip(played.actions[first:], played.turns[first + 1 :], strict=True):
@@ -216,8 +223,9 @@ def remembered(played: Played, history: int, world: World, player: str) -> Conte
 
 
 def trailing(played: Played, seat: Seat) -> Played:
-    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the value of this observation completes
-    the return."""
+    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the value of this observation
+    stands for the missing rest of the return.
+    """
     last = played.turns[-1].observation
     if not isinstance(last, Mapping) or not last:
         return played

@@ -31,7 +31,9 @@ class Places(Protocol):
 
 @dataclass(frozen=True)
 class RandomCuts:
-    """`count` different random places within the thought. A thought of n tokens has at most n - 1 places, because its end is the exit of the answer itself."""
+    """`count` different random places within the thought. A thought of n tokens has at most n - 1 such places: its end is not one of them, because there the
+    answer itself ends the thought.
+    """
 
     count: int = 8  # 0: no forced exits
 
@@ -46,9 +48,9 @@ class RandomCuts:
 class ForcedExits:
     """Samples `request.count` answers, cuts each at `places` in its thought, and samples one final answer at every cut.
 
-    The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought, and has no loss. The
-    group of a problem has, for every answer, the forced answers in the order of their cuts, and then the answer itself, which keeps its own final answer. A
-    forced answer trains all tokens before its cut, too. The links of a trajectory are `trace` (the number of the answer), `exit` (the number of the cut; the
+    The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought, and has no loss. For
+    every answer, the group of a problem has the forced answers in the order of their cuts, and then the answer itself with its own final answer. The loss of
+    a forced answer includes all tokens before its cut. The links of a trajectory are `trace` (the number of the answer), `exit` (the number of the cut; the
     answer itself has the number of its cuts), and `cuts` (the tokens of the thought before each cut). Metrics: thought (tokens), exits (cuts per answer).
     """
 
@@ -130,7 +132,7 @@ def with_exits(
 
 
 def thought_of(context: Context, mark: str, request: Request, world: World) -> tuple[int, int]:
-    """Returns two numbers: the tokens of the thought, and the tokens up to the end of the mark. Both numbers are equal if the text has no mark."""
+    """Returns two numbers of tokens: in the thought, and up to the end of the mark. If the text has no mark, both numbers are equal."""
     tokens = context.tokens[context.chosen]
     until = ends(tokens, lambda row: world.text(row, request.player))
     written = world.text(tokens, request.player)

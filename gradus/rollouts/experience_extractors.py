@@ -1,4 +1,4 @@
-"""Extractors edit a library after a batch. One extractor compares the answers of winners and losers. Another extractor asks a language model."""
+"""Extractors edit an experience library after each batch. One extractor compares the answers of winners and losers. The other one asks a language model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Contrast:
-    """Adds the features that every winner's answer of a group has and no loser's answer has. Deletes a text if a replay of the batch earns more without
-    this text. Texts are tried one after the other, old texts first.
+    """Adds the features that are in the answers of all winners of a group and in no answer of a loser. Deletes a text if a replay of the batch gets higher
+    rewards without this text. Tries the texts one after the other, old texts first.
     """
 
     pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # regex for the features of an answer: words, and signs such as operations
     form: str = "use {}"  # the text of a feature; {} is the match
-    tries: int = 4  # number of new texts that are tried per batch; texts that are found in more groups come first
+    tries: int = 4  # number of new texts that are tried per batch; if a text is found in more groups, it is tried earlier
 
     def __post_init__(self) -> None:
         try:
@@ -53,14 +53,14 @@ class Contrast:
 
 
 def telling(group: Group, pattern: str) -> list[str]:
-    """Returns the sorted features that every winner's answer has and no loser's answer has."""
+    """Returns the sorted features that are in the answers of all winners, and in no answer of a loser."""
     won, lost = ([set(re.findall(pattern, t.completion)) for t in side] for side in winners_and_losers(group))
     return sorted(set.intersection(*won).difference(*lost))
 
 
 @dataclass(frozen=True)
 class Written:
-    """A player summarises every answer of the groups, says for each group why the winners won, and makes edits from these reasons."""
+    """A player summarises every answer of the groups, then writes for each group why the winners won, and then writes edits from these reasons."""
 
     player: str = "policy"
     max_tokens: int = 512  # largest number of tokens per answer of the player

@@ -77,7 +77,7 @@ class Recalling:
     async def learn(
         self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, list[str]]
     ) -> dict[str, list[str]]:
-        """Returns the state with the edited library. The edits are from the groups of the batch that have winners and losers."""
+        """Returns the state with the edited library. The extractor makes the edits from the groups of the batch that have winners and losers."""
         library, mixed = state["library"], [g for g in groups if all(winners_and_losers(g))]
         if not mixed:
             return state

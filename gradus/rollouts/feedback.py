@@ -1,4 +1,4 @@
-"""Texts that follow the prompt of a second attempt: verdict, right answer, unmet criteria, and the words of a critic."""
+"""Texts at the end of the prompt of a second attempt: verdict, right answer, unmet criteria, and the words of a critic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Attempt = tuple[Request, Trajectory]
 
 class Feedback(Protocol):
     async def texts(self, attempts: Sequence[Attempt], world: World) -> list[str | None]:
-        """Returns one text per attempt, which follows the prompt of the second attempt. If the text is None, this attempt gets no second attempt."""
+        """Returns one text per first attempt. This text is added to the prompt of the second attempt. If the text is None, there is no second attempt."""
         ...
 
 
@@ -25,8 +25,8 @@ class Feedback(Protocol):
 class Told:
     """Fills a form with {attempt} (the answer), {verdict} (right or wrong), {answer} (the problem's reference answer) and {unmet}.
 
-    {unmet} has the names of all components of the reward that are 0, and of all other numbers of the reward that are 0. So a rubric names its unmet
-    criteria. Raises UserError if the form contains {answer} and a problem has no answer.
+    {unmet} lists the names of all components and other numbers of the reward that are 0. For a rubric, these are the unmet criteria. Raises UserError if the
+    form contains {answer} and a problem has no answer.
     """
 
     form: str = "attempt: {attempt}\nThis is {verdict}. The answer is {answer}.\nSolve the problem again."
@@ -92,7 +92,7 @@ class WrittenCritique:
 class FirstWrongStep:
     """A critic by script: compares the attempt step by step with the problem's worked solution, and names the first step that differs.
 
-    A right attempt, and an attempt that equals the beginning of the solution or continues it, have no such step.
+    There is no such step if the attempt is right, if it is the beginning of the solution, or if it continues the solution.
     """
 
     separator: str = " "  # between the steps

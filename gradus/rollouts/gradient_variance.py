@@ -1,4 +1,6 @@
-"""Divides the answers of a step among its problems so that the variance of a rejection-sampling gradient is smallest. A rule for `Allot`."""
+"""A rule for `Allot`: divides the answers of a step among its problems. The division makes the variance of the gradient of rejection sampling as small as
+possible.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class GradientVariance:
 
     alpha: float = 0.001
     beta: float = 2.0
-    probes: ClassVar[bool] = True  # the answers of the first round only inform this rule
+    probes: ClassVar[bool] = True  # only this rule uses the answers of the first round
     asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from gradus.types.prompts import after, prompt_of
 
 @dataclass(frozen=True)
 class Hint:
-    """One hint: its level (from 1), its kind, and its text, which joins the first parts of this kind."""
+    """One hint: its level (from 1), its kind, and its text. The text consists of the first parts of this kind."""
 
     level: int
     kind: str

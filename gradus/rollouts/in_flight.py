@@ -54,7 +54,7 @@ class InFlight:
         return {"flights": []}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
-        """Returns the finished groups (judged, the oldest first) and the state with the unfinished groups.
+        """Returns the judged finished groups, the oldest first, and the state with the unfinished groups.
 
         Raises UserError if the task has an environment.
         """
@@ -72,8 +72,9 @@ class InFlight:
 async def advanced(flights: Sequence[Flight], world: World, call: str, part: Callable[[int], int]) -> list[Flight]:
     """Returns all flights, with one more part for every unfinished answer. All parts are sampled together.
 
-    `part`(token limit of an answer): the largest number of new tokens. `call`: the name of the call. A second call in a step has another name, so its draws
-    are new. Metrics: decode_steps, the tokens of the longest part, and idle, the token-steps in which a slot waits for the longest part, per sampled token.
+    `part`(token limit of an answer): the largest number of new tokens. `call`: the name of the call. A second call in a step has another name, and therefore
+    new random draws. Metrics: `decode_steps`, the tokens of the longest part; `idle`, the token-steps per sampled token in which a slot waits for the longest
+    part.
     """
     again = () if call.endswith("/1") else ("again", call)
     jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]
@@ -97,7 +98,7 @@ def continued(flight: Flight, index: int, world: World, part: Callable[[int], in
 
 
 def note_waiting(lengths: Sequence[int], world: World) -> None:
-    """The parts with these lengths are sampled in parallel: records the decoding steps, and the idle token-steps per sampled token."""
+    """Records the decoding steps, and the idle token-steps per sampled token, of parts with these lengths that are sampled in parallel."""
     if sum(lengths):
         world.note("decode_steps", max(lengths))
         world.note("idle", len(lengths) * max(lengths) / sum(lengths) - 1)
@@ -135,7 +136,8 @@ def stopped(answer: Context, new: int, stops: Sequence[str], world: World, playe
 
 
 def until_stop(answer: Context, new: int, stops: Sequence[str], text: Callable[[np.ndarray], str]) -> Context:
-    """Cuts an answer at its first stop string. The sampler of the last `new` tokens misses a stop string that began before these tokens.
+    """Cuts an answer at its first stop string. This is necessary because the sampler of the last `new` tokens does not find a stop string that began before
+    these tokens.
 
     `text` gives the text of tokens.
     """
@@ -147,7 +149,7 @@ def until_stop(answer: Context, new: int, stops: Sequence[str], text: Callable[[
 
 
 def grouped(flight: Flight, world: World, only: Sequence[int] | None = None) -> Group:
-    """Returns the finished group, which is not judged yet. `only`: the numbers of its answers; None: all.
+    """Returns the finished group, without rewards. `only`: the numbers of its answers; None: all.
 
     Also records the number of policy versions in each answer as a metric.
     """

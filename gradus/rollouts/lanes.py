@@ -41,8 +41,8 @@ class Lanes:
 
     A trajectory is a piece of one episode. A piece ends with ENVIRONMENT (the episode is over), TRUNCATED (the environment cut the episode off), LENGTH
     (the step is over) or FAILED (the environment failed). After LENGTH the episode continues in the next step. The context of a piece shows the
-    observation after its last action, unless the piece failed. Every piece begins a new context, so a recurrent policy remembers only one piece.
-    Between steps a `Restorable` episode is kept as its snapshot. Any other episode is kept as its actions, which are played again.
+    observation after its last action, unless the piece failed. Every piece begins a new context, so a recurrent policy remembers only the current piece.
+    Between steps a `Restorable` episode is kept as its snapshot. Any other episode is kept as its actions, and the next step plays them again.
     """
 
     length: int = 128  # turns of every lane per step

@@ -1,4 +1,4 @@
-"""A rollout that searches around the best answer to a problem: it cuts this answer in the middle and completes the first half again."""
+"""A rollout that searches for answers near the best answer to a problem: it cuts this answer in the middle, and completes the first half again."""
 
 from __future__ import annotations
 

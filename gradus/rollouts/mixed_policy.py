@@ -17,8 +17,8 @@ from gradus.types.parts import Rollout, World
 class MixedPolicy:
     """Makes the problem's worked solution (or demonstrated episode) the last answer of every group, with the source "expert".
 
-    A solution is judged like the other answers. A demonstrated episode is not replayed, so its reward is 1. If only one answer is requested, the group has one
-    sample and the solution. At test time the policy acts alone.
+    A solution is judged like the other answers. A demonstrated episode is not replayed, so its reward is 1. If the request asks for only one answer, the
+    group still has one sample and the solution. At test time the policy acts alone.
     """
 
     rollout: Rollout = Auto()

@@ -1,4 +1,4 @@
-"""Rounds of thinking that are linked by notes: each round reads only the question and the note of the round before."""
+"""Thinking in several rounds: each round reads only the question and the note from the round before."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gradus.types.ranges import check_ranges
 class Notes:
     """The texts of the rounds. A note is the text between the last opening tag `tag` and the next closing tag.
 
-    Without an opening tag the note starts with the text, and without a closing tag the note ends with the text. So the note contains no reasoning,
-    even if the answer is cut off.
+    Without an opening tag, the note starts at the start of the text; without a closing tag, it ends at the end of the text. So even if the text is cut off
+    within its answer, the note contains no reasoning.
     """
 
     tag: str = "answer"
@@ -47,7 +47,7 @@ class Notes:
 class Rounds:
     """Samples the first of `count` rounds of each answer. At test time, all rounds are played, and the response of the last round is the answer.
 
-    Each round of an answer is a context of its trajectory. No prompt contains more than the question, one note and the texts of `notes`.
+    Each round of an answer is a context of its trajectory. A prompt contains only the question, one note and the texts of `notes`.
     """
 
     count: int = 3
@@ -82,7 +82,7 @@ class Rounds:
 async def later_rounds(
     firsts: Sequence[tuple[Request, Trajectory]], rounds: int, count: int, notes: Notes, world: World, player: str | None = None
 ) -> list[list[Trajectory]]:
-    """Plays the rounds 2 to `rounds` of first-round responses, `count` times each. Returns trajectories with the contexts of all rounds.
+    """Continues each response of a first round `count` times, with the rounds 2 to `rounds`. Returns trajectories with the contexts of all rounds.
 
     The completion of a trajectory is the response of the last round. `player` plays the later rounds (None: the player of the request).
     """

@@ -20,10 +20,9 @@ class Pipelined:
     """Plays the episodes of `rollout` in `parts` sub-batches. The policy and the simulator each work on one sub-batch at a time, but not on the same
     one.
 
-    With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half. Then the
-    policy and the simulator exchange the halves. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment
-    has `step_many`, one call steps the episodes of a sub-batch; otherwise their steps run at the same time. Keys determine all draws, so the
-    trajectories are the same for any number of parts.
+    With 1 part, policy and simulator take turns. With 2 parts, the simulator steps one half while the policy samples for the other half; then they exchange
+    the halves. All episodes that wait in a sub-batch are sampled together and stepped together. If the environment has `step_many`, one call steps the
+    episodes of a sub-batch; otherwise their steps run at the same time. Keys determine all draws, so the trajectories are the same for any number of parts.
 
     Time is saved only if the simulator works outside of this thread: in a process, on a GPU, or behind a network. At test time `rollout` plays without
     sub-batches. Reference: Zang et al., RLinf-VLA, arXiv:2510.06710 (hybrid allocation with a fine-grained pipeline).
@@ -115,7 +114,7 @@ class _Staged:
         return found
 
     async def stepped(self, episode: Episode, action: Any) -> Turn:
-        """Returns the turn after an action. The name differs from `World.step`, which is the number of the training step."""
+        """Returns the turn after an action. This method has another name than `World.step`, because `World.step` is the number of the training step."""
         turn: Turn = await self._simulator.ask(self.part(), (episode, action))
         return turn
 

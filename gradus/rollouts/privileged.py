@@ -9,7 +9,7 @@ import numpy as np
 from gradus.types import Context, Key, Problem, UserError, prompt_context
 from gradus.types.parts import World
 
-STREAM = "privileged"  # int32 [A, n]: in every row the tokens of the told answer
+STREAM = "privileged"  # int32 [A, n]: every row has the tokens of the text that tells the answer
 
 
 @dataclass(frozen=True)

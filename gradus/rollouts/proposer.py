@@ -18,13 +18,13 @@ Role = Literal["proposer", "solver"]
 
 class ProposalValue(Protocol):
     def value(self, accuracy: float) -> float:
-        """Returns the reward of a text from the share of right answers to the problem that the text proposes."""
+        """Returns the reward of a text. `accuracy`: the share of right answers to the problem that the text proposes."""
         ...
 
 
 @dataclass(frozen=True)
 class HardButSolved:
-    """1 - p if the share p of right answers is above 0, else 0. Hard problems get a high value, and problems without a right answer get 0."""
+    """The value is 1 - p if the share p of right answers is above 0, else 0. So hard problems get a high value, but problems without a right answer get 0."""
 
     def value(self, accuracy: float) -> float:
         return 1.0 - accuracy if accuracy > 0 else 0.0
@@ -36,9 +36,8 @@ class Proposer:
 
     The texts to one requested problem are a group. `value` computes the reward of a text from the share of right answers to the proposed problem. The reward is
     0 if the task reads no problem out of the text. The reward is stored as the component "proposal". The answers to one proposed problem are an auxiliary
-    group, judged by the recipe's reward, with as many answers as the request has samples. No update uses the texts of a role that is not in `trains`.
-    At test time `rollout` answers the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid
-    problems).
+    group, which the recipe's reward judges. It has as many answers as the request has samples. If a role is not in `trains`, no update uses its texts. At
+    test time `rollout` answers the requested problem itself. Metrics: `proposals/valid`, `proposals/solved` (share of right answers to valid problems).
     """
 
     rollout: Rollout = Auto()  # answers the proposed problems

@@ -24,7 +24,7 @@ class Recorded:
     """
 
     most: int = 1000  # largest number of turns of an episode at test time
-    gamma: float | None = None  # discount of the rewards to go in the stream `to_go`, the same as in the target; None: no such stream
+    gamma: float | None = None  # discount in the stream `to_go`, which must equal the discount of the target; None: no such stream
 
     def __post_init__(self) -> None:
         check_ranges(self, most="[1, inf)", gamma="[0, 1)")
@@ -57,8 +57,7 @@ class Recorded:
 def rewards_to_go(rewards: np.ndarray, done: np.ndarray, ended: np.ndarray, *, gamma: float) -> np.ndarray:
     """Computes R_i = r_i + gamma R_{i+1} within an episode: one sample of the value of the recorded behaviour.
 
-    R after a terminated row is 0. If an episode was cut off, its last reward counts as if it were repeated without end: R = r / (1 - gamma)
-    at its last row.
+    R after a terminated row is 0. If an episode was cut off, its last reward is assumed to repeat without end, so R = r / (1 - gamma) at its last row.
     Args: `rewards` [N]. `done` bool [N]: whether the episode terminated at a row. `ended` bool [N]: whether the episode terminated or was cut off at
     a row. `gamma` in [0, 1).
     Returns: float64 [N].

@@ -1,4 +1,4 @@
-"""Second attempts: after feedback on its answers the player answers a problem again, and the new answers join the group or become an auxiliary group."""
+"""Second attempts: the player gets feedback on its answers and answers the problem again. The new answers join the group, or become an auxiliary group."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Refine:
     `of`: "each" gives a second attempt to every first answer. "wrong" gives a second attempt to every wrong first answer. "group" gives `count` attempts to a
     problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong). "best" gives `count` attempts with feedback on the
     best answer of the problem (the shortest if several answers are equally good). The best `keep` second attempts of a problem are kept. If several are
-    equally good, the earliest are kept. With `only` "right", a wrong second attempt is never kept. With "better", a second attempt is kept only if its
-    reward is above the reward of the answer before it. `place`: "instead" puts the second attempts in the places of the group's first answers,
-    "appended" adds them to the group, and "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for second
-    attempts. A place that stays free gets a further first answer.
+    equally good, the earliest are kept. With `only` "right", a wrong second attempt is never kept. With "better", a second attempt is kept only if its reward
+    is above the reward of its first answer. `place`: "instead" puts the second attempts in the places of the group's first answers, "appended" adds them to
+    the group, and "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for second attempts. A place that stays free
+    gets a further first answer.
 
     A second attempt keeps its long prompt. To train a second attempt under the plain prompt, set `second` to `Reprompted`. An answer without a reward
     gets no second attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context
     gets no second attempt. At test time `rollout` acts alone. Metrics, for the name "second": `second` is the share of the problems with second attempts.
-    `second/right` is the share of right second attempts. `second/kept` is the share of these problems that keep a second attempt. `second/rescued` counts
-    only the problems with second attempts and no right first answer: it is the share of them with a right second attempt.
+    `second/right` is the share of right second attempts. `second/kept` is the share of these problems that keep a second attempt. `second/rescued` is
+    computed from the problems with second attempts but no right first answer: the share of these problems that have a right second attempt.
     """
 
     rollout: Rollout = Auto()
     feedback: Feedback = Told()
     of: Of = "each"
-    at_most: float = 1.0  # the largest accuracy of a group that gets second attempts; 0: only groups without a right answer
+    at_most: float = 1.0  # a group gets second attempts if its accuracy is at most this number; 0: only groups without a right answer
     count: int | None = None  # attempts per problem, if `of` is "group" or "best"; None: as many as first answers
     keep: int | None = None  # most second attempts that are kept per problem; None: all
     only: Only | None = None  # "right" or "better": the second attempts that may be kept; None: all
@@ -99,7 +99,7 @@ class Refine:
         return found
 
     async def _filled(self, groups: list[Group], left: dict[int, int], opening: Sequence[Request], world: World) -> list[Group]:
-        """Gives the places that stay free to further first answers. `left`: the number of free places for each group."""
+        """Fills the places that stay free with further first answers. `left`: the number of free places for each group."""
         more = {i: replace(opening[i], count=n, sample=opening[i].sample + opening[i].count) for i, n in left.items() if n > 0}
         if not more:
             return groups

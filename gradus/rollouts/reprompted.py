@@ -1,4 +1,4 @@
-"""Puts answers that were sampled under a longer prompt after the plain prompt of their problem, so that training and evaluation see the same prompt."""
+"""Moves answers from the longer prompt under which they were sampled to the plain prompt of their problem. So training and evaluation use the same prompt."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gradus.types.signals import LogProb
 class Reprompted:
     """If a request has its own prompt, the answers to it get the plain prompt of the problem. Answers to other requests do not change.
 
-    With another source than "policy", the answers have no log-probabilities at sampling, because they were sampled under another prompt. With the
-    source "policy", the log-probabilities are computed by the player after the plain prompt, so a ratio compares the update with these
-    log-probabilities. Works for answers of one turn.
+    With another source than "policy", the answers have no log-probabilities at sampling, because they were sampled under another prompt. With the source
+    "policy", the player computes the log-probabilities after the plain prompt, and a ratio uses these as the old log-probabilities. Works for answers of one
+    turn.
     """
 
     rollout: Rollout = Auto()

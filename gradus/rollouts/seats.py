@@ -25,7 +25,7 @@ class Table:
     def seat(self, name: str, player: str) -> Seat:
         """Returns this episode as a `Seat` for the seat `name`.
 
-        The requests of a seat name its player, and their tags contain the name of the seat. So seats have different draws.
+        The requests of a seat name its player, and their tags contain the name of the seat. So two seats have different random draws.
         """
         request = replace(self.place.request, player=player, tags=(*self.place.request.tags, "seat", name))
         return replace(self.place, request=request)
@@ -38,7 +38,7 @@ class Seats:
 
     A group has the trajectories of one seat in all episodes of a problem, because seats have different prompts. The links of a trajectory are `episode` and
     `role`, the name of the seat. `Turn.reward` is the reward of all seats: each seat gets this reward at its last action, as the component "environment".
-    `Turn.rewards` has rewards of single seats, which become the component "role". The limit `play.max_turns` counts one step of the environment as one turn.
+    `Turn.rewards` has the rewards of single seats, as the component "role". For the limit `play.max_turns`, one step of the environment is one turn.
     """
 
     players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player

@@ -1,4 +1,4 @@
-"""Shows solved examples in the prompts of problems that no answer has solved, and moves the answers back to the plain prompt."""
+"""If no answer has solved a problem, shows solved examples in its prompt. Afterwards moves the answers back to the plain prompt."""
 
 from __future__ import annotations
 

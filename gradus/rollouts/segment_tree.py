@@ -38,11 +38,11 @@ class SegmentTree:
     """Grows a tree for each problem. At level l every node gets `branching[l]` children. A child has at most `tokens` tokens. At the last level, a child
     instead continues to the end of the answer.
 
-    The trajectory of a node contains only the node's segment. A leaf ends an answer; its reward is the reward of the whole text, and its value is
-    this reward. The value of an inner node, and of the problem, is the mean value of its children; a leaf without a reward does not count. The links
-    of a trajectory are the `value` of the node, the `base` (value of its parent), the `unit` (deviation of the siblings' values) and the `path`.
-    Leaves form the group of the problem. Updates also use inner nodes, as an auxiliary group with their values as rewards. The number of samples
-    of a request has no effect. Metrics: `nodes`, `leaves` (per problem).
+    The trajectory of a node contains only the node's segment. A leaf ends an answer. The reward and the value of a leaf are the reward of the whole text. The
+    value of an inner node or of the problem is the mean value of its children, without leaves that have no reward. The links of a trajectory are the `value`
+    of the node, the `base` (value of its parent), the `unit` (deviation of the siblings' values) and the `path`. Leaves form the group of the problem.
+    Updates also use inner nodes, as an auxiliary group with their values as rewards. The number of samples of a request has no effect. Metrics: `nodes`,
+    `leaves` (per problem).
     """
 
     branching: tuple[int, ...] = (6, 6, 6)
@@ -92,7 +92,7 @@ class SegmentTree:
         return Group(group_name(request), tuple(_trajectory(n, request, world) for n in root.below() if not n.children))
 
     def _valued(self, root: SegmentNode, request: Request, group: Group, world: World) -> Group:
-        """Sets the values of all nodes, gives the inner nodes to the world, and returns the leaves with their links."""
+        """Sets the values of all nodes, adds the inner nodes to the step, and returns the leaves with their links."""
         nodes = root.below()
         leaves = [n for n in nodes if not n.children]
         for node, t in zip(leaves, group.trajectories, strict=True):

@@ -1,4 +1,4 @@
-"""A second group of answers to every problem, which is compared with the first group. No update uses the second group."""
+"""Samples a second group of answers to every problem, for a comparison with the first group. No update uses the second group."""
 
 from __future__ import annotations
 

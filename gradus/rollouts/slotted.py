@@ -1,4 +1,4 @@
-"""Answers that share a fixed number of slots, in an order by their expected lengths."""
+"""Samples answers in a fixed number of slots. The expected lengths determine the order of the answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.slots import Slots, ends, ends_of_rounds, order_of, peak_tokens
 
 SUMS = ("n", "x", "y", "xx", "xy")
-"""The sums over all answers so far: the count, prompt tokens x, answer tokens y, and products."""
+"""Sums over all answers so far: the count, x (tokens of the prompt), y (tokens of the answer), and their products."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Slotted:
 
     The answers equal the answers of `SingleTurn`, byte for byte; only the order of the decoding differs. The expected length of an answer is the mean
     length of the earlier answers to its problem. Without earlier answers, the expected length is a linear function of the prompt's length (least
-    squares over all answers so far). Metrics: decode_steps, rounds (decode_steps / the steps of fixed rounds of `count` answers), peak_tokens (tokens
-    in the caches at the same time / those without a limit of slots), idle (idle token-steps of slots per token), length_error (mean absolute error of
-    the expected lengths, in tokens).
+    squares over all answers so far). Metrics: decode_steps, rounds (decode_steps / the steps of fixed rounds of `count` answers), peak_tokens (largest number
+    of tokens in the caches, divided by this number without a limit of slots), idle (idle token-steps of slots per token), length_error (mean absolute error
+    of the expected lengths, in tokens).
     """
 
     slots: Slots = Slots()
-    problems: int = 100_000  # the number of problems whose mean lengths are kept, the newest ones
+    problems: int = 100_000  # the mean lengths of this number of problems are kept, the newest ones
     plays: ClassVar[str] = "answers"
     opens: ClassVar[frozenset[str]] = frozenset({"slots"})  # abilities that the policy needs
 

@@ -13,7 +13,7 @@ from gradus.types import Context, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Rollout, Task, World
 from gradus.types.spans import Marking, Separated
 
-STREAM = "span"  # int32 [A], the number of the region of each action, -1 without one
+STREAM = "span"  # int32 [A], the number of the region of each action; -1 if the action is in no region
 
 
 @dataclass(frozen=True)

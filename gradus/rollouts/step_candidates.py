@@ -16,7 +16,7 @@ from gradus.rollouts.spans import check_text
 from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Task, World
 
-STATE, LAST = "state", "last"  # the column of a problem: tokens of the answer; the link of a trajectory: whether its step ends the answer
+STATE, LAST = "state", "last"  # column of a problem: tokens of the answer so far; link of a trajectory: whether its step ends the answer
 
 
 @dataclass(frozen=True)

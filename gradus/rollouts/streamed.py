@@ -1,4 +1,4 @@
-"""Answers that are judged while later answers are sampled: problems flow through sampling and judging in micro-batches."""
+"""Judges answers while later answers are sampled. Sampling and judging work on micro-batches of problems."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gradus.types.returned import remembers_within
 class Streamed:
     """Samples `micro_batch` problems at a time. While the next problems are sampled, up to `judges` concurrent calls judge the groups that are ready.
 
-    A free judge takes the next ready groups, so a slow reward stops only its own micro-batch. Time is saved if samples are drawn in another thread (with a
-    system) or if rewards are computed elsewhere: in processes, or behind a network. The draws are as in `SingleTurn`. A reward sees at most
+    A free judge takes the next ready groups, so a slow reward delays only its own micro-batch. This saves time if another thread draws the samples (with a
+    system), or if the rewards are computed in other processes or behind a network. The random draws are as in `SingleTurn`. A reward sees at most
     `micro_batch` groups at a time. Raises UserError for an environment, and for a reward with a state, because the state would depend on the clock.
     """
 

@@ -31,18 +31,18 @@ class Working:
 
 @dataclass(frozen=True)
 class Summarised:
-    """Plays episodes whose working context has at most `limit` tokens when the player acts.
+    """Plays episodes with a working context of at most `limit` tokens before each action.
 
     If the next prompt would be longer, the last action and its observation are dropped from the context, and the player reads `ask` and writes a summary. Then
     the context consists of the first prompt, `title` and the summary. A summary is an action of the player. An episode has at most `most` summaries; if it needs
     another one, it ends as truncated, without an answer. Each working context is a context of the trajectory, from its reset to its summary. If no prompt is
-    longer than `limit`, the trajectories are as in `Episodes`. The link `summaries` is the number of summaries. The link `unfinished` tells
-    whether the turns, the summaries or the model's context ran out. Metrics: summaries, working (tokens of the longest prompt of an action).
+    longer than `limit`, the trajectories are as in `Episodes`. The link `summaries` is the number of summaries. The link `unfinished` is true if the episode
+    reached the limit of turns, of summaries or of the model's context. Metrics: summaries, working (tokens of the longest prompt of an action).
     """
 
     limit: int = 4096  # tokens
     most: int = 7
-    at_test: int | None = None  # most summaries in evaluation; None: most
+    at_test: int | None = None  # `most` in evaluation; None: the same number as in training
     ask: str = "Summarise all known facts, so that you can continue from the summary alone."
     title: str = "Summary so far: "
     play: Episodes = Episodes(max_turns=100)

@@ -107,7 +107,7 @@ class GuidedByQ:
 class MixtureOfModels:
     """Mixes the distributions of the players: log sum_k w_k softmax(logits of player k). The weights w_k are divided by their sum."""
 
-    weights: Frozen[float]  # player -> weight; a request for the first player is drawn by this rule
+    weights: Frozen[float]  # player -> weight; this rule draws the samples of the first player
 
     def __post_init__(self) -> None:
         if not self.weights or any(not 0 <= w < math.inf for w in self.weights.values()) or sum(self.weights.values()) <= 0:

@@ -18,7 +18,9 @@ STEP = "step"
 
 
 def state_hash(turn: Turn) -> int:
-    """Returns an int64 hash of the state before the player's next action: of `turn.state`, or of the observation if `turn.state` is None."""
+    """Returns an int64 hash of the state before the player's next action: the hash of `turn.state`. If `turn.state` is None, returns the hash of the
+    observation.
+    """
     text = f"state:{turn.state}" if turn.state is not None else f"observation:{identity(turn.observation)}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
@@ -129,7 +131,7 @@ def acted(context: Context, sampled: Context, index: int, before: Turn, after: T
 
 
 def beyond(sampled: Context, count: int) -> Context:
-    """Returns the piece of a sampled context after the first `count` tokens of its sequence."""
+    """Returns the part of a sampled context after the first `count` tokens of its sequence."""
     cut = count - len(sampled.prefix)
     if cut < 0:
         raise ValueError(f"there is a gap of {-cut} tokens between the context and the sampled tokens; give the context that directly precedes the sample")

@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start again from places within an answer. No update uses the continuations."""
+"""Monte Carlo values: the mean reward of continuations that start from places within an answer. No update uses the continuations."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class MonteCarloValues:
     of the action.
 
     The player of the answer samples each continuation from the tokens before the step, with the sampling settings of the answer. The token limit counts the
-    tokens before the step, too. A continuation whose reward is missing does not count; the value is 0 if all rewards are missing. Answers of a group that have
-    the same tokens before a step share the continuations. So the value before the first step is the same for the whole group.
+    tokens before the step, too. A continuation without a reward does not count. If all continuations have no reward, the value is 0. Answers of a group that
+    have the same tokens before a step share the continuations. So the value before the first step is the same for the whole group.
 
     With `most`, only the first steps are estimated. The value of a later step is the answer's own reward. Metrics: `value` (mean over estimated
     states), `continuations` (per answer), and `spread` (mean deviation of the rewards of a state's continuations).
@@ -45,7 +45,7 @@ class MonteCarloValues:
     rollout: Rollout = Auto()
     marking: Marking = STEPS
     count: int = 9
-    most: int | None = None  # largest number of steps of an answer whose value is estimated; None: all steps
+    most: int | None = None  # the value is estimated for at most this number of steps per answer, the first ones; None: all steps
     gives: ClassVar[frozenset[str]] = frozenset({"spans", "step values"})
     plays: ClassVar[str] = "answers"
 

@@ -1,4 +1,4 @@
-"""Updates use answers while the answers grow. In each step every slot adds at most one window of tokens to its answer."""
+"""Updates use unfinished answers, too. In each step, every slot adds at most one window of tokens to its answer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gradus.types.ranges import check_ranges
 class Windowed:
     """In each step, every slot adds at most `window` tokens to its answer, with the weights of that step. The step returns the answers of all slots.
 
-    There are as many slots as the step requests answers. After a finished answer, a slot begins a new answer in the next step. An unfinished answer keeps
-    its slot. Requests without a free slot are not used. An answer is finished if it ended, or if it reached its own token limit.
+    The number of slots is the number of answers that the step requests. After a finished answer, a slot begins a new answer in the next step. An unfinished
+    answer keeps its slot. Requests without a free slot are not used. An answer is finished if it ended, or if it reached its own token limit.
 
     The links of a trajectory name the tokens of this step (`types.pieces`), so that `NewTokens` trains each token only once. An unfinished answer is not
-    judged: its reward is 0, and its group is auxiliary. Use this rollout with a credit rule that has a critic, because the answers of
-    one problem end in different steps.
+    judged: its reward is 0, and its group is auxiliary. Use a credit rule that has a critic with this rollout, because the answers to one problem end in
+    different steps.
     Metrics: in_flight (unfinished answers), cut_share (share of answers that are unfinished), decode_steps, idle. At test time the policy answers
     without interruption.
     """

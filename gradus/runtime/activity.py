@@ -1,14 +1,14 @@
 """The present activity of each worker of a run, and the seconds that the worker has spent on each activity.
 
-A worker is a part of the run that does one thing at a time: the trainer, or a sampler of a system (`Streaming`, `Ahead`). At any moment a worker has
-exactly one activity: the activity that began last and has not ended, or else `OTHER`. A worker without work waits for requests. So the seconds of all
+A worker is a part of the run that does one thing at a time: the trainer, or a sampler of a system (`Streaming`, `Ahead`). At any moment a worker has exactly
+one activity: the last activity that has begun and not ended, or `OTHER` if there is none. A worker without work waits for requests. So the seconds of all
 activities of a worker add up to its whole time.
 
 `with activity.on("trainer")` names the worker for the code inside. `with doing(SAMPLING)` marks an activity of that worker. Outside of a worker,
 `doing` has no effect, so any code can call it. A context variable holds the worker. Tasks of an event loop inherit it. For a thread, see `carried`.
 
-The seconds are measured by the clock, not by the processor's time. A GPU still works after a call has returned, so the work of one activity may count
-for the next activity. With `settled`, each activity counts its own work.
+The seconds are clock time, not processor time. A GPU may still work after a call has returned, so a part of its work may be counted in the next activity.
+With `settled`, the work of each activity is counted in this activity.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FOR_GROUPS, FOR_REQUESTS = "waits for groups", "waits for requests"
 ACTIVITIES = (SAMPLING, ENVIRONMENT, JUDGING, SCORING, UPDATING, EVALUATING, SAVING, OTHER, FOR_GROUPS, FOR_REQUESTS)
 """The activities in the order in which they are shown."""
 WHOLE = (JUDGING, EVALUATING)
-"""Activities that contain others: the samples of a judge are judging, and the samples and judgements of an evaluation are evaluating."""
+"""Activities that include others: samples of a judge count as judging, and samples and judgements of an evaluation count as evaluating."""
 TRAINER = "trainer"
 """The worker that updates the weights. In a run without a system, it does all work."""
 
@@ -45,8 +45,8 @@ class Worker:
 
     since: float
     began: float  # time at which the present activity began
-    open: list[list[str]] = field(default_factory=list)  # each is a list with one name, so that equal names differ by identity
-    uses: int = 0  # contexts of `Activity.on` in which the worker works
+    open: list[list[str]] = field(default_factory=list)  # each entry is a list with one name, so two entries with equal names are different objects
+    uses: int = 0  # number of open contexts of `Activity.on` for this worker
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -120,7 +120,7 @@ class Activity:
         return entry
 
     def end(self, worker: str, entry: list[str]) -> None:
-        """Ends an activity. Activities that began later and still run stay open."""
+        """Ends an activity. Activities that began later and have not ended stay open."""
         if self.settled is not None:
             self.settled()
         with self._lock:
@@ -131,7 +131,7 @@ class Activity:
             mine.open = [one for one in mine.open if one is not entry]
 
     def aged(self, ages: Iterable[float]) -> None:
-        """Counts the groups of a step by age: the number of steps between the weights that sampled them and the weights that they train."""
+        """Counts the groups of a step by age. The age is the number of steps from the weights that sampled a group to the weights that the group trains."""
         with self._lock:
             self.ages.update(round(age) for age in ages)
 
@@ -158,7 +158,7 @@ class Activity:
 
 
 def _less(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Returns the growth of each number, without numbers that stayed equal."""
+    """Returns the increase of each number. Numbers that did not change are left out."""
     return {name: value - before.get(name, 0) for name, value in now.items() if value != before.get(name, 0)}
 
 
@@ -184,8 +184,7 @@ def worker_here() -> str | None:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """A context manager around an activity of the present worker. The context has no effect outside of a worker, and inside one of the activities
-    `WHOLE`."""
+    """A context manager around an activity of the present worker. It has no effect outside of a worker, or within an activity in `WHOLE`."""
     here = _HERE.get()
     if here is None or here.role in WHOLE:
         yield
@@ -252,6 +251,6 @@ def counted(purpose: str, tokens: int) -> None:
 
 
 def carried(work: Callable[..., T]) -> Callable[..., T]:
-    """Returns `work` with the present worker, for another thread. Without this function, a thread belongs to no worker."""
+    """Returns a function that calls `work` as the present worker, for use in another thread. Otherwise the thread would belong to no worker."""
     run: Any = contextvars.copy_context().run
     return partial(run, work)

@@ -31,7 +31,7 @@ def answers(seconds: float = WAIT) -> bool:
     def ask() -> None:
         try:
             hub.get_session().head(constants.ENDPOINT, timeout=seconds)
-        except Exception:  # the errors of several libraries; all mean that nothing answers
+        except Exception:  # several libraries raise their own errors, and all of them mean that there is no answer
             return
         answered.set()
 

@@ -25,7 +25,7 @@ REMEDIES = (
     "a smaller --max_tokens, a smaller model, --players.policy.model Adapter, for a language model --backward_chunks 8, on a GPU --precision bfloat16, with "
     "--system Streaming fewer --system.workers"
 )
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # options of mallopt, in malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # numbers of two options of mallopt, from malloc.h
 _SIGNS = (  # messages of C libraries when an allocation fails
     "can't allocate memory",
     "not enough memory",
@@ -99,9 +99,9 @@ def limited(size: int | None, device: torch.device | str = "cpu") -> Iterator[in
     """A context in which this process takes at most `size` bytes of the device's memory. A larger allocation raises an error.
 
     If `size` is None, the limit on the CPU is a share of the free memory, and CUDA has no limit. Yields the limit in bytes; None if there is no limit. On the
-    CPU, the limit is computed only once and only for this process. Memory that other programs take later is not considered. The limit counts private memory
-    (RLIMIT_DATA). Private memory is all memory that the process requested and did not return, even if the process does not use it. Raises: UserError if `size`
-    is below the memory that is already in use, or above the device's memory.
+    CPU, the limit is computed only once and only for this process. If other programs take memory later, the limit does not change. The limit counts private
+    memory (RLIMIT_DATA). Private memory is all memory that the process requested and did not return, even if the process does not use it. Raises: UserError
+    if `size` is below the memory that is already in use, or above the device's memory.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -131,7 +131,7 @@ def limited(size: int | None, device: torch.device | str = "cpu") -> Iterator[in
 
 @contextmanager
 def _cuda_limit(size: int | None, device: torch.device) -> Iterator[None]:
-    if size is None:  # CUDA raises without a limit
+    if size is None:  # without a limit, CUDA itself raises an error if memory runs out
         yield
         return
     total = torch.cuda.get_device_properties(device).total_memory
@@ -159,7 +159,7 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
         if not out_of_memory(error):
             raise
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    # after the except block: until then the error keeps the frames of the failed attempt, and their tensors, alive
+    # this line is after the except block, because until its end the error keeps the frames of the failed attempt, with their tensors, alive
     release()
     return None, said
 
@@ -176,7 +176,7 @@ def release() -> None:
 
 
 class Record(Protocol):
-    """Stores the number of tokens of each purpose, and the sizes of the parts into which work was split. A run's world is such a store.
+    """Stores the number of tokens per purpose, and the sizes of the parts into which work was split. The `World` of a run is such a store.
 
     With these sizes, a repeated step splits its work in the same way.
     """
@@ -192,7 +192,8 @@ def fitting(player: Any, contexts: Sequence[Context], work: Callable[[int], T], 
 
     If memory runs out, tries again with fewer tokens. The player keeps the smaller number.
 
-    A changed number is stored as a fact of the step. The result of `work` must not depend on the number, and each call must start from the beginning.
+    If the number changes, it is stored with the step. The result of `work` must not depend on the number, and each call of `work` must start from the
+    beginning.
     Raises: UserError if memory runs out with one sequence per micro-batch.
     """
     call = record.call(f"micro/{player.name}") if record is not None else ""
@@ -234,7 +235,7 @@ def in_parts(items: Sequence[Any], work: Callable[[Sequence[Any]], Sequence[T]],
         part = items[len(done) : len(done) + (most or len(items))]
         found, said = attempt(lambda part=part: work(part))  # type: ignore[misc]
         if found is not None:
-            done += [made for made, _ in zip(found, part, strict=True)]  # strict: with too few results the loop would never end
+            done += [made for made, _ in zip(found, part, strict=True)]  # strict, because with too few results the loop would never end
         elif len(part) == 1:
             raise UserError(f"memory ran out for one {what} ({said}). Remedies: {REMEDIES}, or a larger --memory")
         else:

@@ -13,7 +13,9 @@ _LEAST = 5  # smallest number of repetitions
 
 
 def product_peak(rows: int, inner: int, columns: int, dtype: torch.dtype, device: torch.device | str = "cpu", seconds: float = SECONDS) -> float:
-    """Returns the operations per second of a matrix product [rows, inner] x [inner, columns], 2 * rows * inner * columns operations: the best repetition."""
+    """Returns the operations per second of the fastest repetition of a matrix product [rows, inner] x [inner, columns]. The product has 2 * rows * inner *
+    columns operations.
+    """
     a, b = torch.randn(rows, inner).to(device, dtype), torch.randn(inner, columns).to(device, dtype)
     out = torch.empty(rows, columns, dtype=dtype, device=device)
     return 2.0 * rows * inner * columns / best(lambda: torch.mm(a, b, out=out), a, seconds)
@@ -22,7 +24,7 @@ def product_peak(rows: int, inner: int, columns: int, dtype: torch.dtype, device
 def read_peak(size: int, device: torch.device | str = "cpu", seconds: float = SECONDS) -> float:
     """Returns the bytes per second of repeated reads of `size` bytes: the faster of a sum and of a product with a vector.
 
-    A size that fits into a cache of the processor gives the speed of this cache.
+    If `size` bytes fit into a cache of the processor, the result is the speed of this cache.
     """
     columns = 1024
     matrix = torch.ones(max(size // (4 * columns), 1), columns).to(device)
@@ -33,7 +35,7 @@ def read_peak(size: int, device: torch.device | str = "cpu", seconds: float = SE
 
 
 def best(work: Callable[[], Tensor], where: Tensor, seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Returns the shortest time of one call of `work`, from at least `seconds` seconds of calls. On a GPU, each call is waited for."""
+    """Returns the shortest time of one call of `work`, from at least `seconds` seconds of calls. On a GPU, the function waits for the end of each call."""
     settle = (lambda: torch.cuda.synchronize(where.device)) if where.is_cuda else (lambda: None)
     with torch.inference_mode():
         work()

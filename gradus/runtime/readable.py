@@ -1,4 +1,4 @@
-"""Waits for descriptors. The function `select` cannot wait for descriptors above 1,023, but a process may have such descriptors."""
+"""Waits for descriptors, also for those above 1,023. A process may have such descriptors, but the function `select` cannot wait for them."""
 
 from __future__ import annotations
 

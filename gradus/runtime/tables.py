@@ -10,8 +10,8 @@ from gradus.runtime.terminal import columns, paint, wrapped
 
 GAP = "  "
 INDENT = "    "  # indent of a text below its row
-PROSE = 40  # number of characters; a last column with a longer cell is prose, and prose gets at least this width next to the other columns
-LONG = 0.25  # largest share of rows in which a name may be too long for its column
+PROSE = 40  # number of characters; if the last column has a longer cell, it is prose, and gets at least this width next to the other columns
+LONG = 0.25  # a name may be too long for its column in at most this share of the rows
 
 Row = Sequence[str]
 Style = str | Callable[[str], str]  # the name of a style for all cells, or a function that gives the name for each cell
@@ -96,9 +96,10 @@ def _fitted(cells: Sequence[Sequence[str]], widths: Sequence[int], room: int) ->
 
 
 def _narrowed(rows: Sequence[Row], head: Row, room: int) -> list[int]:
-    """Returns widths of all columns but the last that fit `room`: columns of names become narrower, those first in which fewer cells become too long.
+    """Returns widths of all columns except the last one, so that they fit into `room`. Columns of names become narrower; the first one is the column in which
+    the fewest cells become too long.
 
-    Returns an empty list if more than a share of `LONG` of the rows would have a cell that is too long.
+    If the share of rows with a cell that is too long would exceed `LONG`, returns an empty list.
     """
     columns = [[row[i] for row in rows] for i in range(len(head) - 1)]
     names = [i for i, cells in enumerate(columns) if not _is_number(cells) and not any(" " in cell for cell in cells)]

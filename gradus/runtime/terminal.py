@@ -22,8 +22,8 @@ WIDTH = 80
 STYLES: Mapping[str, str] = {
     "title": "bold",  # of a page, a section or a column
     "name": "cyan",  # text that a user can type: a command, an option, a field, a key
-    "key": "bold",  # the number that counts most
-    "quiet": "dim",  # what stayed equal, and notes
+    "key": "bold",  # the most important number
+    "quiet": "dim",  # values that stayed equal, and notes
     "curve": "cyan",
     "good": "green",
     "warning": "yellow",
@@ -31,7 +31,7 @@ STYLES: Mapping[str, str] = {
     "bar.complete": "cyan",
     "bar.finished": "green",
 }
-"""The styles by name, in the words of rich: the one colour scheme of the command line. Names with a dot are rich's own."""
+"""The styles by name, in the words of the package rich. The whole command line uses this colour scheme. Names with a dot belong to rich itself."""
 
 VERDICTS: Mapping[str, str] = {
     "right": "good",

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_MOST = 1e9  # seconds; more than thirty years, but a timer accepts this number
+_MOST = 1e9  # seconds: more than thirty years, and still a number that a timer accepts
 _AGAIN = 1.0  # seconds between interruptions of code that catches the exception
 
 
@@ -27,7 +27,7 @@ class Late(KeyboardInterrupt):
 
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
-    """Raises Late in the block after `seconds`. Raises Late again at the end of the block if the block has caught or replaced it.
+    """Raises Late within the block after `seconds`. If the block has caught or replaced this exception, raises Late again at the end of the block.
 
     Does nothing outside the main thread, or on a system without timers.
     """
@@ -44,7 +44,7 @@ def interrupted(seconds: float) -> Iterator[None]:
 
     before, left = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
     try:
-        try:  # from here on Late can be raised, even before the block begins
+        try:  # from this line on, Late may be raised, even before the block begins
             signal.signal(signal.SIGALRM, interrupt)
             signal.setitimer(signal.ITIMER_REAL, min(seconds, _MOST), _AGAIN)
             yield
@@ -58,7 +58,7 @@ def interrupted(seconds: float) -> Iterator[None]:
         raise
     finally:
         running = False
-        signal.setitimer(signal.ITIMER_REAL, *left)  # an alarm set by other code still rings, if later
+        signal.setitimer(signal.ITIMER_REAL, *left)  # an alarm that other code has set still comes, perhaps later
         signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
 
 

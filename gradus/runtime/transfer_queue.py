@@ -1,4 +1,4 @@
-"""A table from which tasks take rows. A task takes each row once, as soon as the columns that the task reads are written."""
+"""A table of rows for several tasks. Each task takes each row once, as soon as all columns that the task reads are written."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ LIBRARIES = (str(Path(__file__).parent.parent), *(sysconfig.get_path(name) for n
 class Located:
     """A function that another process can load again.
 
-    `call` belongs to the object that `spec` (FILE.py:NAME) names. This object was made with `options`.
+    `call` is a function of the object that `spec` (FILE.py:NAME) names. This object was made with `options`.
     """
 
     call: Callable[..., Any]
@@ -83,9 +83,9 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look up their module during the import
     refuse_shadowed(path)
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last, so that the user's files shadow nothing
+        sys.path.append(str(path.parent))  # at the end of the path, so that no file of the user hides an installed module
     try:
-        exec(spec.loader.source_to_code(path.read_bytes(), str(path)), vars(module))  # no bytecode: it may be of an earlier text
+        exec(spec.loader.source_to_code(path.read_bytes(), str(path)), vars(module))  # stored bytecode is not used, because it may belong to an earlier text
     except SyntaxError as error:
         del sys.modules[name]
         raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; fix the file and start again") from error
@@ -156,7 +156,7 @@ def _said(error: BaseException, part: Any, method: str) -> str | None:
     own = [(code, line) for code, line in frames if not code.co_filename.startswith((*LIBRARIES, "<"))]
     methods = [code.co_qualname for code, _ in own if "." in code.co_qualname and "<locals>" not in code.co_qualname]
     called = next(iter(methods), called)
-    if type(error) is UserError and own:  # one of ours, about what user code has asked for
+    if type(error) is UserError and own:  # an error of Gradus itself, about a request of the user's code
         code, line = own[-1]
         file = Path(code.co_filename).name
         return None if file in str(error) else f"{error} (asked for by {called}: {file}, line {line})"
@@ -171,8 +171,8 @@ def _said(error: BaseException, part: Any, method: str) -> str | None:
 def raised_in(error: BaseException, part: Any = None) -> str:
     """Returns the exception of a part as one line of text. The text names the innermost line outside Gradus and libraries.
 
-    The traceback may have no such line, for example if a method was called with wrong arguments. Then the text names the line of the part's class. If this line
-    is also unknown, the text names the innermost line.
+    If there is no such line, for example after a call of a method with wrong arguments, the text names the line of the part's class. If this line is also
+    unknown, the text names the innermost line.
     """
     if isinstance(error, RaisedElsewhere):
         return str(error)
@@ -206,6 +206,6 @@ def raised(error: BaseException, file: str | None = None) -> str:
     where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else f" ({Path(file).name})" if file else ""
     try:
         text = without_addresses(" ".join(str(error).split()))[:300]
-    except Exception:  # the user's exception class can raise in str()
+    except Exception:  # the exception's own method __str__ may raise an error
         text = ""
     return f"{type(error).__name__}{': ' + text if text else ''}{where}"

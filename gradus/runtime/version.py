@@ -25,13 +25,14 @@ def version() -> str:
 def commit(package: Path = PACKAGE) -> str:
     """Returns the commit of a package, or "".
 
-    If the package's build has stored a commit, the result is this commit. Else the result is the commit of the checkout, with "-dirty" if files differ.
+    If the build of the package has stored a commit, returns this commit. Otherwise returns the commit of the checkout, with "-dirty" if files differ from the
+    commit.
     """
     stored = package / STORED
     if stored.is_file():
         found = re.search(r"^__commit_id__ = .*'g?([0-9a-f]+)'$", stored.read_text(encoding="utf-8"), re.M)
         return found[1] if found else ""
-    if not (package.parent / ".git").exists():  # an installed package may lie within the checkout of another project
+    if not (package.parent / ".git").exists():  # an installed package may be in a folder within the checkout of another project
         return ""
     words = ["git", "-C", str(package.parent), "describe", "--tags", "--always", "--dirty"]
     try:

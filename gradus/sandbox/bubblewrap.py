@@ -26,9 +26,9 @@ INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does 
 WEAKER = (
     "or set --task.isolation rlimits (in Python Isolation.RLIMITS), a weaker isolation in which programs can read and write your files"
 )
-ROOM = 4 << 20  # bytes of /tmp that the kernel allows above the limit, so that this process can see and report that the limit is exceeded
+ROOM = 4 << 20  # bytes of /tmp that the kernel allows above the limit; so this process can find and report an excess
 NOBODY = 65534
-_FREE_USERS = 0x7000_0000  # systemd's table of ids (UIDS-GIDS.md) has no use for ids from this number to 0x7FFFFFFF
+_FREE_USERS = 0x7000_0000  # ids from this number to 0x7FFFFFFF are unused in systemd's table of ids (UIDS-GIDS.md)
 
 
 def as_root() -> bool:
@@ -69,8 +69,8 @@ def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (),
 
 @cache
 def missing() -> str | None:
-    """Returns the reason why this machine cannot isolate programs, with the remedy; None if the machine can. To find out, this function isolates one program,
-    once per process.
+    """Returns the reason why this machine cannot isolate programs, with the remedy; None if the machine can. For this test, the function isolates one
+    program, only once per process.
     """
     if sys.platform != "linux" or platform.machine() not in MACHINES:
         return f"bubblewrap isolates only on Linux (x86_64 and aarch64), and this is {sys.platform} on {platform.machine()}; use such a machine"

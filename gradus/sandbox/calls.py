@@ -1,7 +1,7 @@
 """Calls of a program's functions. Returned values leave the sandbox as plain data. These values are compared in a process that the program cannot change.
 
-The program receives the expressions to compute, but never the expected values. Only right values count. So a program cannot gain from an early exit, from
-printed text, from forged answers, or from a redefined `assert`, `==` or standard library.
+The program receives the expressions to compute, but never the expected values. Only right values give a reward. So a program has no advantage from an early
+exit, from printed text, from forged answers, or from a redefined `assert`, `==` or standard library.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def ask(
 ) -> Answered:
     """Imports a program as a module, evaluates expressions in it and runs statements. All of this happens in one sandbox, under its limits.
 
-    `before`: for each statement, the number of expressions that are evaluated before it. These numbers must not fall. If `before` is None, all expressions are
-    evaluated first. A statement runs in the program's own interpreter, so a program that is written to deceive can forge the verdict of the statement. Raises:
-    the same errors as Sandbox.run.
+    `before`: for each statement, the number of expressions that are evaluated before it. These numbers must not decrease from one statement to the next. If
+    `before` is None, all expressions are evaluated first. A statement runs in the program's own interpreter, so a dishonest program can forge the verdict of
+    the statement. Raises: the same errors as Sandbox.run.
     """
     word = secrets.token_hex(8)
     places = [len(expressions)] * len(statements) if before is None else before
@@ -95,7 +95,7 @@ def _decoded(coded: Any) -> Any:
     if kind == "set":
         return set(_spread([_decoded(value) for value in content]))
     if kind == "bytes":
-        return bytes(list(content))  # from a list of numbers: bytes(10**12) would allocate that many bytes
+        return bytes(list(content))  # made from a list of numbers, because bytes(10**12) would allocate 10**12 bytes
     if kind == "complex":
         return complex(*content)
     if kind == "ratio":
@@ -137,7 +137,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _rounded(one: Any, other: Any) -> bool:
-    """Whether two unequal numbers are a float and a value that differs from the float only by rounding."""
+    """Whether one of two unequal numbers is a float, and the other one differs from it only by rounding."""
     if isinstance(one, int) or isinstance(other, int) or (not isinstance(one, float) and not isinstance(other, float)):
         return False
     try:

@@ -18,7 +18,7 @@ from gradus.sandbox.records import Isolation, Limits, Ran, SandboxError, checked
 from gradus.types import UserError
 from gradus.types.ranges import check_ranges
 
-KINDS = 4  # largest number of different settings with waiting interpreters; the settings that were not used for the longest time lose theirs first
+KINDS = 4  # largest number of different settings with waiting interpreters; above it, the interpreters of the settings that were used least recently end
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Sandbox:
     isolation: Isolation = Isolation.BUBBLEWRAP
     limits: Limits = Limits()
     packages: bool = False  # whether programs may read and import the packages of this environment (numpy and others)
-    readable: tuple[str, ...] = ()  # absolute paths of further folders that programs may read, under the same paths
+    readable: tuple[str, ...] = ()  # absolute paths of further folders that programs may read; they have the same paths in the sandbox
     warm: int | None = None  # number of interpreters that wait for the next programs; None: one per core; 0: none
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ def _take(asked: Sandbox) -> Started:
             found = first if first.alive else None
             old += [] if first.alive else [first]
         if warm:
-            _WAITING[settings] = queue  # last in order: the most recently used
+            _WAITING[settings] = queue  # the last entry is the most recently used one
         while len(_WAITING) > KINDS:
             old += _WAITING.pop(next(iter(_WAITING)))
     for sandbox in old:

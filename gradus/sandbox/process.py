@@ -33,7 +33,7 @@ START_SECONDS = 60.0  # time limit for the start of an interpreter; it is long b
 END_SECONDS = 30.0  # time limit within which the kernel must end killed processes
 TICK = 0.02  # seconds between two measurements of the memory
 _PIPE = 1 << 16
-FULL = tuple(f"OSError: [Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))  # last line of stderr if there was no room for files
+FULL = tuple(f"OSError: [Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))  # last line of stderr if the disk limit left no room for files
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Started:
         self._open: set[int] = set()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._init: int | None = None  # pidfd of the sandbox's first process; all others end with it
+        self._init: int | None = None  # pidfd of the sandbox's first process; when this process ends, all others end
         try:
             self._start()
         except OSError as error:
@@ -135,7 +135,7 @@ class Started:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.settings.isolation is Isolation.RLIMITS:
-                for member in Tree(process.pid, None).members()[1:]:  # processes that left the group
+                for member in Tree(process.pid, None).members()[1:]:  # for processes that have left the process group
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(member, signal.SIGKILL)
                 os.killpg(process.pid, signal.SIGKILL)
@@ -288,7 +288,7 @@ class _Watched:
             self.broken = self.broken or End.OUTPUT
 
     def _look(self) -> None:
-        """Marks the program as broken if its processes and files together exceed a limit."""
+        """Checks whether the program's processes and files together exceed a limit. If so, marks the program for its end."""
         if self.tree.memory(self.limits.memory) > self.limits.memory:
             self.broken = End.MEMORY
         elif self.tree.disk() > self.limits.disk:
@@ -309,7 +309,7 @@ class _Watched:
     def _told(self, seconds: float) -> Ran:
         code = self.process.returncode
         if code < 0 and self.broken is None and self.sandbox.settings.isolation is Isolation.BUBBLEWRAP:
-            # The signal hit bubblewrap itself, out of the program's reach: bubblewrap reports the program's own signals by exit code.
+            # The signal ended bubblewrap itself, which the program cannot reach. If a signal ends the program, bubblewrap reports this by its exit code.
             raise SandboxError(f"the sandbox was killed from outside, by {signal.Signals(-code).name}")
         if 128 < code < 128 + signal.NSIG:  # bubblewrap's exit code for a signal
             code = 128 - code
@@ -320,7 +320,7 @@ class _Watched:
 def _ended(code: int, stderr: str, long: bool) -> End:
     """Returns the way in which a program ended, if this process did not stop it.
 
-    `long`: whether the program may have used up its processor time and caught the first signal.
+    `long`: whether it is possible that the program used up its processor time and caught the first signal.
     """
     if code == 0:
         return End.OK

@@ -45,9 +45,9 @@ class Limits:
 
     wall: float = 10.0  # seconds of wall time
     cpu: float | None = None  # processor seconds per process, rounded up to whole seconds; None: equal to `wall`
-    memory: int = 512 * MB  # bytes; the limit for the address space of each process, and for all processes and files together
+    memory: int = 512 * MB  # bytes; a limit for the address space of each process, and also for all processes and files together
     output: int = MB  # bytes of standard output and standard error together
-    disk: int = 32 * MB  # bytes; the limit for each file, and for all files in /tmp together
+    disk: int = 32 * MB  # bytes; a limit for each file, and also for all files in /tmp together
     processes: int = 16  # largest number of processes and threads at the same time, including the first process
     files: int = 64  # largest number of open files per process
 

@@ -17,7 +17,7 @@ def resources(limits: Limits, isolation: Isolation) -> dict[str, tuple[int, int]
         "RLIMIT_FSIZE": limits.disk,
         "RLIMIT_NOFILE": limits.files,
         "RLIMIT_STACK": 8 << 20,
-        "RLIMIT_CORE": 1,  # byte: no core file; 0 would not stop a system program that takes core dumps by a pipe
+        "RLIMIT_CORE": 1,  # 1 byte, so there is no core file; with 0, a system program that gets core dumps by a pipe would still run
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_SIGPENDING": 1024,  # pending signals and timers
@@ -28,10 +28,10 @@ def resources(limits: Limits, isolation: Isolation) -> dict[str, tuple[int, int]
 
 
 def _beside(isolation: Isolation) -> int:
-    """Returns the number of other processes that count towards the program's limit."""
+    """Returns the number of processes outside the program that the kernel counts towards the program's limit."""
     if isolation is Isolation.BUBBLEWRAP and bubblewrap.as_root():
         return 0  # no other process has its user id
-    if isolation is Isolation.BUBBLEWRAP and _kernel() >= (5, 14):  # counted by user namespace; bubblewrap's first process is in it
+    if isolation is Isolation.BUBBLEWRAP and _kernel() >= (5, 14):  # counted per user namespace; bubblewrap's first process is in it
         return 1
     return _threads_of(os.getuid())
 
@@ -53,7 +53,7 @@ def _threads_of(user: int) -> int:
 def environment(home: str) -> dict[str, str]:
     """Returns the environment variables of a program. These variables do not include any variable of this process."""
     plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox", "LOGNAME": "sandbox"}
-    # PYTHONHASHSEED fixes the order of sets. The thread counts stop libraries from starting threads of their own. MALLOC_ARENA_MAX is there
+    # PYTHONHASHSEED fixes the order of sets. The numbers of threads prevent libraries from starting further threads. MALLOC_ARENA_MAX is set
     # because the C library reserves 64 MB of addresses per thread: the memory limit would permit no more than two threads.
     counts = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     return {**plain, **counts, "PYTHONHASHSEED": "0"}

@@ -1,9 +1,9 @@
 """The filter of kernel calls for a sandboxed program. The kernel runs this filter on every call (seccomp, classic BPF).
 
-The lists below name the calls. A call in ALLOWED passes, and a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect. An example is a
-lock on a file. All programs read the same files of the machine. So a real lock would be a message to other programs, and it would stop the machine's own
-programs. A call in GUARDED passes only for some arguments. Any other call fails with ENOSYS, as on a kernel that does not know the call. A C library then uses
-an older call. If a call uses the numbers of another kind of machine, the program is killed.
+The lists below name the calls. A call in ALLOWED passes, and a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect, for example
+a lock on a file. All programs read the same files of the machine, so other programs would notice a real lock, and the machine's own programs would wait for
+it. A call in GUARDED passes only for some arguments. Any other call fails with ENOSYS, as on a kernel that does not know the call. A C library then uses an
+older call. If a call uses the numbers of another kind of machine, the program is killed.
 
 References: seccomp(2); Documentation/userspace-api/seccomp_filter.rst and include/uapi/linux/{filter,seccomp,audit}.h of the Linux sources;
 numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (which aarch64 uses).
@@ -121,7 +121,7 @@ LOAD, EQUAL, ABOVE, BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, FAIL, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 PRETEND = FAIL | 0  # the filter returns error 0, so the call returns 0
 NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
-X32 = 0x40000000  # on x86_64, this number and all larger numbers belong to another calling convention
+X32 = 0x40000000  # on x86_64, numbers from this one on belong to another calling convention
 
 
 def numbers(table: str, column: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The part of this system that a sandbox shows: this Python, its standard library, their shared libraries, and common programs.
+"""The part of this system that a sandbox shows: this Python interpreter, its standard library, the shared libraries of both, and common programs.
 
 A sandbox does not show the whole folder /usr. This folder may contain data, such as answers in /usr/local/share, and the packages of every Python.
 """
@@ -16,13 +16,13 @@ from pathlib import Path
 PROGRAMS = ("/usr/bin", "/bin")  # the folders of programs for subprocess and os.system
 DATA = ("/usr/share/zoneinfo", "/usr/lib/locale")  # data that the standard library reads: time zones, and the locale C.UTF-8
 PACKAGES = ("site-packages", "dist-packages")  # folders in a standard library that are hidden
-COMMANDS = "/usr/local/bin"  # the folder in which `python` and `python3` are this interpreter
+COMMANDS = "/usr/local/bin"  # the folder in which the names `python` and `python3` lead to this interpreter
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Folders that hold nothing but shared libraries. Of any other folder, only the needed files are shown.
 _LIBRARIES = re.compile(r"(/usr)?/lib(32|64|x32|/[\w.]+-linux-[\w.]+)")
 _PROBE_SECONDS = 60.0
 
-# An interpreter loads every extension module of its standard library, and prints the files that it has mapped and its search path.
+# This program loads every extension module of the standard library. It prints the mapped files and the search path of its interpreter.
 _PROBE = """
 import os, sys
 sys.stdout = sys.stderr
@@ -110,7 +110,7 @@ def options(readable: tuple[str, ...] = ()) -> tuple[str, ...]:
         found += ["--perms", "0555", "--size", "4096", "--tmpfs", place]
     for folder in dict.fromkeys(readable):
         show(os.path.realpath(folder), folder)
-    if os.geteuid() == 0:  # the program is another user, who cannot write into them
+    if os.geteuid() == 0:  # the program runs as another user, who cannot write into these folders
         return tuple(found)
     return (*found, *(word for place in hidden for word in ("--remount-ro", place)))
 

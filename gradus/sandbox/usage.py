@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import cache
 
 _PAGE = resource.getpagesize()
-_SOCKET = "/proc/sys/net/core/wmem_default"  # the file with the limit, in bytes, of a socket's data that are sent but not yet read
+_SOCKET = "/proc/sys/net/core/wmem_default"  # this file has the limit, in bytes, of the data of a socket that were sent but not read yet
 _INODE = 1024  # bytes of kernel memory per file in a file system in memory, even for an empty file
-_MAPPING = 2048  # upper bound of the kernel memory per mapping of a process, in bytes; a page that the process shares with its children has a separate inode
+_MAPPING = 2048  # upper bound of the kernel memory per mapping of a process, in bytes; this includes a separate inode for a page that is shared with children
 
 
 class Tree:
@@ -35,8 +35,8 @@ class Tree:
     def memory(self, limit: int) -> int:
         """Returns the bytes of all processes, of their files in memory, and of the data that their sockets may contain.
 
-        At first, a shared page counts once per process. The kernel's lists of mappings are counted only if the sum could exceed `limit` with a mapping on every
-        page. If the sum exceeds `limit`, it is computed again, and then a shared page counts only once.
+        At first, a shared page counts once per process. The mappings in the kernel's lists are counted only if they could make the sum exceed `limit`, in the
+        worst case one mapping per page. If the sum exceeds `limit`, it is computed again, and then a shared page counts only once.
         """
         members, files = self.members(), self.disk() + self.sockets()
         sizes, resident = zip(*map(_sizes, members), strict=True)

@@ -1,4 +1,4 @@
-"""Changes a number of the recipe after every step, so that a metric stays near a target."""
+"""After every step, changes a number of the recipe so that a metric stays near a target."""
 
 from __future__ import annotations
 

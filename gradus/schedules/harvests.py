@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class RightAnswers:
 class RightAndWrong:
     """Makes up to `most` pairs per problem. Pair i has the i-th different right answer (`chosen`) and the i-th different wrong answer (`rejected`).
 
-    If a judge draws at random, the same answer can be judged right once and wrong once. Such an answer is not used in pairs.
+    If a judge is random, it may judge the same answer as right once and as wrong once. Pairs do not contain such an answer.
     """
 
     most: int = 1  # largest number of pairs per problem
@@ -74,6 +75,23 @@ class RightAndWrong:
             pairs = list(zip(right, wrong, strict=False))[: self.most]
             rows += [{"problem": problem, "chosen": better, "rejected": worse} for better, worse in pairs]
         return rows
+
+
+@dataclass(frozen=True)
+class AllPairs:
+    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher reward. Ranks can be compared only within a
+    group."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset({"chosen", "rejected"})
+
+    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
+        """Returns one row per pair, in the order of the groups."""
+        pairs = [sorted(pair, key=lambda t: -t.value) for group in groups for pair in combinations(answers([group]), 2)]
+        return [
+            {"problem": a.problem, "chosen": a.completion, "rejected": b.completion} for a, b in pairs if a.value > b.value and a.completion != b.completion
+        ]
 
 
 @dataclass(frozen=True)
@@ -105,7 +123,7 @@ class PassRates:
 
 
 def optimal_value(rewards: Sequence[float] | np.ndarray, *, beta: float) -> float:
-    """Returns beta log mean exp(r / beta) of the rewards [N]: their mean for beta = inf, and close to their maximum for a small beta."""
+    """Returns beta log mean exp(r / beta) of the rewards [N]. For beta = inf this is their mean; for a small beta it is close to their maximum."""
     found = np.asarray(rewards, np.float64)
     top = float(found.max())
     if beta == float("inf"):
@@ -207,8 +225,8 @@ def answers(groups: Iterable[Group], *, cut: bool = False) -> Iterator[Trajector
 def accuracy_curves(groups: Iterable[Group]) -> tuple[list[Problem], np.ndarray]:
     """Returns the problems, in the order of their first visits, and the share of right answers to each problem at each visit, float64 [N, K].
 
-    K is the smallest number of visits of a problem. Answers that a limit cut off count. If a visit has no answer, the value of the next visit counts; a
-    problem that still has a gap is left out.
+    K is the smallest number of visits of a problem. Answers that a limit cut off count. If a visit has no answer, it gets the value of the next visit. If a
+    problem still has a gap after this, it is left out.
     """
     found: dict[str, tuple[Problem, list[float]]] = {}
     for group in (g for g in groups if not g.aside and g.trajectories):

@@ -16,7 +16,7 @@ from gradus.types.ranges import check_ranges
 class Phase:
     """A number of steps, and the values that some fields of the recipe have during these steps. All other fields have the values of the recipe."""
 
-    steps: int = 100  # length of the phase; not used for the last phase, unless the phases are repeated
+    steps: int = 100  # length of the phase; the last phase ignores this number unless the phases are repeated
     values: Frozen[Any] = Frozen()  # dotted path -> value; a value is a number or a part
     events: tuple[Event, ...] = ()  # these events happen before the first step of the phase
 

@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 class OnPlateau:
     """Causes `events` if `metric` did not exceed its best value by more than `gain` in `evaluations` evaluations in a row.
 
-    After this, the current value counts as the best, and the count starts again. For a metric that should fall, set `rises=False`.
+    After this, the current value becomes the best value, and the count starts again. If a smaller metric is better, set `rises=False`.
     """
 
     metric: str = "held_out/accuracy"  # a metric of the evaluations

@@ -41,7 +41,7 @@ class Ramp:
     """
 
     path: str  # such as objective.kl.coefficient
-    points: tuple[tuple[float, float], ...]  # (step, value) in rising order of steps; if over is "progress": (share of the run's steps in [0, 1], value)
+    points: tuple[tuple[float, float], ...]  # (step, value) in rising order of steps; with `over` "progress": (finished share of the run in [0, 1], value)
     shape: Shape | tuple[Shape, ...] = "linear"  # one shape for the whole curve, or one shape for each pair of neighbouring points
     over: Literal["steps", "progress"] = "steps"
     rest: str | None = None  # path of a second number, which is always 1 minus the first number, such as the second share of a mixture

@@ -42,12 +42,12 @@ class Stage:
     the stage.
 
     A stage begins with new optimisers, and its parts begin with empty states. Only a curriculum continues from the stage before, if both curricula have the
-    same class and draw from the same source. Copies of the policy (such as a KL reference) are copies of the policy at the start of the stage.
+    same class and draw from the same source. Copies of the policy (such as a KL reference) are made from the policy at the start of the stage.
     """
 
-    recipe: Any = None  # None: the run's own recipe; fields of its setting that have their default get the run's value
+    recipe: Any = None  # None: the run's own recipe; if a field of the stage's setting has its default, it gets the value of the run
     until: Until = Steps(100)  # Steps, Plateau, Level or Fallen
-    start: str = PREVIOUS  # where the policy's first weights come from: "previous" (the stage before), "first" (the model of the run), or the name of a stage
+    start: str = PREVIOUS  # source of the policy's first weights: "previous" (the stage before), "first" (the model of the run), or the name of a stage
     players: Frozen[str] = field(default_factory=Frozen)  # player -> "STAGE.PLAYER": the player begins with the weights that PLAYER has at the end of STAGE
     makes: Any = None  # a `Harvest`; None: the stage makes no data
     task: str | None = None  # a task as for --task, or "made:STAGE" (the rows that a stage made); None: the task of the run
@@ -118,7 +118,7 @@ class Stages:
     """
 
     stages: Frozen[Any]
-    repeat: int = 1  # number of times that the whole list runs
+    repeat: int = 1  # the whole list runs this number of times
 
     def __post_init__(self) -> None:
         check_ranges(self, repeat="[1, inf)")
@@ -180,8 +180,8 @@ def within(stages: Stages, steps: int) -> Stages:
 
     Each stage has a limit on its steps. The steps are divided among the stages in proportion to these limits. Each stage keeps at least one step.
 
-    If rounding gives too few or too many steps, the longest stages get or lose the difference. If there are several rounds, the remainder of the division of
-    `steps` by the number of rounds is not used.
+    If rounding gives too few or too many steps, the longest stages get or lose the difference. If there are several rounds, all rounds have the same number
+    of steps, and a remainder of `steps` is not used.
     """
     lengths = {name: most_steps(stage) for name, stage in stages.stages.items()}
     merges = sum(isinstance(stage, Merges) for stage in stages.stages.values())

@@ -35,8 +35,8 @@ def annealed(progress: float, factor: float) -> float:
 
 @dataclass(frozen=True)
 class SteadyEntropy:
-    """Steers the temperature so that the entropy of the policy stays at its value in the first step. In the last share `end` of the steps, this target falls to
-    `factor` times that value.
+    """Steers the temperature so that the entropy of the policy stays at its value in the first step. In the last part of the run (the share `end` of its
+    steps), this target falls to `factor` times the entropy of the first step.
 
     A step without an update changes nothing.
 

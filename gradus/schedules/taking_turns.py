@@ -1,4 +1,4 @@
-"""Players that are updated in turns: some steps train one player, the next steps another one."""
+"""Trains several players in turns: some steps train one player, and the next steps train another one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Together:
     def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
         """Returns the settings of all parts.
 
-        Raises UserError if two parts set the same path, or if one part sets a path that lies within a path of the other part.
+        Raises UserError if two parts set the same path, or if one part sets a path below a path of the other part.
         """
         announced = {name: part.sets(recipe) for name, part in self.parts.items() if hasattr(part, "sets")}
         _refuse_common({name: [path for path, _ in pairs] for name, pairs in announced.items()})
@@ -59,7 +59,7 @@ class Together:
 
 
 def _refuse_common(paths: dict[str, Any]) -> None:
-    """Raises UserError if two names have a common path, or if a path of one name lies within a path of the other name."""
+    """Raises UserError if two names have a common path, or if a path of one name is below a path of the other name."""
     for (one, mine), (other, theirs) in combinations(paths.items(), 2):
         if common := next((p for p in mine if _meets(p, theirs)), None):
             raise UserError(f"Together.parts: {one} and {other} both set {common}; leave one of them out, or write the points of both in one Ramp")

@@ -18,7 +18,7 @@ Sampled = TypeVar("Sampled", Trajectory, Context)
 
 @dataclass(frozen=True)
 class BestOf:
-    """Samples `count` answers and keeps the answer with the highest reward, or the earliest of equally good answers.
+    """Samples `count` answers and keeps the answer with the highest reward. If several answers are equally good, keeps the earliest one.
 
     Answers with a failed reward come last.
 
@@ -28,7 +28,7 @@ class BestOf:
 
     count: int = 8
     rollout: Rollout = Auto()
-    tokens: int | None = None  # the most sampled tokens per answer: only the first samples within this number count; None: all samples count
+    tokens: int | None = None  # largest number of sampled tokens per answer: the first samples that fit into this number count; None: all samples count
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)", tokens="[1, inf)")
@@ -52,7 +52,7 @@ class Majority:
 
     count: int = 8
     rollout: Rollout = Auto()
-    tokens: int | None = None  # the most sampled tokens per answer: only the first samples within this number count; None: all samples count
+    tokens: int | None = None  # largest number of sampled tokens per answer: the first samples that fit into this number count; None: all samples count
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)", tokens="[1, inf)")
@@ -69,9 +69,8 @@ class Majority:
 async def keep_one(
     choose: Callable[[Sequence[Trajectory]], Trajectory], count: int, rollout: Rollout, requests: Sequence[Request], world: World, tokens: int | None = None
 ) -> list[Group]:
-    """Returns a group of `request.count` trajectories per request. `choose` picks each trajectory among `count` samples of the rollout.
-
-    `tokens`: the most sampled tokens among which `choose` picks; None: no limit.
+    """Returns a group of `request.count` trajectories per request. `choose` picks each trajectory from `count` samples of the rollout. `tokens`: `choose`
+    sees only the first samples that fit into this number of tokens; None: no limit.
     """
     groups = await rolled(rollout, [replace(r, count=r.count * count, sample=r.sample * count) for r in requests], world)
     sets = [[g.trajectories[i : i + count] for i in range(0, len(g.trajectories), count)] for g in groups]
@@ -79,7 +78,7 @@ async def keep_one(
 
 
 def affordable(samples: Sequence[Sampled], tokens: int | None) -> Sequence[Sampled]:
-    """Returns the first samples that together have at most `tokens` actions, and at least one sample. None: all samples."""
+    """Returns the first samples that together have at most `tokens` actions, but at least one sample. `tokens` None: all samples."""
     if tokens is None:
         return samples
     spent = itertools.accumulate(s.actions for s in samples)
@@ -87,7 +86,7 @@ def affordable(samples: Sequence[Sampled], tokens: int | None) -> Sequence[Sampl
 
 
 def best(trajectories: Sequence[Trajectory]) -> Trajectory:
-    """Returns the trajectory with the highest reward, and the earliest one if rewards are equal."""
+    """Returns the trajectory with the highest reward; if rewards are equal, the earliest one."""
     return max(trajectories, key=lambda t: t.value if t.failed is None else float("-inf"))
 
 

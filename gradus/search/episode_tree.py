@@ -1,4 +1,4 @@
-"""A tree of episodes at test time: branches at every turn, merged if they have seen the same, and a vote of the finished ones."""
+"""A tree of episodes at test time. It branches at every turn, merges branches with the same observations, and lets the finished branches vote."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def likely(contexts: Sequence[Context]) -> float:
 
 
 def merged(twigs: Sequence[Twig], most: int) -> list[Twig]:
-    """Keeps the most probable branch of each sequence of observations, and of these the `most` most probable."""
+    """Keeps the most probable branch for each sequence of observations. From these, keeps the `most` branches with the highest probability."""
     best: dict[tuple[str, ...], Twig] = {}
     for twig in twigs:
         if twig.told not in best or twig.likely > best[twig.told].likely:
@@ -51,7 +51,7 @@ def final_answer_vote(leaf: Trajectory) -> object:
 
 
 def elected(leaves: Sequence[Trajectory], vote: Callable[[Trajectory], object]) -> Trajectory:
-    """Returns the most probable leaf with the most common vote. A vote None counts only if there is no other."""
+    """Returns the most probable leaf with the most common vote. The vote None counts only if there is no other vote."""
     votes = [vote(leaf) for leaf in leaves]
     known = [one for one in votes if one is not None] or votes
     counts = [known.count(one) if one in known else 0 for one in votes]
@@ -61,7 +61,8 @@ def elected(leaves: Sequence[Trajectory], vote: Callable[[Trajectory], object]) 
 @dataclass(frozen=True)
 class EpisodeTree:
     """Plays a tree of episodes for each answer. At each turn every live branch is continued `copies` times. Unfinished branches with the same observations
-    are merged, and the `live` most probable ones go on. The finished branches vote by `vote`; among equal votes the more probable one wins.
+    are merged, and the `live` most probable branches continue. Each finished branch has the vote `vote`. The most common vote wins, with its most probable
+    branch.
 
     The tokens of a branch before a fork are sampled once. The episodes must have a method `fork`.
     """
@@ -81,7 +82,7 @@ class EpisodeTree:
             raise UserError(f"the search EpisodeTree copies episodes, but episodes of task {task.name} cannot be copied; take another search, such as Vote")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns `request.count` answers to each problem, each the choice of one tree."""
+        """Returns `request.count` answers to each problem. Each answer is the choice of one tree."""
         trees = [asyncio.gather(*(self._tree(Seat(r, i, world, {})) for i in range(r.count))) for r in requests]
         found = await asyncio.gather(*trees)
         return await world.judge([Group(group_name(r), tuple(row)) for r, row in zip(requests, found, strict=True)])
@@ -102,7 +103,7 @@ class EpisodeTree:
             return elected([*leaves, *(trajectory(seat, twig.played) for twig in twigs)], self.vote)
 
     async def _grown(self, twig: Twig, seat: Seat, turn: int, number: int, stack: AsyncExitStack) -> tuple[Twig, bool]:
-        """Continues a copy of a branch by one action. Returns the result, and whether the episode has ended."""
+        """Continues a copy of a branch by one action. Returns the longer branch, and whether its episode has ended."""
         world, request = seat.world, seat.request
         prompt = self.play.prompt_of(twig.played, seat)
         if len(prompt.sequence) >= world.context_length(request.player):

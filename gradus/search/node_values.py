@@ -1,4 +1,4 @@
-"""The value of the beginning of an answer: from a value head, from the reward, or from continuations to the end."""
+"""The value of the beginning of an answer: the output of a value head, the reward, or the mean reward of continuations to the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PlayerValue:
 
 @dataclass(frozen=True)
 class RewardOfText:
-    """The reward of the text, as if the answer ended here; 0 if the reward fails. A verifier or a reward model of the recipe gives it."""
+    """The reward of the text, as if the answer ended here; 0 if the reward fails. The reward of the recipe is used: a verifier or a reward model."""
 
     async def values(self, beginnings: Sequence[Trajectory], world: World) -> tuple[list[float], int]:
         (judged,) = await world.judge([Group(f"{beginnings[0].id}/texts", tuple(beginnings))])

@@ -1,4 +1,4 @@
-"""A vote of score vectors: many samples score the same responses, and the sums of their scores decide. A meta model can pick the samples that count."""
+"""A vote of score vectors: many samples score the same responses, and the sums of the scores decide. A meta model can choose the samples that count."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradus.types.signals import Value
 
 
 def voted(samples: Sequence[Sequence[float]], meta: Sequence[float] | None, keep: float) -> list[float]:
-    """Returns the sums of the scores per response, [n], over the ceil(keep * k) samples with the largest meta scores; if values are equal, the
-    earlier samples.
+    """Returns the sums of the scores per response, [n], over the ceil(keep * k) samples with the largest meta scores. If meta scores are equal, the earlier
+    samples count.
 
     >>> voted([[3, 5], [6, 4], [2, 7]], None, 0.5), voted([[3, 5], [6, 4], [2, 7]], [0.9, 0.1, 0.8], 2 / 3)
     ([11, 16], [5, 12])
@@ -30,9 +30,9 @@ def voted(samples: Sequence[Sequence[float]], meta: Sequence[float] | None, keep
 
 @dataclass(frozen=True)
 class ScoreVote:
-    """Samples `count` score vectors per problem, each with the responses in another random order, and adds them up. The answer has the mean scores.
+    """Samples `count` score vectors per problem, each for the responses in another random order, and adds these vectors. The answer has the mean scores.
 
-    With the player `meta`, only the share `keep` of the samples with its largest values counts.
+    With a player `meta`, only some samples count: the share `keep` with the largest values of this player.
     """
 
     count: int = 32
@@ -81,7 +81,7 @@ class ScoreVote:
     def _vote(
         self, request: Request, index: int, samples: Sequence[tuple[Trajectory, list[int]]], values: list[float] | None, at: int, world: World
     ) -> Trajectory:
-        """Returns the vote of the samples from number `at` on, in the order of the responses of the problem, not judged."""
+        """Returns the vote of the samples from number `at` on, without a reward. The scores are in the order of the problem's responses."""
         first, scores, meta = samples[at][0], list[list[float]](), list[float]()
         for m in range(at, at + self.count):
             t, order = samples[m]

@@ -1,4 +1,4 @@
-"""Votes weighted by verdicts: a player says whether its own answers are right."""
+"""Votes with verdicts as weights: a player decides whether its own answers are right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradus.types.ranges import check_ranges
 
 CHECKS = "checks"  # the column that marks a verification problem
 TEMPLATE = "check {problem} {answer}"
-Item = dict[str, Any]  # a judged answer: id and task of its problem, the question, whether it is raw text, answer, solution, right, step
+Item = dict[str, Any]  # a judged answer: id and task of its problem, the question, whether the question is raw text, answer, solution, right, step
 
 
 def item_of(t: Trajectory, step: int) -> Item:

@@ -12,13 +12,13 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(eq=False)
 class Node:
-    """A state, its children, and the values that were backed up through it. Values belong to one side, the player of the root."""
+    """A state, its children, and the values that were backed up through this node. All values are those of one side: the player who moves at the root."""
 
     state: Any
     parent: Node | None = None
     prior: float = 1.0  # the probability of the step to this node, for `PUCT`
     over: bool = False  # whether the state has no further step
-    opponent: bool = False  # whether the other side moves in this state, and so prefers small values
+    opponent: bool = False  # whether the other side moves in this state; it prefers small values
     hidden: bool = False  # whether no rule may choose this node
     expanded: bool = False
     visits: int = 0
@@ -27,7 +27,7 @@ class Node:
 
     @property
     def value(self) -> float:
-        """The mean of the values that were backed up through the node; 0 without any."""
+        """The mean of the values that were backed up through the node; 0 if there are none."""
         return self.total / self.visits if self.visits else 0.0
 
     @property
@@ -59,12 +59,13 @@ class Choice(Protocol):
     """Chooses the nodes of the next round."""
 
     def chosen(self, root: Node) -> list[Node]:
-        """Returns the nodes to expand. A node without a further step is visited again. An empty list ends the search."""
+        """Returns the nodes to expand. If a node has no further step, it is only visited again. An empty list ends the search."""
         ...
 
 
 def best_child(node: Node, score: Callable[[Node], float]) -> Node | None:
-    """Returns the visible child with the largest mean value plus `score`; the earliest of equals. None if no child is visible.
+    """Returns the visible child with the largest sum of mean value and `score`, or None if no child is visible. If sums are equal, returns the earliest
+    child.
 
     If the other side moves at the node, the values count with the opposite sign.
     """
@@ -86,24 +87,22 @@ def descend(root: Node, score: Callable[[Node], float]) -> list[Node]:
 
 @dataclass(frozen=True)
 class UCT:
-    """Goes down to the child with the largest V + c sqrt((plus + ln N) / (eps + n)). N and n are the visits of the parent and of the child.
+    """Goes down to the child with the largest V + c sqrt(ln N / n). N and n are the visits of the parent and of the child.
 
-    If eps + n is 0, the bonus is infinite. Kocsis and Szepesvari, Bandit based Monte-Carlo planning, 2006, for plus and eps 0.
+    If n is 0, the bonus is infinite. Kocsis and Szepesvari, Bandit based Monte-Carlo planning, 2006.
     """
 
     c: float = 1.4
-    plus: float = 0.0
-    eps: float = 0.0
 
     def __post_init__(self) -> None:
-        check_ranges(self, c="[0, inf)", plus="[0, inf)", eps="[0, inf)")
+        check_ranges(self, c="[0, inf)")
 
     def bonus(self, node: Node) -> float:
         """Returns the second term of a child."""
         assert node.parent is not None
-        if self.eps + node.visits == 0:
+        if node.visits == 0:
             return math.inf
-        return self.c * math.sqrt((self.plus + math.log(max(1, node.parent.visits))) / (self.eps + node.visits))
+        return self.c * math.sqrt(math.log(max(1, node.parent.visits)) / node.visits)
 
     def chosen(self, root: Node) -> list[Node]:
         return descend(root, self.bonus)
@@ -134,7 +133,7 @@ def leaves(root: Node) -> list[Node]:
 
 @dataclass(frozen=True)
 class BestFirst:
-    """Expands the leaf of the whole tree with the largest value; the earliest of equals. The search ends if no leaf is left."""
+    """Expands the leaf with the largest value in the whole tree. If values are equal, expands the earliest leaf. The search ends if no leaf is left."""
 
     def chosen(self, root: Node) -> list[Node]:
         found = leaves(root)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 from gradus.rollouts.asked import sampling_of, single
 from gradus.rollouts.ids import group_name
@@ -22,7 +21,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(eq=False)
 class Tree:
-    """The tree of one request, the whole answers with their values, and the number of sampled tokens."""
+    """The tree of one request, the complete answers with their values, and the number of sampled tokens."""
 
     request: Request
     world: World
@@ -36,12 +35,12 @@ class Tree:
 class TreeSearch:
     """Grows a tree of beginnings of answers, and returns the whole answer with the largest value.
 
-    In every round `choice` picks nodes. The policy samples `samples` answers that continue each picked node. The first step of each answer is a child;
-    equal steps are one child. A step ends with the text `step`. All answers count as results, and `value` gives the values of children and answers.
+    In every round, `choice` picks nodes. For each picked node, the policy samples `samples` answers that continue it. The first step of each answer becomes a
+    child; equal steps become one child. A step ends with the text `step`. All answers count as results, and `value` gives the values of children and answers.
 
-    `backs`: "children" gives each child its value and one visit for every answer that begins with it, and adds these visits to the node and to all
-    nodes above. "answers" adds the values of the answers, and children begin without visits. A whole answer that is picked again counts its value again.
-    At the root the samples are those of `BestOf`, so with one round the result is the best of `samples` answers.
+    Each child gets its value and one visit for every answer that begins with it, and these visits are added to the node and to all nodes above. If a complete
+    answer is picked again, its value is added again. At the root, the samples are the same as in `BestOf`, so with one round the result is the best of
+    `samples` answers.
     """
 
     choice: Choice = UCT()
@@ -50,8 +49,7 @@ class TreeSearch:
     samples: int = 5  # answers per expanded node
     visible: int | None = None  # only the children with the largest values can be picked, at most this number; None: all
     rounds: int = 15
-    backs: Literal["children", "answers"] = "children"
-    tokens: int | None = None  # the most sampled tokens per answer: samples beyond this number are discarded, and end the search; None: no limit
+    tokens: int | None = None  # largest number of sampled tokens per answer: a sample beyond it is discarded and ends the search; None: no limit
 
     def __post_init__(self) -> None:
         check_ranges(self, samples="[1, inf)", visible="[1, inf)", rounds="[1, inf)", tokens="[1, inf)")
@@ -78,7 +76,7 @@ class TreeSearch:
         return found
 
     async def _expanded(self, tree: Tree, nodes: Sequence[Node]) -> bool:
-        """Expands the nodes, each in turn. Returns False if the tokens are spent."""
+        """Expands the nodes one after another. Returns False if the limit of tokens is reached."""
         for node in nodes:
             if node.over:
                 node.back_up(1, node.value if node.visits else (await self._values([node.state], tree))[0])
@@ -87,7 +85,7 @@ class TreeSearch:
         return True
 
     async def _expand(self, node: Node, tree: Tree) -> bool:
-        """Gives the node its children, and backs the values up. Returns False if the tokens are spent."""
+        """Gives the node its children, and backs up the values. Returns False if the limit of tokens is reached."""
         drawn = await self._drawn(node, tree)
         left = None if self.tokens is None else self.tokens - tree.spent
         kept = affordable(drawn, left)
@@ -98,19 +96,20 @@ class TreeSearch:
         firsts = self._children(node, answers, tree)
         values = await self._values(answers, tree)
         tree.answers += zip(values, answers, strict=True)
-        if self.backs == "answers":
-            node.back_up(len(answers), sum(values))
-        else:
-            own = dict(zip(node.children, await self._values([child.state for child in node.children], tree), strict=True))
-            for child in firsts:
-                child.back_up(1, own[child])
+        await self.back_up(node, firsts, values, tree)
         for child in sorted(node.children, key=lambda child: -child.value)[self.visible or len(answers) :]:
             child.hidden = True
         node.expanded = True
         return len(kept) == len(drawn)
 
+    async def back_up(self, node: Node, firsts: Sequence[Node], values: Sequence[float], tree: Tree) -> None:
+        """Backs values up after the expansion of a node. `firsts`: the child of each answer; `values`: the value of each answer."""
+        own = dict(zip(node.children, await self._values([child.state for child in node.children], tree), strict=True))
+        for child in firsts:
+            child.back_up(1, own[child])
+
     async def _drawn(self, node: Node, tree: Tree) -> list[Context]:
-        """Samples the continuations of a node. At the root they are the samples of the request."""
+        """Samples the continuations of a node. At the root, these are the samples of the request."""
         r, world, sampling = tree.request, tree.world, sampling_of(tree.request, tree.world)
         tree.expansions += 1
         if node.parent is None:
@@ -141,7 +140,7 @@ class TreeSearch:
 
 
 def answer_of(node: Node, drawn: Context, tree: Tree, index: int) -> Trajectory:
-    """Returns the whole answer of a continuation of the node, not judged."""
+    """Returns the complete answer of a continuation of the node, without a reward."""
     r, world = tree.request, tree.world
     context = drawn if node.parent is None else node.state.contexts[0].then(replace(drawn, parent=None))
     made = one_turn(r, 0, context, world)
@@ -157,6 +156,8 @@ def cut(answer: Trajectory, end: int, world: World) -> Trajectory:
 
 
 def end_of_step(context: Context, said: int, step: str, world: World, player: str) -> int:
-    """Returns the number of actions after the first `said` actions up to the end of the next step; the number of all of them if no text `step` follows."""
+    """Returns the number of actions from the first `said` actions on to the end of the next step. If no text `step` follows, returns the number of all
+    remaining actions.
+    """
     tokens = context.tokens[context.chosen][said:]
     return next((n for n in range(1, len(tokens) + 1) if step in world.text(tokens[:n], player)), len(tokens))

@@ -31,9 +31,10 @@ class Equal:
 
 
 def winner(trajectories: Sequence[Trajectory], weights: Sequence[float]) -> Trajectory:
-    """Returns the sample with the largest weight among those whose final answer has the largest sum of weights.
+    """The winning final answer is the one with the largest sum of weights. Returns the sample with the largest weight among the samples with this final
+    answer.
 
-    If sums or weights are equal, the earlier sample wins. A sample without a final answer has no vote. Without any vote the first sample is returned. If
+    If sums or weights are equal, the earlier sample wins. A sample without a final answer has no vote. If there is no vote, the first sample is returned. If
     all weights are 0, every sample has the weight 1.
     """
     sums: dict[object, float] = {}
@@ -50,7 +51,8 @@ def winner(trajectories: Sequence[Trajectory], weights: Sequence[float]) -> Traj
 
 @dataclass(frozen=True)
 class Vote:
-    """Samples `count` answers, and sums their weights for each final answer. The heaviest final answer wins. `weight` gives the weight of each sample.
+    """Samples `count` answers, and adds up their weights for each final answer. The final answer with the largest sum wins. `weight` gives the weight of each
+    sample.
 
     If no sample has a weight, the vote is the vote of the majority.
     """
@@ -58,7 +60,7 @@ class Vote:
     weight: Weight = Equal()
     count: int = 8
     rollout: Rollout = Auto()
-    tokens: int | None = None  # the most sampled tokens per answer: only the first samples within this number vote; None: all samples vote
+    tokens: int | None = None  # largest number of sampled tokens per answer: the first samples that fit into this number vote; None: all samples vote
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)", tokens="[1, inf)")

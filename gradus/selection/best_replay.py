@@ -1,4 +1,4 @@
-"""A buffer of the best answers to each problem. A part of the training uses answers from this buffer."""
+"""A buffer of the best answers to each problem. Some updates use answers from this buffer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from gradus.types.ranges import check_ranges
 class BestReplay:
     """Keeps the `size` best different answers to each problem.
 
-    With probability `share`, answers from the buffer replace the new answers to a problem in the training.
-
-    As many answers are drawn from the buffer, without replacement, as the group has new answers; if the buffer has fewer, all of them are taken.
+    With probability `share`, answers from the buffer replace the new answers to a problem in the update. For each new answer of the group, one answer is
+    drawn from the buffer, without replacement. If the buffer has too few, all its answers are used.
     """
 
     share: float = 0.5
@@ -34,7 +33,7 @@ class BestReplay:
 
     def keep(self, groups: Sequence[Group], key: Key, state: dict[str, Any]) -> tuple[list[Group], list[Group], dict[str, Any]]:
         kept, out, dropped = dict(state["kept"]), [], []
-        used = {t.id for group in groups for t in group.trajectories}  # a trajectory is in a step once, though its problem may come twice
+        used = {t.id for group in groups for t in group.trajectories}  # a step contains a trajectory only once, even if its problem occurs twice
         for group in groups:
             problem = group.trajectories[0].problem.id if group.trajectories else ""
             before, draw = kept.get(problem, []), key.fold("replay", group.key)

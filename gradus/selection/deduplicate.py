@@ -17,7 +17,7 @@ class RightAndDistinct:
     """Keeps the right trajectories of each group without duplicates. If trajectories are equal, the first one stays. Drops groups without a right trajectory."""
 
     pattern: str | None = (
-        None  # regular expression: answers with equal matches are duplicates. If it is None or has no match, the tokens are compared
+        None  # regular expression: answers with equal matches are duplicates. If there is no pattern or no match, the tokens are compared
     )
     count: int | None = None  # keeps at most this number of answers per group, the earliest first; None: all
     asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right

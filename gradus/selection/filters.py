@@ -17,7 +17,7 @@ Ranks = Literal["all", "best", "best_and_random", "best_and_worst"]
 
 
 def without_failures(groups: Sequence[Group]) -> list[Group]:
-    """Removes trajectories whose reward failed, and groups that become empty. So a group's statistics count only its remaining trajectories."""
+    """Removes trajectories with a failed reward, and then empty groups. So the statistics of a group count only its remaining trajectories."""
     kept = (g.but(trajectories=tuple(t for t in g.trajectories if t.failed is None)) for g in groups)
     return [g for g in kept if g.trajectories]
 
@@ -58,7 +58,7 @@ class Informative:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Keeps groups that have right and wrong answers (accuracy neither 0 nor 1). The rewards have no effect."""
+    """Keeps groups that have both right and wrong answers (the accuracy is above 0 and below 1). The size of the rewards has no effect."""
 
     asks_right: ClassVar[str] = "Informative"  # the part to use instead if no answer is marked as right
 
@@ -81,7 +81,9 @@ class OwnAnswers:
 
 @dataclass(frozen=True)
 class FinishedAnswers:
-    """Keeps answers that no later step continues, for rollouts that return unfinished answers, such as `Windowed`. Drops groups without such an answer."""
+    """Keeps only answers that no later step continues. Use this selection with rollouts that return unfinished answers, such as `Windowed`. Drops groups
+    without such an answer.
+    """
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         whole = [g.but(trajectories=tuple(t for t in g.trajectories if not continues(t))) for g in groups]
@@ -221,7 +223,7 @@ class BalancedGroups:
         rewards = group.rewards
         wrong = np.flatnonzero(
             (rewards < rewards.mean()) & (rewards < rewards.max())
-        )  # the mean of equal rewards is exact only up to rounding
+        )  # because of rounding, the mean of equal rewards may differ from these rewards
         surplus = 2 * len(wrong) - len(group.trajectories)
         if surplus <= 0:
             return group

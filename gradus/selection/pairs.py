@@ -1,4 +1,6 @@
-"""Makes pairs from the trajectories of a group. A pair is two consecutive samples, two samples that a list of criteria can rank, or a right and a wrong sample."""
+"""Makes pairs from the trajectories of a group. There are three kinds of pairs: two consecutive samples, two samples that a list of criteria ranks, or a
+right and a wrong sample.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Criterion(Protocol):
     """One reason to prefer a trajectory."""
 
     def level(self, trajectory: Trajectory) -> float:
-        """Returns how good a trajectory is. A higher number is better."""
+        """Returns the quality of a trajectory by this criterion. A higher number is better."""
         ...
 
     def decides(self, better: Trajectory, other: Trajectory) -> bool | None:
@@ -58,7 +60,7 @@ class Right:
 
 @dataclass(frozen=True)
 class Higher:
-    """Prefers the higher reward, such as a judge's score of a report, if it is higher by more than `margin`."""
+    """Prefers the higher reward (for example a judge's score of a report), if the difference of the rewards is above `margin`."""
 
     margin: float = 0.0
 
@@ -101,7 +103,9 @@ class Fewer:
 
 @dataclass(frozen=True)
 class Shorter:
-    """Prefers the shorter trajectory if the longer one has more than `times` as many actions. Only tokens that the player chose count."""
+    """Prefers the shorter trajectory if the number of actions of the longer one is above `times` the number of the shorter one. Only tokens that the player
+    chose count.
+    """
 
     times: float = 1.5
 
@@ -117,7 +121,7 @@ class Shorter:
 
 @dataclass(frozen=True)
 class RankedPairs:
-    """Makes, in each group, all pairs of trajectories of which one is preferred. The preferred trajectory is the first of its pair.
+    """Makes all pairs of trajectories of a group in which one trajectory is preferred. The preferred trajectory is the first of its pair.
 
     The criteria of `by` are tried in order, and the first criterion that prefers a trajectory decides. A trajectory may be in several pairs. Each pair contains
     copies of its two trajectories. The name of a copy contains the trajectory and the pair. The link `preferred` of a copy tells whether the copy is

@@ -13,9 +13,9 @@ from gradus.types.ranges import check_ranges
 class Repeated:
     """Trains on all trajectories `count` times per step.
 
-    Every round computes signals, credit and targets again. Moving averages are updated after every round. So targets from the player's own values are computed
-    `count` times per step. Epochs (`Minibatches.epochs`), in contrast, fit the same targets several times. If a player should not be updated in every round,
-    use the update `Delayed`.
+    Every round computes signals, credit and targets again. Moving averages are updated after every round. So if targets depend on the player's own values,
+    they are computed `count` times per step. In contrast, several epochs (`Minibatches.epochs`) fit the same targets several times. If some rounds should not
+    update a player, use the update `Delayed`.
     """
 
     count: int = 16  # rounds per step

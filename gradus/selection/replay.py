@@ -18,9 +18,9 @@ from gradus.types.ranges import check_ranges
 class Replay:
     """Keeps groups of earlier steps and draws some of them at every step. The behaviour log-probabilities are still those from the time of sampling.
 
-    A unit is a group or a trajectory. If several trajectories of the same group are drawn together, they form a group again. A unit that the law draws k times
-    is in the batch once, with the sum of its weights. The priority of a unit is its mean |advantage| at the last training on it. A new unit gets the largest
-    priority of the kept units, or 1 if this priority is 0 or no unit is kept.
+    A unit is a group or a trajectory. If several trajectories of the same group are drawn together, they form a group again. If the law draws a unit k times,
+    the batch contains the unit once, with the sum of the k weights. The priority of a unit is its mean |advantage| in the last update that used the unit. A
+    new unit gets the largest priority of the kept units, or 1 if this priority is 0 or no unit is kept.
     """
 
     size: int = 1024  # largest number of units that are kept; the oldest units are removed first
@@ -28,7 +28,7 @@ class Replay:
     law: Law = Uniform()
     unit: Literal["group", "trajectory"] = "group"
     fresh: bool = True  # True: trains on the step's own units and on drawn units of earlier steps; False: only on drawn units, new or old
-    least: int = 0  # training starts when this number of units is kept
+    least: int = 0  # the first update waits until this number of units is kept
     source: str | None = None  # new source of the trajectories of earlier steps, such as "replay"; None: their source does not change
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Replay:
         return {**state, "priorities": priorities}
 
     def _with(self, state: dict[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
-        """Adds the units of these groups to the state. `home` is the number of the group from which a unit comes."""
+        """Adds the units of these groups to the state. `home` is the number of the unit's original group."""
         whole = self.unit == "group"
         pieces = [(n, part) for n, g in enumerate(groups, state["groups"]) for part in ([g] if whole else _split(g))]
         units = [{"home": n, "ids": [t.id for t in part.trajectories], **kept_group(part)} for n, part in pieces]

@@ -1,4 +1,4 @@
-"""A pool of earlier successes. If all new episodes of a problem fail, one of them is replaced by a success from the pool."""
+"""A pool of earlier successes. If all new episodes of a problem fail, a success from the pool replaces one of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradus.types.ranges import check_ranges
 class SuccessPool:
     """Keeps the newest `size` successes of each problem. If no new trajectory of a problem is right, a success from the pool replaces one of them.
 
-    Keys draw the success and the trajectory to replace. The success enters with its own reward, with the log-probabilities of the policy that sampled the
-    success, and with the source "replay". So terms of the objective with this source learn from the success. The size of the group does not change.
+    Keys draw the success and the trajectory to replace. The success keeps its reward and the log-probabilities at its sampling, and gets the source "replay".
+    So terms of the objective with this source learn from the success. The size of the group does not change.
     Reference: Li et al., Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data Curation, arXiv:2509.23866.
     """
 
@@ -31,9 +31,9 @@ class SuccessPool:
         return {"kept": {}}
 
     def keep(self, groups: Sequence[Group], key: Key, state: dict[str, Any]) -> tuple[list[Group], list[Group], dict[str, Any]]:
-        """Returns the groups, some of them with a success from the pool, no dropped groups, and the pool with the new successes."""
+        """Returns three values: the groups (some with a success from the pool), an empty list of dropped groups, and the pool with the new successes."""
         kept, out = dict(state["kept"]), []
-        used = {t.id for group in groups for t in group.trajectories}  # a trajectory is in a step once, though its problem may come twice
+        used = {t.id for group in groups for t in group.trajectories}  # a step contains a trajectory only once, even if its problem occurs twice
         for group in groups:
             trajectories = learned(group)
             problem = trajectories[0].problem.id if trajectories else ""

@@ -12,7 +12,7 @@ from gradus.types.ranges import check_ranges
 
 
 def filled(lengths: Sequence[int], budget: int) -> tuple[int, int]:
-    """Returns two numbers: how many of the first answers have lengths that add up to at most `budget`, and how many tokens are left.
+    """Returns two numbers: the number of first answers that together have at most `budget` tokens, and the number of tokens that are left.
 
     >>> filled([5, 3, 4, 6], 12)
     (3, 0)
@@ -28,8 +28,8 @@ def filled(lengths: Sequence[int], budget: int) -> tuple[int, int]:
 class TokenBudget:
     """Takes the answers of the step in random order until they have `tokens` tokens. No update uses the other answers.
 
-    The first answer that does not fit is at the border. With "cut", its first tokens fill the rest of the budget. With "wait", this answer is taken first in the
-    next step. Answers without training still count in the comparison with their group. Only tokens that the policy chose count.
+    The first answer that does not fit is at the border. With "cut", its first tokens fill the rest of the budget. With "wait", the next step takes this
+    answer first. Answers that the update does not use still count in the comparison with their group. Only tokens that the policy chose count.
     """
 
     tokens: int = 409600  # the budget of a step
@@ -77,7 +77,9 @@ class TokenBudget:
 
 
 def _only(group: Group, lengths: dict[int, int]) -> Group:
-    """Trains only the answers in `lengths`, by their number in the group, and only their first tokens. The other answers stay for comparison."""
+    """Marks only some answers for the update: those whose number in the group is in `lengths`, and only their first tokens. The other answers stay for
+    comparison.
+    """
     rows = enumerate(group.trajectories)
     return group.but(trajectories=tuple(first_actions(t, lengths[i]) if i in lengths else t.but(trained=False) for i, t in rows))
 

@@ -25,7 +25,7 @@ class TransitionReplay:
 
     A round is a trajectory of `batch` rows, which are drawn with repetition.
 
-    Rows are numbered from 0 in the order in which they were collected; recorded rows (source "replay") are numbered from -1 down. A round has the streams
+    Rows have numbers from 0 on, in the order of their collection. Recorded rows (source "replay") have the numbers -1, -2, ... A round has the streams
     `reward`, `done`, `next.NAME`, `row` and `key`. `done` is 1 if the episode terminated; a truncated episode is not done. `key` is the key of the random draws
     in the round. If the action space is a Box, there is also `action`. Recorded rows may also have `to_go`.
     """
@@ -33,8 +33,8 @@ class TransitionReplay:
     size: int = 1_000_000  # largest number of rows that are kept
     batch: int = 256  # rows per round
     per_row: int = 1  # number of rounds for every collected row: the ratio of updates to data
-    idle: int = 0  # number of rounds in a step that collects no row; above 0, a run can learn from recorded rows only
-    warmup: int = 0  # no round before this many rows were collected
+    idle: int = 50  # number of rounds in a step that collects no row, such as a step that only reads recorded rows
+    warmup: int = 0  # the first round waits until this number of rows is collected
     gives: ClassVar[frozenset[str]] = frozenset({"rows"})
 
     def __post_init__(self) -> None:

@@ -35,15 +35,15 @@ class Asked:
     jobs: tuple[Job, ...]
     choices: int  # number of choices per prompt
     stream: bool
-    usage: bool  # whether the stream ends with the counts of tokens
-    logprobs: int | None  # number of most likely tokens that are reported for each place; None: no log-probabilities
+    usage: bool  # whether the stream ends with the numbers of tokens
+    logprobs: int | None  # number of most likely tokens that are reported at each position; None: no log-probabilities
     echo: bool  # whether the answer begins with the prompt
     sampled: bool  # False: the request asks only for the prompt
     keep_stop: bool
 
 
 def conversation_key(seed: int, said: int) -> Key:
-    """Returns the key of the answer to a conversation of `said` messages. The system message does not count.
+    """Returns the key of the answer to a conversation of `said` messages, without the system message.
 
     `gradus chat --seed` uses the same key.
     """
@@ -90,7 +90,7 @@ def _asked(
     seed = fields.whole(body, "seed", 0, 0, 2**64 - 1) if "seed" in body else None
     jobs = []
     for number, prompt in enumerate(prompts):
-        # With a seed an answer does not depend on the other prompts of the request; without one every prompt has its own draws.
+        # With a seed, an answer does not depend on the other prompts of the request. Without a seed, every prompt has its own random draws.
         key = conversation_key(seed, said) if seed is not None else Key(secrets.randbits(64)).fold(number)
         jobs += [Job(prompt, sampling, (key.fold("choice", i) if i else key).value, logprobs or 0) for i in range(choices)]
     for job in jobs[::choices]:

@@ -24,7 +24,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Entry:
-    """A token of an answer, with the place where its text begins in the whole text, and the most likely tokens at its place."""
+    """A token of an answer, with the offset of its text in the whole text, and the most likely tokens at its position."""
 
     start: int
     token: Named
@@ -41,7 +41,7 @@ class Names:
         self.decode, self.raw = model.text, model.tokenizer.name
 
     def entry(self, decoded: Decoded, start: int, token: int, logprob: float | None, likely: Likely | None) -> Entry:
-        """Returns the entry of `token`, which follows the tokens of `decoded`. Two tokens at one place never have the same name."""
+        """Returns the entry of `token`, which follows the tokens of `decoded`. Two tokens at one position never have the same name."""
         taken: set[str] = set()
         made: dict[int, Named] = {}
         values = dict(zip(*likely, strict=True)) if likely else {}
@@ -69,12 +69,12 @@ class Written:
         self.names, self.with_entries = names, with_entries
         self.decoded, self.guarded = Decoded(names.decode), Guarded(stops, keep_stop)
         self.entries: list[Entry] = []  # not sent yet
-        self.text = self.sent = 0  # characters so far, and how many of them were sent
+        self.text = self.sent = 0  # number of characters so far, and number of sent characters
 
     def more(
         self, tokens: Sequence[int], logprobs: Sequence[float], likely: Sequence[Likely], ended: Ended | None
     ) -> tuple[str, list[Entry]]:
-        """Returns the new text and the new entries after more tokens. `ended`: the reason of the end if these are the last tokens, else None."""
+        """Returns the new text and the new entries after more tokens. `ended`: if these are the last tokens, the reason of the end; else None."""
         text = self._with_entries(tokens, logprobs, likely) if self.with_entries else self.decoded.add(tokens)
         if ended is None:
             out = self.guarded.add(text)

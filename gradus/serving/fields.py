@@ -1,6 +1,6 @@
 """The fields of a request's JSON: the known fields and their types.
 
-Some fields are accepted only with the value that has no effect.
+Some fields are accepted only with a value that has no effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMON = (
 CHAT = (*COMMON, "messages", "max_completion_tokens", "top_logprobs")
 TEXT = (*COMMON, "prompt", "echo")
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
-"""Fields for the operator of a server, which the model does not need."""
+"""Fields that are only for the operator of a server. The model does not need them."""
 NEUTRAL: Mapping[str, Sequence[Any]] = {
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
@@ -41,7 +41,7 @@ NEUTRAL: Mapping[str, Sequence[Any]] = {
     "verbosity": (),
     "web_search_options": (),
 }
-"""Fields of the protocol that are not supported, with the values that change nothing; null changes nothing in any field."""
+"""Unsupported fields of the protocol, each with the values that have no effect. The value null has no effect in any field."""
 
 
 def body_of(raw: bytes, known: Sequence[str]) -> dict[str, Any]:

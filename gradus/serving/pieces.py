@@ -1,4 +1,4 @@
-"""Turns tokens into text immediately. The text has only whole characters, and no part of a stop string."""
+"""Turns each token into text at once. The text has only whole characters, and no part of a stop string."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 DecodeText = Callable[[np.ndarray], str]
-HALF = "\ufffd"  # this character shows that the other bytes of a character may be in the next token
+HALF = "\ufffd"  # if a text ends with this character, the next token may have the other bytes of a character
 
 
 class Decoded:
@@ -22,7 +22,7 @@ class Decoded:
     def __init__(self, decode: DecodeText) -> None:
         self.decode = decode
         self.tokens: list[int] = []
-        self.start = self.read = 0  # the compared tokens begin at `start`; the text up to `read` was given out
+        self.start = self.read = 0  # the compared tokens begin at `start`; the text up to `read` was already returned
 
     def add(self, tokens: Sequence[int]) -> str:
         """Returns the new text that these tokens complete."""
@@ -34,7 +34,7 @@ class Decoded:
         return new
 
     def end(self) -> str:
-        """Returns the rest of the text, including characters of which some bytes are missing."""
+        """Returns the rest of the text, including incomplete characters."""
         new = self._new()
         self.start = self.read = len(self.tokens)
         return new
@@ -52,9 +52,8 @@ class Decoded:
 
 
 class Guarded:
-    """Returns the text that may be sent. A part that can become a stop string waits.
-
-    A stop string ends the text. The stop string itself is sent only with `keep`.
+    """Returns the text that may be sent. If the end of the text may become a stop string, it waits. A stop string ends the text. The stop string itself is
+    sent only with `keep`.
     """
 
     def __init__(self, stops: Sequence[str], keep: bool = False) -> None:

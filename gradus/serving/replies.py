@@ -40,7 +40,7 @@ class Choice:
         text, entries, finished = self.text, self.entries, None if self.answer is not None else "length"
         self.text, self.entries = "", []
         if (a := self.answer) is not None:
-            ended, new = a.ended, slice(self.read, len(a.tokens))  # in this order: the engine's thread appends meanwhile
+            ended, new = a.ended, slice(self.read, len(a.tokens))  # the order of these two matters, because the engine's thread appends at the same time
             self.read = new.stop
             more, made = self.written.more(a.tokens[new], a.logprobs[new], a.likely[new], ended)
             moved = [Entry(e.start + self.offset, e.token, e.likely) for e in made]

@@ -1,8 +1,7 @@
 """The thread that advances all sequences in one batch, and the answers that it fills.
 
-Requests reach the thread through a queue. The thread informs the event loop of new tokens at most once in `POST` seconds. Streams write new text only if all
-writing so far has taken at most the share `SHARE` of the process's processor time. So the remaining processor time is free for the engine, even on a busy
-machine.
+Requests reach the thread through a queue. The thread informs the event loop of new tokens at most once in `POST` seconds. Streams write new text only if
+their share of the process's processor time so far is at most `SHARE`. So the remaining processor time is free for the engine, even on a busy machine.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ log = logging.getLogger("gradus.serve")
 
 
 class Reply:
-    """The answers to one request. `news` is set when an answer has new text or its end to send."""
+    """The answers to one request. `news` is set if an answer has new text or has ended."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.news = asyncio.Event()
@@ -51,8 +50,8 @@ class Reply:
 class Answer:
     """A sequence that grows: its new tokens, their log-probabilities, and the most likely tokens if the job asks for them.
 
-    The engine's thread appends values, and the event loop reads them. The thread appends the token after its other values. So if a reader sees a token, its
-    other values are also there.
+    The engine's thread appends values, and the event loop reads them. The thread appends a token after the token's other values. So if a reader sees a token,
+    it also sees the other values.
     """
 
     job: Job
@@ -75,7 +74,7 @@ class Scoring:
 
 
 News = tuple[Answer, Ended | None]
-"""An answer with new tokens, and the reason if it ended with them."""
+"""An answer with new tokens, and the reason of its end (None: it continues)."""
 
 
 class Runner:
@@ -133,7 +132,7 @@ class Runner:
         return reply
 
     def leave(self, reply: Reply) -> None:
-        """Frees the places of a reply if no client reads it any more."""
+        """Frees the places of a reply that no client reads any more."""
         left = [answer for answer in reply.answers if answer.ended is None]
         self.paced.discard(reply)
         if left:
@@ -217,7 +216,7 @@ class Runner:
             if self.batch.busy:
                 self._step()
             self._post()
-        except Exception as error:  # the server outlives a fault; the requests that met it get an error
+        except Exception as error:  # the server continues after a fault; only the affected requests get an error
             log.exception("a step of the engine failed")
             self._fail_all(Refused(500, f"the engine failed ({type(error).__name__}: {error}); the server's log has more"))
             self.batch = self._batch()

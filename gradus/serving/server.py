@@ -98,7 +98,9 @@ def make_server(
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """A context in which signals end the server. The signals are not raised again afterwards, because a signal is the usual end of a server."""
+            """A context manager. Within it, signals end the server. Afterwards the signals are not raised again, because a signal is the usual end of a
+            server.
+            """
             with super().capture_signals():
                 yield
                 self._captured_signals.clear()

@@ -1,4 +1,4 @@
-"""Rates from the size of a model and the data sheet of a GPU (roofline). These rates are estimates: a measured rate is always better."""
+"""Estimates rates from the size of a model and the data sheet of a GPU (roofline model). A measured rate is always better."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Efficiency:
     training: float = 0.4  # of the FLOP/s
     reading: float = 0.5  # of the FLOP/s, for prompts and scoring
     decoding: float = 0.6  # of the memory bandwidth
-    step: float = 0.002  # seconds of a decoding step for launches and communication
+    step: float = 0.002  # seconds per decoding step for launches of kernels and for communication
     used: float = 0.85  # of the memory, for weights and caches
 
     def __post_init__(self) -> None:
@@ -96,11 +96,11 @@ def replica_gpus(shape: Shape, gpu: GPU, efficiency: Efficiency = Efficiency()) 
 
 @dataclass(frozen=True)
 class Costs:
-    """The models of a recipe that cost time in an update, all of the policy's size, and how often an update reads its batch."""
+    """The costs of a recipe's update: the number of its models, all with the size of the policy, and the number of passes over the batch."""
 
     learning: int = 1  # models that learn
     frozen: int = 0  # models that only score every token
-    passes: int = 1  # passes over the batch; with more than one update, the log-probabilities at the start of the step are computed too
+    passes: int = 1  # passes over the batch; if there are several updates, the log-probabilities at the start of the step are computed, too
     updates: int = 1
 
     @property
@@ -110,7 +110,7 @@ class Costs:
 
 
 def costs_of(recipe: Recipe) -> Costs:
-    """Returns the costs of a recipe. A player whose model is part of another player's model counts as a model."""
+    """Returns the costs of a recipe. If a player's model is a part of another player's model, it still counts as a separate model."""
     learns = [spec.objective is not None for spec in specs_of(recipe).values()]
     return Costs(sum(learns), len(learns) - sum(learns), getattr(recipe.update, "epochs", 1), getattr(recipe.update, "count", 1))
 
@@ -127,7 +127,7 @@ def training_gpus(shape: Shape, gpu: GPU, costs: Costs = Costs(), efficiency: Ef
 
 @dataclass(frozen=True)
 class Decoding:
-    """Seconds of a decoding step of b sequences on `gpus` GPUs: the slower of memory and arithmetic, plus a constant.
+    """Seconds of a decoding step of b sequences on `gpus` GPUs: the time for memory or the time for arithmetic (the longer one), plus a constant.
 
         max((2 N + b c k) / bandwidth, 2 N b / FLOPs) + step
 
@@ -154,8 +154,8 @@ def estimated(
 
     An update needs 6 N FLOPs per token and pass for each learning model. Each forward pass without a gradient needs 2 N FLOPs per token.
 
-    Args: `replica`: GPUs of a sampling replica. `training`: GPUs that update. `context`: tokens of a sequence while it decodes, on average. `prompts`: prompt
-    tokens per sampled token, which an update reads too.
+    Args: `replica`: GPUs of a sampling replica. `training`: GPUs that update. `context`: tokens of a sequence while it decodes, on average. `prompts`: number
+    of prompt tokens per sampled token; an update reads the prompts, too.
     """
     n = shape.parameters
     room = efficiency.used * replica * gpu.memory - 2 * n

@@ -11,12 +11,12 @@ from gradus.simulation.work import Item
 from gradus.types.systems import Ahead, Streaming
 
 NEAR = 0.95
-"""A configuration with at least this share of the best tokens per second may be recommended in place of the best one."""
+"""A configuration may be recommended if it has at least this share of the tokens per second of the fastest configuration."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A choice before a run: the system, the GPUs that sample and those that train, the problems per step, and the GPUs of a replica.
+    """The choices before a run: the system, the numbers of GPUs that sample and that train, the problems per step, and the number of GPUs per replica.
 
     Without a system the same GPUs sample and train, so both numbers are the number of all GPUs.
     """
@@ -48,11 +48,11 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted speed of a configuration. `step`, `tokens` and `age` leave the first third of the steps out; the other numbers include all steps.
+    """The predicted speed of a configuration. `step`, `tokens` and `age` do not include the first third of the steps; the other numbers include all steps.
 
-    `step`: seconds of a step; `tokens`: sampled tokens per second that training uses; `sampling_idle`, `training_idle`: the share of time in which a
-    replica, or the training GPUs, do nothing (without a system: in which the GPUs do neither); `age`: mean steps between the weights of a group and
-    its update; `dropped`: the share of sampled groups that are too old.
+    `step`: seconds of a step; `tokens`: sampled tokens per second that training uses; `sampling_idle`, `training_idle`: the share of time in which a replica,
+    or the training GPUs, do nothing (without a system: in which all GPUs do nothing); `age`: mean steps between the weights of a group and its update;
+    `dropped`: the share of sampled groups that are too old.
     """
 
     configuration: Configuration
@@ -65,12 +65,14 @@ class Prediction:
 
 
 def workers(prompts: int, group: int, staleness: int, replicas: int, rates: Rates) -> int:
-    """Returns the number of workers of `Streaming`: enough for the memory of all replicas, but no more than the admitted groups, and at least one per replica."""
+    """Returns the number of workers of `Streaming`: enough to fill the memory of all replicas, at most the number of admitted groups, and at least one per
+    replica.
+    """
     return max(replicas, min(replicas * max(1, rates.most // group), prompts * (staleness + 1)))
 
 
 def predicted(configuration: Configuration, rates: Rates, items: Sequence[Item], steps: int) -> Prediction:
-    """Simulates a run that continues after `steps` steps. For the numbers, see `Prediction`."""
+    """Simulates `steps` steps of a run that continues after them. For the numbers, see `Prediction`."""
     c = configuration
     trace = Model(c.system, rates, items, c.prompts, steps, c.replicas, endless=True).run()
     return summary(c, trace)
@@ -98,7 +100,7 @@ def summary(configuration: Configuration, trace: Trace) -> Prediction:
 def configurations(
     gpus: int, prompts: Sequence[int], ages: Sequence[int], shares: Sequence[float], *, replica: int, training: int, workers_of: Callable[[Configuration], int]
 ) -> list[Configuration]:
-    """Returns the configurations to compare: without a system, and `Ahead` and `Streaming` of every age above 0 with every split of the GPUs.
+    """Returns the configurations to compare. One kind has no system. The others have `Ahead` or `Streaming` with each age above 0 and each split of the GPUs.
 
     Args: shares: of the GPUs that sample; replica, training: the GPUs that a replica and the training need; workers_of: the workers of a `Streaming`.
     """

@@ -12,7 +12,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Rates:
-    """The durations from which a run is predicted, in seconds.
+    """The durations, in seconds, for the prediction of a run.
 
     A replica is one copy of the model that samples. The sequences of a replica decode together, one token each in a step.
     """
@@ -20,9 +20,9 @@ class Rates:
     decode: Callable[[int], float]  # seconds of a decoding step, by the number of sequences of the replica
     prefill: float = 0.0  # seconds per prompt token
     update: float = 0.0  # seconds per sampled token, for all updates of a step
-    update_start: float = 0.0  # seconds of a step's update that do not depend on the tokens
-    publish: float = 0.0  # seconds in which a replica takes new weights
-    most: int = 1 << 30  # sequences that a replica has memory for
+    update_start: float = 0.0  # seconds of an update that do not depend on the number of tokens
+    publish: float = 0.0  # seconds that a replica needs to load new weights
+    most: int = 1 << 30  # largest number of sequences in the memory of a replica
 
     def __post_init__(self) -> None:
         check_ranges(self, prefill="[0, inf)", update="[0, inf)", update_start="[0, inf)", publish="[0, inf)", most="[1, inf)")
@@ -44,7 +44,7 @@ class Measured:
     """Seconds of a decoding step from measured tokens per second of a replica, by its number of sequences.
 
     Between two measured numbers, the seconds of a step are interpolated linearly. Below the smallest number, the seconds stay the same as at this
-    number. Above the largest number the tokens per second do not grow, so the seconds are proportional to the number of sequences.
+    number. Above the largest number, the tokens per second stay the same, so the seconds are proportional to the number of sequences.
     """
 
     tokens: Mapping[int, float]

@@ -1,4 +1,4 @@
-"""A replica that samples: its sequences decode together, and a sequence that ends makes room for the next one."""
+"""A replica that samples: its sequences decode together. If a sequence ends, the next one takes its place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Replica:
     steps: float = 0.0  # decoding steps so far; all sequences advance together
     active: list[tuple[float, int, Open]] = field(default_factory=list)  # (step at which it ends, number, group)
     waiting: deque[tuple[int, Open]] = field(default_factory=deque)  # (length, group)
-    stall: float = 0.0  # seconds of prompts and weights before the next decoding step
+    stall: float = 0.0  # seconds for prompts and new weights before the next decoding step
     count: int = 0
     wake: Any = None
 

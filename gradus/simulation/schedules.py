@@ -1,7 +1,7 @@
 """The clock of a training run: rollouts and updates in the order of a system, without models.
 
-The systems are defined in `gradus.types.systems`. Admission, publication, age and assignment are the functions of `gradus.training.admission`, which
-the runs call too.
+The systems are defined in `gradus.types.systems`. Admission, publication, age and assignment are functions of `gradus.training.admission`. The runs call the
+same functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Wait = Generator[Any, Any, None]
 
 @dataclass(frozen=True)
 class Trace:
-    """The course of a simulated run: the second at which each step ended, busy seconds of both roles, ages of the groups, and groups that were dropped."""
+    """The course of a simulated run: the time at which each step ended, the busy seconds of both roles, the ages of the groups, and the number of dropped
+    groups.
+    """
 
     ends: tuple[float, ...]
     sampling: float  # mean busy seconds of a replica
@@ -70,7 +72,7 @@ class Model:
 
     @property
     def last(self) -> int | None:
-        """The last step of the run; None: it has no end."""
+        """The last step of the run; None: the run has no end."""
         return None if self.endless else self.steps - 1
 
     def of(self, number: int) -> Item:
@@ -113,7 +115,7 @@ def rollout(model: Model, step: int, version: int, before: Any) -> Wait:
 class Stream:
     """The requests of a simulated `Streaming`. The fields have the names of `gradus.training.streaming.Stream`."""
 
-    free: set[int] = field(default_factory=set)  # admitted, and no worker has them
+    free: set[int] = field(default_factory=set)  # requests that are admitted but that no worker has yet
     running: dict[int, tuple[float, int]] = field(default_factory=dict)  # request -> (begin, number of workers)
     begun: dict[int, int] = field(default_factory=dict)  # running request -> version
     done: dict[int, int] = field(default_factory=dict)  # request -> version, in the order of the ends

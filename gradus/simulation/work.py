@@ -69,7 +69,7 @@ class Recorded:
         check_ranges(self, delay="[0, inf)")
 
     def draw(self, count: int, group: int, seed: int = 0) -> list[Item]:
-        """Returns `count` groups of `group` answers. Groups, and the answers of a group, are repeated if the run has too few of them."""
+        """Returns `count` groups of `group` answers. If the run has too few groups, or a group too few answers, these are repeated."""
         rng = np.random.default_rng(seed)
         delays = rng.exponential(self.delay, count) if self.delay else np.zeros(count)
         found = [self.groups[i % len(self.groups)] for i in range(count)]
@@ -101,6 +101,6 @@ def coarse(lengths: np.ndarray) -> np.ndarray:
 
 
 def means(items: Sequence[Item]) -> tuple[float, float]:
-    """Returns the mean tokens of an answer, and the prompt tokens per sampled token (a prompt counts for each of its answers)."""
+    """Returns the mean number of tokens of an answer, and the number of prompt tokens per sampled token (a prompt counts once for each of its answers)."""
     answers, tokens = sum(len(i.lengths) for i in items), sum(i.tokens for i in items)
     return tokens / answers, sum(i.prompt * len(i.lengths) for i in items) / tokens

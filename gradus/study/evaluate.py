@@ -36,7 +36,7 @@ class Exam:
     chance: float  # accuracy of random guesses
     judged_by: str = ""  # the reward in words
     prompts: str = ""  # the form of the prompts, and the first prompt; '' if the policy reads no text
-    tables: tuple[ExamTable, ...] = ()  # of a learned judge: those of the run's study, and the curve of over-optimisation
+    tables: tuple[ExamTable, ...] = ()  # the tables about a learned judge: those of the run's study, and the curve of over-optimisation
 
 
 async def examine(
@@ -50,11 +50,11 @@ async def examine(
 ) -> Exam:
     """Lets the run's policy solve the first held-out problems of its task, with the run's sampling settings.
 
-    If the run trained a judge (its study has `of_judge`), the result has the study's tables, and no pass@k: the answers are those that the judge scores.
+    If the run trained a judge (its study has `of_judge`), the result has the tables of the study, and no pass@k.
 
     Args: `ks`: every k of pass@k. `samples`: number of answers per problem, at least max(ks) (0: max(ks)). `reward`: judges the answers. `progress`: called
-    with the number of problems done and the total.
-    Raises: UserError for a k or a number of problems below 1, and for too few samples.
+    with the number of finished problems and the number of all problems. Raises: UserError if a k or the number of problems is below 1, or if there are too
+    few samples.
     """
     if problems < 1:
         raise UserError(f"--problems is {problems}; it must be 1 or more: the number of held-out problems")
@@ -106,7 +106,7 @@ async def solved(run: Any, world: Any, requests: Sequence[Request]) -> list[Grou
 
 
 async def tables_of(run: Any, rows: Sequence[Mapping[str, Any]] | None) -> tuple[ExamTable, ...]:
-    """Returns the tables of a learned judge: those of the run's study, and the curve of over-optimisation if a reward model rewards the run.
+    """Returns the tables about a learned judge: the tables of the run's study, and, if a reward model rewards the run, the curve of over-optimisation.
 
     Args: rows: the metrics of the run's steps; None: another task is examined, so there are no tables.
     """
@@ -123,8 +123,8 @@ async def tables_of(run: Any, rows: Sequence[Mapping[str, Any]] | None) -> tuple
 def verdict_of(run: Any, *, own: bool) -> Any:
     """Returns the reward that judges a run's exam.
 
-    `own`: whether the exam is on the run's own task. If `own` is True, the evaluations during training have the same reward. For any other task, the
-    task's verifier judges. If that task has no verifier, or has an environment, the recipe's reward judges.
+    `own`: whether the exam is on the run's own task. If `own` is True, the result is the reward of the evaluations during training. If not, it is the
+    verifier of the other task; if that task has no verifier, or has an environment, it is the recipe's reward.
     """
     if own:
         return getattr(run.recipe.study, "reward", None) or run.recipe.reward

@@ -58,6 +58,6 @@ class GivenAnswers:
 def with_advantages(group: Group) -> Group:
     """Gives every action of a group the advantage 1.
 
-    A batch needs advantages, but terms for given answers do not read them.
+    A batch must have advantages, but terms for given answers do not read them.
     """
     return group.but(trajectories=tuple(t.but(advantages=np.ones(t.actions)) for t in group.trajectories))

@@ -31,7 +31,7 @@ class HeldOut:
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number; None: no such stop
     entropy: bool = False  # adds "held_out/entropy": the mean of -log p of the sampled tokens, in nats
-    by: tuple[str, ...] = ()  # columns, such as difficulty: the accuracy is also measured for each value of each column; "task" means each task of a mixture
+    by: tuple[str, ...] = ()  # columns, such as difficulty: the accuracy is also measured for each value of each column; "task" measures each task of a mixture
 
     def __post_init__(self) -> None:
         check_ranges(self, problems="[1, inf)", samples="[1, inf)", patience="[0, inf)", target="[0, inf)")

@@ -3,8 +3,8 @@
 A percentile bootstrap of n equal values has width 0, even for n = 1. So other intervals are used:
 - right or wrong, one answer per problem: Clopper and Pearson's exact interval. The coverage of this interval is at least the required level for every
   n.
-- shares in [0, 1], several answers per problem: two problems with share 0 and two with share 1 are added (Agresti and Coull's "plus four"
-  for proportions). The added problems keep the width above 0, and their weight goes to 0 as n grows.
+- shares in [0, 1], several answers per problem: two problems with share 0 and two with share 1 are added (Agresti and Coull's "plus four" for proportions).
+With the added problems, the width is above 0. For large n, they have almost no weight.
 - numbers without bounds (rewards, lengths): Student's t interval. A single problem has no interval.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from gradus.study.passk import Interval
 
 FEW = 30
-"""Below this number of problems a run and an evaluation warn."""
+"""If there are fewer problems, a run and an evaluation print a warning."""
 
 _HALVINGS = 60  # number of halvings of [0, 1], enough for the precision of float64
 
@@ -50,8 +50,8 @@ def of_numbers(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Int
 def clopper_pearson(right: int, count: int, level: float = 0.95) -> tuple[float, float]:
     """Returns the exact interval (low, high) of a proportion, from `right` successes in `count` trials.
 
-    If each trial succeeds with the chance `low`, at least `right` successes have the probability (1 - level) / 2. With the chance `high`, at most `right`
-    successes have this probability. `low` is 0 if `right` is 0, and `high` is 1 if `right` is `count`.
+    If each trial succeeds with the chance `low`, the probability of at least `right` successes is (1 - level) / 2. If each trial succeeds with the chance
+    `high`, the probability of at most `right` successes is also (1 - level) / 2. `low` is 0 if `right` is 0, and `high` is 1 if `right` is `count`.
 
     Reference: Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial, Biometrika 26, 1934.
     Raises: ValueError unless 0 <= right <= count and count is at least 1.
@@ -72,7 +72,8 @@ def plus_four(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """Returns the normal interval of a mean of values in [0, 1]. The values 0, 0, 1, 1 are added, and the bounds are limited to [0, 1].
 
     Reference: Agresti and Coull, Approximate Is Better than "Exact" for Interval Estimation of Binomial Proportions, The American
-    Statistician 52, 1998. For values of 0 and 1 this is the adjusted Wald interval of the paper. For other values the standard deviation of all values is used.
+    Statistician 52, 1998. If all values are 0 or 1, this is the adjusted Wald interval of the paper. For other values, it uses the standard deviation of all
+    values.
     """
     more = np.concatenate([values, [0.0, 0.0, 1.0, 1.0]])
     half = NormalDist().inv_cdf((1 + level) / 2) * float(more.std()) / math.sqrt(len(more))
@@ -92,7 +93,7 @@ def student_quantile(chance: float, freedom: int) -> float:
 def few(problems: int) -> str | None:
     """Returns a warning if an evaluation has fewer than `FEW` problems, else None.
 
-    The warning names half the width of the 95 % interval, for the case that half of the answers are right.
+    The warning names half the width that the 95 % interval has if half of the answers are right.
     """
     if problems >= FEW or problems < 1:
         return None

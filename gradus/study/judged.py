@@ -40,7 +40,7 @@ def calibration_error(chances: Sequence[float] | np.ndarray, outcomes: Sequence[
 def pair_chances(scores: np.ndarray, rewards: np.ndarray) -> tuple[list[float], list[float]]:
     """Returns, for each pair of answers with different rewards, the predicted chance sigmoid(s_i - s_j), and whether answer i is better.
 
-    Each pair gives both orders, so the mean outcome is one half and no order is preferred.
+    Each pair appears in both orders, so the mean outcome is one half.
     """
     first, second = np.nonzero(rewards[:, None] != rewards[None, :])
     chances = 0.5 * (1 + np.tanh((scores[first] - scores[second]) / 2))
@@ -50,7 +50,7 @@ def pair_chances(scores: np.ndarray, rewards: np.ndarray) -> tuple[list[float], 
 def auc(scores: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray) -> float | None:
     """Returns the area under the ROC curve: the chance that a right case has a higher score than a wrong case. Equal scores count one half.
 
-    Returns None without a right or without a wrong case.
+    Returns None if there is no right case or no wrong case.
 
     >>> auc([0.9, 0.4, 0.4], [True, True, False])
     0.75
@@ -114,13 +114,15 @@ def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
 
 
 def peak_and_fall(points: Sequence[Point]) -> tuple[Point, float]:
-    """Returns the point with the highest gold (the earliest of several), and the fall of the gold from there to the last point."""
+    """Returns the point with the highest gold (if there are several, the earliest), and the decrease of the gold from this point to the last one."""
     peak = max(points, key=lambda p: p.gold)
     return peak, peak.gold - points[-1].gold
 
 
 def over_optimisation_table(rows: Sequence[Mapping[str, Any]]) -> ExamTable | None:
-    """Makes the table of `curve`; None with fewer than two points. Gao et al., Scaling Laws for Reward Model Overoptimization, arXiv:2210.10760, figure 1."""
+    """Makes the table of `curve`; None if it has fewer than two points. Gao et al., Scaling Laws for Reward Model Overoptimization, arXiv:2210.10760, figure
+    1.
+    """
     points = curve(rows)
     if len(points) < 2:
         return None

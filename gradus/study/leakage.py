@@ -1,11 +1,11 @@
 """Leakage: held-out problems in the training set.
 
-A held-out problem leaks if a training prompt is the same apart from case, spacing and punctuation, or if one training prompt contains most n-grams of the
-held-out prompt.
+A held-out problem leaks if a training prompt differs from its prompt only in case, spacing and punctuation. It also leaks if one training prompt contains
+most n-grams of its prompt.
 
 Many prompts of a task share words such as "How many ... in all?". Such words are no evidence of a leak. So if there are at least 20 prompts, n-grams that occur
-in more than a tenth of all prompts do not count. A short prompt counts as nearly the same as a training prompt only if the training prompt contains all numbers
-of the short prompt. For example, 2 + 47 is not 2 + 48.
+in more than a tenth of all prompts do not count. A short held-out prompt leaks only if the training prompt contains all its numbers. For example, 2 + 47 is
+not 2 + 48.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gradus.types.parts import Source, Task
 from gradus.types.ranges import check_ranges
 
 CHARACTERS = 8  # length of n-grams of characters, for prompts that are too short for n-grams of words
-COMMON, ENOUGH = 0.1, 20  # an n-gram in more than the share COMMON of all prompts is common; with fewer than ENOUGH prompts, no n-gram is common
+COMMON, ENOUGH = 0.1, 20  # an n-gram is common if it occurs in more than the share COMMON of all prompts; with fewer than ENOUGH prompts, no n-gram is common
 
 _TOKEN = re.compile(r"\w+(?:[.,][0-9]+)*|[^\w\s]")
 _STOPS = frozenset(".,;:?\"'`*#")
@@ -53,7 +53,7 @@ class Leakage:
     held_out: int
     leaks: tuple[Leak, ...]
     words: int  # length of the n-grams
-    least: float  # a prompt counts as nearly the same if it shares at least this share of its n-grams
+    least: float  # a prompt counts as nearly the same if the other prompt contains at least this share of its n-grams
 
     @property
     def exact(self) -> int:
@@ -171,7 +171,7 @@ def _best(
     needed: Sequence[Counter[str]],
     media: Sequence[tuple[Media, ...]],
 ) -> dict[int, tuple[int, Problem]]:
-    """Finds, for every held-out prompt, the training problem that shares the most n-grams with the prompt, and the number of these n-grams.
+    """For every held-out prompt, finds the training problem that has the most n-grams in common with this prompt, and the number of these n-grams.
 
     Only training problems that contain all `needed` numbers and have the prompt's `media` are considered.
     """
@@ -186,9 +186,8 @@ def _best(
 
 
 def problems_of(source: Source, level: float | None, most: int, key: Key) -> list[Problem]:
-    """Returns all problems of a finite source, or the first `most` problems of an endless source.
-
-    If an endless source cannot draw so many problems, the number is halved until the source can draw it.
+    """Returns all problems of a finite source, or the first `most` problems of an endless source. If an endless source cannot draw this number of problems,
+    the number is halved until it can.
     """
     count = most if source.size is None else source.size
     while True:
@@ -211,7 +210,7 @@ def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check:
             raise UserError(f"task {each.name} has no text prompts, but this command compares the texts of prompts; take a task with text prompts")
     of = against or task
     held_out = problems_of(of.held_out, of.level, most, Key(0).fold("held out"))
-    if against is not None and against.source.size is not None:  # all problems of the other task's file, not only the held-out ones
+    if against is not None and against.source.size is not None:  # use all problems of the other task's file, not only its held-out problems
         held_out += problems_of(against.source, against.level, most, Key(0))
     return leakage(problems_of(task.source, task.level, most, Key(0)), held_out, check)
 

@@ -31,15 +31,13 @@ class PairAccuracy:
     reward: Reward | None = None  # the reward that judges evaluations; None: the recipe's reward
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number; None: no such stop
-    of_judge: ClassVar[bool] = True  # the trained model judges answers and writes none, so an evaluation has the study's tables and no pass@k
+    of_judge: ClassVar[bool] = True  # the trained model judges answers and writes none, so an evaluation has the tables of this study and no pass@k
 
     def __post_init__(self) -> None:
         check_ranges(self, problems="[1, inf)", samples="[2, inf)", patience="[0, inf)", target="[0, inf)")
 
     def judges(self, task: Task) -> bool:
-        """Whether this study needs more verdicts than those of the recipe's rollout.
-
-        Always False, because the study scores the answers of this rollout.
+        """Whether this study needs verdicts in addition to those of the recipe's rollout. Always False, because the study scores the answers of this rollout.
         """
         return False
 
@@ -54,7 +52,7 @@ class PairAccuracy:
         return self._measured(await self.scored(run, recipe, world))
 
     async def tables(self, run: Any, recipe: Any, world: Any) -> list[ExamTable]:
-        """Returns the tables of an evaluation: the metrics of `measure`, and the best-of-n curve if all problems have equally many answers."""
+        """Returns the tables of an evaluation: the metrics of `measure`, and the best-of-n curve if all problems have the same number of answers."""
         scored = await self.scored(run, recipe, world)
         found = self._measured(scored)
         names = ("held_out/problems", "held_out/accuracy", "held_out/low", "held_out/high", "held_out/calibration_error", "held_out/reward")

@@ -18,7 +18,7 @@ _AT_ONCE = 4_000_000  # number of random numbers that are drawn at a time
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the bounds of its interval. The bounds are None if there is only one number and its range is unbounded."""
+    """A mean and the bounds of its interval. The bounds are None if there is only one number, and numbers of this kind have no bounds."""
 
     mean: float
     low: float | None
@@ -31,7 +31,7 @@ class Interval:
 def pass_at_k(samples: int, right: int, k: int) -> float:
     """Estimates the probability that at least one of k samples is right: 1 - C(n - c, k) / C(n, k).
 
-    The estimate is unbiased. The estimate uses n samples, of which c are right.
+    The estimate is unbiased. Here n is the number of samples, and c the number of right samples.
 
     Raises: ValueError unless 0 <= c <= n and 1 <= k <= n. Reference: Chen et al., Evaluating Large Language Models Trained on Code, arXiv:2107.03374, eq. 1.
     The function computes a product of k factors, to avoid large binomials.
@@ -56,7 +56,7 @@ def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float
 
     If several answers are equally frequent, returns the share of right samples among them.
 
-    Args: answers: one per sample, None for a sample without an answer, which has no vote; right: whether each sample is right. Returns: 0 if no sample has an
+    Args: `answers`: one per sample; a sample without an answer has None and no vote. `right`: whether each sample is right. Returns: 0 if no sample has an
     answer. If only some samples of an answer are marked as right, the value of the answer is its share of right samples.
     """
     votes = Counter(answer for answer in answers if answer is not None)

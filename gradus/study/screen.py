@@ -33,7 +33,7 @@ class Screened:
             raise UserError(f"Screened.low is {self.low}, which is above Screened.high ({self.high}); set `low` to {self.high} or less")
 
     def keeps(self, rate: float) -> bool:
-        """Whether a problem of this pass rate is kept."""
+        """Whether a problem with this pass rate is kept."""
         return self.low <= rate <= self.high
 
 
@@ -74,7 +74,7 @@ async def measure(
     """Measures the pass rates of the run's policy on the source's first problems, with `screen.samples` answers per problem.
 
     The states of the recipe's parts do not change.
-    Args: world: samples and judges the answers; source: the problems; progress: called with the number of problems done and the total.
+    Args: world: samples and judges the answers; source: the problems; progress: called with the number of finished problems and the number of all problems.
     """
     count = screen.problems if source.size is None else min(screen.problems, source.size)
     drawn = source.draw(list(range(count)), world.task.level, world.seed.fold("problems"))

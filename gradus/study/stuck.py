@@ -1,4 +1,4 @@
-"""Finds from the metrics of a run whether the run learns nothing.
+"""Uses the metrics of a run to find whether the run learns nothing.
 
 The possible reasons are: no reward, no group with two different rewards, or weights that hardly change.
 """
@@ -15,8 +15,8 @@ from gradus.recipe.core import Recipe
 FEW = 5  # missing rewards are reported only after this number of steps
 LEAST = 20  # an unchanged policy is reported only after this number of steps after the warm-up
 STILL = 1e-4  # below this KL to the start, in nats per token, a policy counts as unchanged
-NO_PUSH = 1e-6  # below this norm of the gradient, no advantage has reached the weights
-TELLING = 0.2  # smallest share of groups with two different rewards from which a policy can learn
+NO_PUSH = 1e-6  # if the norm of the gradient is below this number, the advantages have no effect on the weights
+TELLING = 0.2  # a policy can learn if at least this share of groups has two different rewards
 
 Row = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ def without_movement(rows: Sequence[Row], recipe: Recipe) -> str | None:
     a gradient above 0.
     - At least the share `TELLING` of the groups has different rewards.
     - In the last five steps the mean KL to the reference is below `STILL`, and no step clipped more than 0.1 % of the tokens.
-    - The reward is flat within its noise.
+    - The reward is flat (see `flat`).
     """
     rule = (recipe.players["policy"].optimizer if "policy" in recipe.players else None) or recipe.optimizer
     warmup = getattr(rule, "warmup", None)

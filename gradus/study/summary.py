@@ -1,4 +1,6 @@
-"""The summary of a step: the numbers of `metrics.jsonl`. The numbers are computed from the groups, the update and the tokens that were used."""
+"""The summary of a step: the numbers of `metrics.jsonl`. The numbers are computed from the groups, from the metrics of the update, and from the numbers of
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     those with a reward. `length`: mean number of actions. `entropy`: exact if the objective computes the entropy, else the mean of -log p of the sampled
     actions, which is an unbiased estimate. `kl`: the KL to the reference, if the recipe has a reference. `failed`: number of trajectories without a reward.
 
-    Except rollouts and the token counts, all numbers leave out trajectories that no update uses. If the policy sampled any trajectory itself, reward
-    and its components, accuracy, length and truncated also leave out trajectories from other sources. Auxiliary groups (`Group.aside`) count in
+    All numbers except `rollouts` and the numbers of tokens leave out trajectories that no update uses. If the policy sampled at least one trajectory, then
+    the reward, its components, accuracy, length and truncated also leave out trajectories from other sources. Auxiliary groups (`Group.aside`) count in
     rollouts and in their own numbers (aside/reward, ...), but in no other number. If no update uses an auxiliary group (example: a sub-agent), all
     trajectories of the group count in the group's own numbers.
     """

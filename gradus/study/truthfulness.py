@@ -38,7 +38,7 @@ class Truthfulness:
     """Measures the shares of right answers, abstentions and wrong answers on held-out problems, the truthfulness and the reliability."""
 
     problems: int = 256
-    by: str = "known"  # a column: the share of wrong answers, and the accuracy, are also measured for each of its values
+    by: str = "known"  # a column of the problems: the share of wrong answers and the accuracy are also measured for each value in it
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number
     reward: Any = Verified()  # the reward that judges evaluations

@@ -1,6 +1,6 @@
-"""Two measures for the order in which a masked model fills in an answer. Both measure how similar this order is to left-to-right order.
+"""Two measures of the order in which a masked model fills in an answer. Both measure the similarity of this order to left-to-right order.
 
-The measures come from arXiv:2506.20639, section 4. The denominators of the measures are defined here.
+The measures come from arXiv:2506.20639, section 4. The denominators of the measures are our own definition.
 """
 
 from __future__ import annotations

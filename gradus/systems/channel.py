@@ -17,7 +17,7 @@ from gradus.systems.link import Closed, packed_arrays, unpacked_arrays
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(days=365)  # time limit of a wait; long, because a step may wait long for rewards, and the end of a process is noticed at once
+PATIENCE = timedelta(days=365)  # time limit of a wait; long, because rewards may take long, and the end of a process is noticed without it
 
 
 def join(where: str, rank: int, size: int) -> None:
@@ -43,7 +43,7 @@ class Later(Generic[T]):
             except BaseException as error:
                 self._done.put((None, error))
 
-        threading.Thread(target=run, daemon=True).start()  # daemon: it does not delay the end of the run
+        threading.Thread(target=run, daemon=True).start()  # a daemon thread does not delay the end of the run
 
     def result(self, timeout: float | None = None) -> T:
         """Returns the result of `work` or raises its exception. Raises TimeoutError if there is no result within `timeout` seconds."""
@@ -59,13 +59,13 @@ class Later(Generic[T]):
 class Channel:
     """Sends messages to one other process, and receives messages from it, in order.
 
-    `send` does not wait until the other process has taken the message, but the next `send` or `receive` waits for this. Signals are handled during a wait.
+    `send` does not wait until the other process has received the message, but the next `send` or `receive` does. Signals are handled during a wait.
     After a signal has interrupted a wait, the channel must not be used again.
     """
 
     def __init__(self, peer: int) -> None:
         self.peer = peer
-        self._sent: list[tuple[Any, Tensor]] = []  # keeps the tensors alive until they are taken
+        self._sent: list[tuple[Any, Tensor]] = []  # keeps the tensors alive until the other process has received them
         self._coming: Later[list[bytes]] | None = None  # a message that did not arrive within the time limit of an earlier `receive`
         self.alive, self.ending = True, ""
 
@@ -101,7 +101,7 @@ class Channel:
         return json.loads(words), unpacked_arrays(packed)
 
     def flush(self) -> None:
-        """Waits until the other process has taken the last message."""
+        """Waits until the other process has received the last message."""
         self._aside(Later(self._settle))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One process's part of a player: parts of the weights, of the gradients and of the optimiser's moments. FSDP2 of PyTorch (`fully_shard`) divides and
+"""The part of a player in one process: parts of the weights, of the gradients and of the optimiser's moments. FSDP2 of PyTorch (`fully_shard`) divides and
 gathers the tensors.
 
 Every tensor is cut along its first dimension into one part per process. Before a layer computes, its parts are gathered. After that the whole layer is freed.
@@ -23,7 +23,7 @@ from gradus.updates.forward_backward import Rows, evaluated
 
 
 class Pass(nn.Module):
-    """One pass of a policy as a call of a module, because FSDP gathers weights when a module is called."""
+    """One pass of a policy as a call of a module. This is necessary because FSDP gathers the weights at the call of a module."""
 
     def __init__(self, policy: Any) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Part:
             self.full = False
 
     def changed(self) -> None:
-        """Drops all values that were computed from the weights before the change. The caller must call this method after every change of the parts."""
+        """Deletes all values that were computed from the old weights. The caller must call this method after every change of the parts."""
         self.drop()
         _forget_pictures(self.network)
 
@@ -156,7 +156,7 @@ def _divided(policy: Any, mesh: Any) -> Any:
             raise UserError(f"system Sharded needs PyTorch 2.13 or newer, but this is {torch.__version__}; install a newer torch, or leave out --system")
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)
-    module.set_reduce_scatter_unused_params(True)  # the root, for all modules
+    module.set_reduce_scatter_unused_params(True)  # set at the root, it applies to all modules
     return root
 
 
@@ -184,7 +184,7 @@ def _forget_pictures(network: nn.Module) -> None:
 
 
 def _as_part(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """Returns a moment as a divided tensor like its parameter. Numbers such as the count of steps stay as they are."""
+    """Divides a moment in the same way as its parameter. Single numbers, such as the number of steps, stay unchanged."""
     if not tensor.ndim:
         return tensor.clone()
     made = torch.zeros_like(parameter.detach(), dtype=tensor.dtype)

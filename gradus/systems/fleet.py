@@ -34,9 +34,9 @@ def working(run: Run, model: str | Path | None, device: str, processes: int = 1)
 
 @contextmanager
 def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
-    """A context in which the recipe's system has its worker processes. Yields the run. If the system needs no processes, does nothing.
+    """A context in which the recipe's system has its worker processes. Yields the run. If the system needs no processes, starts none.
 
-    A process starts at its first question. At the end of the context all processes end.
+    A process starts when it gets its first question. All processes end at the end of the context.
     """
     system, task = run.recipe.system, run.task
     if run.stages is not None and any(wants_processes(leg.recipe.system) for leg in run.stages.legs):

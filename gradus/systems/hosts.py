@@ -1,7 +1,7 @@
-"""Workers that are started again if their process ends. The question that was open is then asked again.
+"""Workers that are started again if their process ends. The new process then gets the unanswered question again.
 
 Every random draw of a worker depends only on the keys in the question. So the second answer has the same bytes as the first one. No sample is lost or
-counted twice. A new process has no state: before the question, it gets the first message of the old process and the weights of the question's version.
+counted twice. A new process has no state. So before the question, it gets the first message of the old process, and the weights for this question.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST = 5
-"""The number of processes that may end, one after the other, during one question. After that number, the run ends."""
+"""If this number of processes end one after the other during one question, the run ends."""
 
 PAUSE = 0.02
 """The seconds between two checks for newer weights while a worker samples."""
@@ -42,7 +42,7 @@ class Host:
 
     def __init__(self, name: str, opened: Callable[[], Link], first: Callable[[], Iterable[tuple[str, Mapping[str, Any]]]], say: Callable[[str], None]) -> None:
         self.name, self.opened, self.first, self.say = name, opened, first, say
-        self.starts = 0  # number of processes so far; tells a new process from the old one
+        self.starts = 0  # number of processes so far; it differs for a new and an old process
         self.closed = False
         self._link: Link | None = None
         self._asking, self._linking = threading.Lock(), threading.Lock()
@@ -79,7 +79,7 @@ class Host:
                 self._link.close()
 
     def close(self) -> None:
-        """Ends the process for good. A question that is open in another thread raises Closed."""
+        """Ends the process, and starts no other. If another thread still waits for an answer, it gets the exception Closed."""
         self.closed = True
         self.kill()
 
@@ -96,7 +96,7 @@ class Host:
                 _told(link, self.name, verb, document)
         except Exception as error:
             if not isinstance(error, Closed):
-                self._dropped()  # a process without its first messages answers no question
+                self._dropped()  # without its first messages, a process cannot answer a question
             raise
         return link
 
@@ -143,7 +143,7 @@ def _paused(link: Link, pause: Callable[[], bool]) -> Message:
 
 
 class Weights:
-    """The tensors that a host's process has. Each tensor is stored with its address and with PyTorch's count of its changes."""
+    """The tensors that a host's process has, each with its address and with PyTorch's number of its changes."""
 
     def __init__(self, host: Host) -> None:
         self.host, self.start = host, 0
@@ -156,7 +156,7 @@ class Weights:
         changed, marks = {}, {}
         for place, tensor in network.state_dict(keep_vars=True).items():
             old, mark = self.known.get((player, place)), (tensor, tensor.data_ptr(), tensor._version)
-            if old is None or old[0] is not tensor or old[1:] != mark[1:]:  # the tensor itself is kept, so that no other tensor gets its address
+            if old is None or old[0] is not tensor or old[1:] != mark[1:]:  # the tensor itself is stored, so no other tensor can get its address
                 changed[place], marks[player, place] = tensor, mark
         if changed:
             tell("weights", {"player": player}, changed)
@@ -164,7 +164,7 @@ class Weights:
 
 
 class Hosted:
-    """A player's policy. A host draws the samples, with the present weights of the policy. The other methods of the policy run in this process."""
+    """A player's policy whose samples a host draws, with the present weights of the policy. The other methods of the policy run in this process."""
 
     def __init__(self, policy: Any, host: Host, weights: Weights, name: str) -> None:
         self.__dict__.update(_policy=policy, _host=host, _weights=weights, _name=name)

@@ -2,8 +2,8 @@
 
 The first process is the leader: it draws problems, judges, stores the run and updates the weights. The other processes have the same networks. All processes
 compute samples, log-probabilities and gradients at the same time. The micro-batches are the same as with one process, and their gradients are added in order.
-The loss reads the rows of all processes, so normalisers and group statistics cover the whole batch. Every random draw depends only on its key. So the
-result is the same as with one process. The result is equal bit for bit if each process uses the same number of threads as the single process.
+The loss is computed from the rows of all processes, so normalisers and group statistics cover the whole batch. Every random draw depends only on its key. So
+the result is the same as with one process. The bits are also equal if each process uses the same number of threads as the single process.
 
     with shared(run, model, device, processes=2):
         go(run)
@@ -52,11 +52,11 @@ class Crew:
     children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)  # rank -> process, for the processes that the leading process started
     players: Mapping[str, Any] = field(default_factory=dict)
     owed: list[int] = field(default_factory=list)  # ranks of processes that still have to answer
-    marks: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # the version of each tensor that the other processes have
+    marks: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # for each tensor, the version that the other processes have
     waiting: Callable[[str, str], AbstractContextManager[None]] = lambda what, about: nullcontext()  # reports waits to the watchdog
     asked: dict[int, str] = field(default_factory=dict)  # rank -> the last question
-    lost: bool = False  # whether a process has ended or was given up
-    finishing: Callable[[], AbstractContextManager[None]] = nullcontext  # work that a stop of the run does not interrupt
+    lost: bool = False  # whether a process has ended or no longer gets questions
+    finishing: Callable[[], AbstractContextManager[None]] = nullcontext  # makes a context; a stop of the run does not interrupt the work in it
 
     @property
     def size(self) -> int:
@@ -161,8 +161,8 @@ class Led:
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """Samples once per request, in order.
 
-        Each process gets neighbouring requests, so that most samples of a prompt are in the same process. If there are fewer than two requests per process, this
-        process samples all.
+        Each process gets consecutive requests, so that most samples of a prompt are in the same process. If there are fewer than two requests per process,
+        this process samples all.
         """
         size = self._crew.size
         if len(asked) < 2 * size:
@@ -245,7 +245,7 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
     launched = under_torchrun(os.environ)
     if processes < 1:
         raise UserError(f"--processes is {processes}; give the number of processes that train together, at least 1")
-    if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two may share one core, as in a test
+    if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two processes may share one core, as in a test
         raise UserError(f"--processes is {processes}, but this machine has {os.cpu_count()} cores; give at most {most} processes")
     if launched and processes not in (1, launched[1]):
         raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]} processes; leave --processes out under torchrun")
@@ -320,7 +320,7 @@ def beginning(players: Mapping[str, Any], recipe: Any, task: Any, model: str | P
 def memory_of(setting: Any, device: str, size: int) -> int | None:
     """Returns the bytes that one of `size` processes may use.
 
-    The bytes are the limit of the setting, else the process's share of the free memory. The result is None if the free memory is unknown, or on a GPU.
+    This is the limit of the setting, or without a limit the process's share of the free memory. Returns None on a GPU, or if the free memory is unknown.
     """
     if setting.memory is not None:
         return bytes_of(setting.memory)
@@ -329,7 +329,7 @@ def memory_of(setting: Any, device: str, size: int) -> int | None:
 
 
 def device_of(device: str, rank: int, count: int) -> str:
-    """Returns the device of process `rank`. If `device` is a GPU, the result is the GPU `rank` places after it.
+    """Returns the device of process `rank`. If `device` is a GPU, this is the GPU whose number is higher by `rank`.
 
     Raises UserError if there is no such GPU.
     """
@@ -360,7 +360,7 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 def _started(stack: ExitStack, size: int) -> Crew:
     """Starts the other processes on this machine.
 
-    The processes find each other by a folder that only this user can read, and communicate over the loopback interface.
+    The processes find each other by files in a folder that only this user can read, and communicate over the loopback interface.
     """
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gradus-processes-"))
     where = (Path(folder) / "meet").as_uri()
@@ -369,7 +369,7 @@ def _started(stack: ExitStack, size: int) -> Crew:
     children = {}
     for rank in range(1, size):
         command = [sys.executable, "-m", "gradus.systems.worker", where, str(rank), str(size)]
-        # a session of their own: keys of the terminal stop only the leading process, and the others end with it
+        # each process has its own session, so Ctrl-C in the terminal stops only the leading process, and the others end with it
         children[rank] = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
         stack.callback(_end, children[rank])
     join(where, 0, size)

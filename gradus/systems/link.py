@@ -1,6 +1,6 @@
 """Links: the connections between the leading process and one worker. All links carry the same messages: plain JSON and tensors, no pickle.
 
-The leading process asks, and the worker answers every question once, in order. A link only moves messages. So the same worker runs in a child process
+The leading process asks, and the worker answers every question once, in order. A link only moves messages, so the same worker can run in a child process
 (`ProcessLink`), in a process of torch.distributed (`Channel`) or in an actor of Ray (`RayLink`).
 """
 
@@ -38,7 +38,7 @@ class Link(Protocol):
     def receive(self, timeout: float | None = None) -> Message:
         """Returns the next message, with writable tensors. Raises Closed if the worker has ended.
 
-        Raises TimeoutError after `timeout` seconds (None: no limit). The message is then not lost: the next `receive` waits for it again.
+        Raises TimeoutError after `timeout` seconds (None: no limit). The message is not lost then, because the next `receive` waits for it again.
         """
         ...
 
@@ -74,7 +74,7 @@ def unframed(data: bytes | bytearray | memoryview) -> Message:
 
 
 def frame_size(start: bytes | bytearray | memoryview) -> int | None:
-    """Returns the number of bytes of the message that begins with these bytes; None if there are too few bytes to tell."""
+    """Returns the number of bytes of the message that begins with these bytes; None if the bytes do not contain its whole header."""
     return None if len(start) < HEADER.size else HEADER.size + sum(HEADER.unpack(bytes(start[: HEADER.size])))
 
 
@@ -120,7 +120,7 @@ def check_answer(document: Mapping[str, Any], who: str) -> None:
 def answer(worker: Any, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Message:
     """Returns a worker's answer to one message. The field `do` names a method of the worker that is among its `verbs`.
 
-    If there is an error, the answer contains the error, and the leading process handles it.
+    If the method raises an error, the answer contains this error, and the leading process handles it.
     """
     verb = document["do"]
     try:

@@ -58,12 +58,12 @@ def _classes(document: Any) -> Iterator[Any]:
 
 
 def plain(wants: Sequence[Want]) -> bool:
-    """Whether no want needs the streams of the contexts."""
+    """Whether all wants can be computed without the streams of the contexts."""
     return all(type(want) in (LogProb, EntropyOf, Value) for want in wants)
 
 
 def contexts_message(contexts: Sequence[Context], *, streams: bool = True) -> Message:
-    """Returns a message with contexts and their parents, each only once. `streams`: whether the message also has the streams."""
+    """Returns a message with contexts and their parents. Each context occurs only once. `streams`: whether the message also has the streams."""
     table: dict[int, int] = {}
     rows: list[Context] = []
 

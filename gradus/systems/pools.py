@@ -1,8 +1,8 @@
 """Pools of processes that run a task's environment and verifiers.
 
-If a process ends, another one starts. The new process plays each episode again from the episode's problem, key and recorded actions. The open answer is judged
-again. So the end of a process does not change the result. An environment must be deterministic: the same key and the same actions give the same turns. If
-a repeated turn differs from the first one, the episode fails with a message."""
+If a process ends, another one starts. The new process plays each episode again from the episode's problem, key and recorded actions, and judges the
+unfinished answer again. So the end of a process does not change the result. An environment must be deterministic: the same key and the same actions give the
+same turns. If a repeated turn differs from the first one, the episode fails with a message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class Pool:
         return self.load.index(min(self.load))
 
     async def ask(self, host: int, work: Callable[[Tell], T]) -> T:
-        """Asks a host (see `Host.ask`) in its thread. If the wait is cancelled during the work, the process ends, and the next question starts another one."""
+        """Asks a host (see `Host.ask`) in the thread of this host. If the wait is cancelled during the work, the process ends, and the next question starts
+        another process.
+        """
         over = threading.Event()
         self.load[host] += 1
         future = self.threads[host].submit(self.hosts[host].ask, work, over.is_set)
@@ -68,7 +70,7 @@ class Pool:
 
 
 class PooledEnvironment:
-    """An environment whose episodes run in the processes of a pool. All other attributes are the attributes of the environment."""
+    """An environment whose episodes run in the processes of a pool. All other attributes are those of the original environment."""
 
     def __init__(self, environment: Any, pool: Pool) -> None:
         self.__wrapped__, self._pool, self._numbers = environment, pool, itertools.count()
@@ -160,7 +162,7 @@ class ForkablePooledEpisode(PooledEpisode):
 
 
 class PooledVerify:
-    """A verifier that judges in the processes of a pool. A direct call judges in this process. Other attributes come from the verifier."""
+    """A verifier that judges in the processes of a pool. A direct call judges in this process. All other attributes are those of the original verifier."""
 
     def __init__(self, verify: Verify, number: int, pool: Pool) -> None:
         self.__wrapped__, self._number, self._pool = verify, number, pool
@@ -225,8 +227,8 @@ def pooled_environment(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool])
 def pooled_verifiers(task: Task, pool_of: Callable[[Mapping[str, Any]], Pool]) -> tuple[Task, Pool]:
     """Returns the task with verifiers in a pool, and the pool.
 
-    A verifier that already has its own processes (a file's verifier, unit tests in sandboxes) keeps them. Raises UserError if no verifier is left, or
-    if another process cannot make a verifier.
+    If a verifier already has its own processes (a file's verifier, unit tests in sandboxes), it keeps these processes. Raises UserError if no verifier is
+    left, or if another process cannot make a verifier.
     """
     found = list(task.verify.all()) if isinstance(task.verify, OfSeveral) else [task.verify]
     own = [v for v in found if v is not None and not isinstance(v, (Located, Together, Apart))]

@@ -30,7 +30,7 @@ class Wire:
         self._read = bytearray()
 
     def pending(self) -> bool:
-        """Whether the other process has sent something that was not received yet, or has ended."""
+        """Whether the other process has ended, or has sent a message that was not received yet."""
         return bool(self._read) or bool(readable([self.end.fileno()], 0.0))
 
     def send(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> None:
@@ -61,7 +61,7 @@ class Wire:
 
 
 class ProcessLink(Wire):
-    """Starts a child process of this role (see `gradus.systems.serve`), and connects to it."""
+    """Starts a child process with this role (see `gradus.systems.serve`), and connects to it."""
 
     def __init__(self, role: str, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair()
@@ -86,7 +86,7 @@ class ProcessLink(Wire):
 
     def close(self) -> None:
         with suppress(OSError):
-            self.end.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for an answer; the worker sees the end of its input
+            self.end.shutdown(socket.SHUT_RDWR)  # ends the wait of a thread for an answer, and the input of the worker
         self.process.kill()
         self.process.wait()
         self.end.close()

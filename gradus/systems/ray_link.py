@@ -40,14 +40,14 @@ class Endpoint:
 
 
 class RayLink:
-    """A link to one actor. `options`: the resources that Ray reserves for the actor. `patience`: the seconds to wait for a place.
+    """A link to one actor. `options`: the resources that Ray reserves for the actor. `patience`: the number of seconds to wait for these resources.
 
     Raises UserError if Ray has no place for the actor in this time.
     """
 
     def __init__(self, role: str, options: Mapping[str, Any], patience: float) -> None:
         self._ray = imported()
-        # Ray must not restart an actor: a restarted actor has lost its players, and no error reports the loss. A new actor gets the first messages again
+        # Ray must not restart an actor, because a restarted actor has no players, and no error reports this. A new actor gets the first messages again
         self._actor = self._ray.remote(Endpoint).options(max_restarts=0, max_task_retries=0, **options).remote(role)
         self._owed: deque[Any] = deque()
         self.alive, self.ending = True, ""
@@ -84,7 +84,7 @@ class RayLink:
 
 
 class _Noticing:
-    """A context in which the end of an actor or of Ray becomes Closed."""
+    """A context manager. If an actor or Ray ends within it, the exception becomes Closed."""
 
     def __init__(self, link: RayLink) -> None:
         self.link = link
@@ -133,7 +133,7 @@ class Connected:
         return RayLink(role, self.options(role), self.system.patience)
 
     def options(self, role: str) -> dict[str, Any]:
-        """Returns the resources that Ray reserves for a process of this role. The processes spread over the machines."""
+        """Returns the resources that Ray reserves for a process of this role. Ray spreads the processes over the machines."""
         system = self.system
         if role == "players":
             found, resource = {"num_cpus": system.worker_cpus, "num_gpus": system.worker_gpus}, system.worker_resource

@@ -30,7 +30,7 @@ def team_of(device: str, size: int) -> Team:
 
 
 class Shares:
-    """A process's shares of the passes of all players, and its answers to the first process."""
+    """The work of one process: its shares of the passes of all players, and its answers to the first process."""
 
     def __init__(self, policies: Mapping[str, Any], team: Team) -> None:
         self.policies, self.team = policies, team
@@ -106,7 +106,7 @@ class Divided:
                     self._add(crew.answer(rank)[1])
 
     def _rows_of(self, ranks: Sequence[int], contexts: Sequence[Context], wants: Sequence[Want], key: Key) -> tuple[Rows, Rows, list[Tensor]]:
-        """Returns the rows of all actions, detached; this process's own rows; and the actions of each process."""
+        """Returns three values: the detached rows of all actions, this process's own rows, and the actions of each process."""
         if not plain(wants):
             names = ", ".join(type(want).__name__ for want in wants)
             raise UserError(

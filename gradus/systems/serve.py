@@ -36,7 +36,7 @@ def worker_of(role: str) -> Any:
 
 
 def serve(link: Any, worker: Any) -> None:
-    """Answers the messages of a link until the link closes. A worker of players may pause its work if the next message arrives."""
+    """Answers the messages of a link until the link closes. A worker with the role `players` may pause its work if the next message arrives."""
     worker.pending = link.pending
     with suppress(Closed):
         while True:
@@ -53,7 +53,7 @@ def main(descriptor: int, role: str) -> None:
 
 
 def _follow(parent: int) -> None:
-    """Ends this process if the leading process has ended, because no process would read the worker's answers."""
+    """Ends this process if the leading process has ended, because then no process reads the answers."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
@@ -63,4 +63,4 @@ if __name__ == "__main__":
     main(int(sys.argv[1]), sys.argv[2])
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # at once: the process has no state to save
+    os._exit(0)  # ends at once, because the process has no state to save

@@ -46,18 +46,18 @@ NEEDS_NO_WEIGHTS = frozenset(
         *("end_tokens", "graphs", "recompute", "lora", "gate", "head", "shared", "vocabulary"),
     }
 )
-"""Members of a policy that need no weights. Before any other member is read, the weights are gathered."""
+"""Members of a policy that need no weights. If another member is read, the weights are gathered first."""
 
 
 def told(players: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of the message `begin` from which the other processes make the same optimisers."""
+    """Returns fields of the message `begin`. With these fields, the other processes make the same optimisers."""
     return {
         name: {"trains": list(p.spec.trains), "rates": dict(p.spec.rates), "optimizer": to_json(p.rule)} for name, p in players.items() if p.learns
     }
 
 
 def learning(player: Player, document: Mapping[str, Any]) -> Player:
-    """Returns the player of another process with an optimiser from the fields of `told`."""
+    """Returns the player of another process, with an optimiser that is made from the fields of `told`."""
     rule = from_json(document["optimizer"])
     return Player(player.model, objective=Frozen(), optimizer=rule, trains=tuple(document["trains"]), rates=Frozen(document["rates"]))
 
@@ -138,7 +138,7 @@ class Together:
 
     def __init__(self, name: str, part: Part, crew: Crew) -> None:
         self.name, self.part, self.crew = name, part, crew
-        self.fresh = False  # whether the other processes have to clear their gradients first
+        self.fresh = False  # whether the other processes must clear their gradients before the next pass
         self.broken: tuple[str, ...] = ()  # trained weights that are not finite in some process
         self.sizes: dict[int, int] = {}  # rank -> bytes of its part
 
@@ -198,7 +198,7 @@ class Together:
             for rank in ranks:
                 self.ask(rank, "take", {"other": other.name, "share": share})
             self.answers()
-        self.part.changed()  # the caller changes the weights after this call, and computes nothing before the change
+        self.part.changed()  # the caller changes the weights after this call, and computes nothing between the call and the change
 
     def tensors(self) -> dict[str, Tensor]:
         with self.round() as ranks:
@@ -217,7 +217,7 @@ class Together:
         self.broken = ()
 
     def _divided(self, tensors: Mapping[str, Tensor]) -> set[str]:
-        """Returns the names of the tensors of a checkpoint that are divided: weights, their float32 copies and moments, but not counts or buffers."""
+        """Returns the names of the divided tensors of a checkpoint: the weights, their float32 copies and moments, but not numbers of steps or buffers."""
         weights = {f"weights.{name}" for name, t in self.part.network.state_dict().items() if hasattr(t, "to_local")}
         return {name for name, t in tensors.items() if name in weights or (not name.startswith("weights.") and t.ndim)}
 
@@ -226,7 +226,7 @@ class Together:
         self.sizes = {0: self.part.size, **{rank: document["bytes"] for rank, (document, _) in others}}
 
     def whole_again(self) -> None:
-        """Gives the player in this process its whole policy and optimiser, as before the weights were divided."""
+        """Gives the player in this process its whole policy and optimiser, in the form before the division of the weights."""
         learner, tensors = self.part.learner, self.tensors()
         with self.round() as ranks:
             for rank in ranks:
@@ -266,7 +266,7 @@ class Divided:
         return getattr(part.whole, name)
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
-        """Samples once per request, in order. Each process gets neighbouring requests."""
+        """Samples once per request, in order. Each process gets consecutive requests."""
         size = self._together.crew.size
         cuts = [len(asked) * i // size for i in range(size + 1)]
         shares = [list(asked[a:b]) for a, b in pairwise(cuts)]

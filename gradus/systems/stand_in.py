@@ -1,4 +1,4 @@
-"""Describes the sizes of a world as plain values. So another process can make the same fresh networks without the world."""
+"""Describes the sizes of an environment as plain values. So another process can make the same fresh networks without the environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradus.types.spaces import Space
 
 
 def sizes_of(task: Task) -> dict[str, Any]:
-    """Returns the types and shapes of the arrays in the first observation of the task's world, and the world's space of actions."""
+    """Returns the types and shapes of the arrays in the first observation of the task's environment, and the space of actions of this environment."""
     (problem,) = task.source.draw([0], task.level, Key())
     shown = first_turn(task.environment, problem).observation
     arrays = {name: np.asarray(array) for name, array in shown.items()} if isinstance(shown, Mapping) else {}
@@ -26,7 +26,7 @@ def sizes_of(task: Task) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StandIn:
-    """An object that replaces a source and a world.
+    """An object that replaces a source and an environment.
 
     The problems of this source are None. The first observation has the sizes from `sizes_of` and contains only zeros.
     """

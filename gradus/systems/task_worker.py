@@ -1,6 +1,6 @@
 """A worker without networks. The worker runs the episodes of a task's environment, and the task's verifiers.
 
-The worker remembers only its running episodes. Each of them can be made again from its problem, its key and its actions.
+The worker remembers only its running episodes. Each of these episodes can be played again from its problem, its key and its actions.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ REMEDY = "leave out --system.environments"
 
 
 class Nowhere:
-    """The world of an environment in another process: it has no operations."""
+    """The `World` of an environment in another process: it has no operations."""
 
     def __init__(self, environment: Any) -> None:
         self.__dict__["_environment"] = environment

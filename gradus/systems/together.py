@@ -38,8 +38,8 @@ class Crew(Protocol):
 def together(crew: Crew, name: str) -> Iterator[list[int]]:
     """A context in which all processes do the same work for the player `name`. Gives the ranks of the other processes.
 
-    A stop of the run waits for the end of the work. After an error the processes cannot work together again, because some of them may still wait for the
-    others. Raises UserError in this case, if a process has ended, and if memory ran out.
+    A stop of the run waits for the end of the work. After an error, the processes cannot work together again, because some of them may still wait for the
+    others. Raises UserError if there was such an error, if a process has ended, or if memory ran out.
     """
     if crew.lost:
         raise UserError("the processes of this run no longer work together; continue from the last checkpoint with gradus resume")

@@ -43,10 +43,10 @@ class Worker:
         self.held: dict[Any, Tensor] = {}
         self.bounds = ExitStack()
         self.pending: Callable[[], bool] = bool  # whether the next message has arrived
-        self.parts: sharded.Parts | sequence.Shares | None = None  # this process's part of the weights or of the passes, if a system divides them
+        self.parts: sharded.Parts | sequence.Shares | None = None  # if a system divides the weights or the passes: this process's part
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        """Builds the players. The first weights of the players come from their folders. The message `weights` replaces these weights."""
+        """Builds the players. The players get their first weights from their folders. Later, the message `weights` replaces these weights."""
         from gradus.players.build import build_players
 
         players = {
@@ -79,7 +79,7 @@ class Worker:
         return self.parts.answer(document, arrays)
 
     def weights(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        self.held = {}  # no message has asked for the gradient of these rows
+        self.held = {}  # no later message asks for the gradient of these rows
         mine = self.policies[document["player"]].network.state_dict()
         with torch.no_grad():
             for name, tensor in arrays.items():
@@ -93,7 +93,7 @@ class Worker:
         return samples_message(self.policies[document["player"]].act(samples_wanted(document, arrays), **more))
 
     def pause(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        """Does nothing: the arrival of this message has ended the samples before it."""
+        """Does nothing, because the arrival of this message has already ended the sampling."""
         return {}, {}
 
     def rows(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
@@ -145,7 +145,7 @@ def main(where: str, rank: int, size: int) -> int:
     join(where, rank, size)
     try:
         serve(Channel(0))
-    except (Closed, SystemExit):  # SystemExit: this process failed while the others wait for it in a common operation
+    except (Closed, SystemExit):  # SystemExit: this process has failed, and the others wait for it in a common operation
         end(1)
     leave()
     return 0

@@ -36,10 +36,11 @@ def demonstrated(episode: Playable, actions: Sequence[str]) -> list[tuple[str, s
 def rehearsed(
     episode: Playable, actions: Sequence[str], helpers: Sequence[Sequence[str]]
 ) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
-    """Plays an episode with sub-agents: the main agent with `actions`, and each errand with its actions in `helpers`, in order.
+    """Plays an episode with sub-agents. The main agent plays `actions`, and each errand (the work of one sub-agent) plays its actions in `helpers`, in order.
 
-    Returns (observation, action) for each turn of the main agent; after an errand, the observation is its finding. Also returns, for each errand, a mapping
-    with its `role`, `turn`, `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode does not end with a reward above 0.
+    Returns (observation, action) for each turn of the main agent. After an errand, the observation is the finding of the errand. Also returns a mapping per
+    errand with its `role`, `turn`, `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode does not end with a reward
+    above 0.
     """
     pairs, errands, turn, left = [], list[dict[str, Any]](), episode.first, iter(helpers)
     for number, action in enumerate(actions):

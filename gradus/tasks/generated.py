@@ -16,7 +16,7 @@ from gradus.types.parts import Task, Verify
 
 HELD_OUT_SHARE = 0.1  # share of all contents that are held out; training never draws them, with any key or level
 _MOST = 100_000  # limit for the number of held-out problems, because problem i needs all problems before it
-_TRIES = 2000  # draws in a row without a new problem of the right split, after which the level counts as exhausted
+_TRIES = 2000  # the level counts as exhausted after this many draws in a row without a new problem of the split
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Generated:
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """Draws the problems at these indices. A training level between two levels, such as 2.3, gives level 3 with chance 0.3, else level 2.
 
-        Key and index determine which of the two levels the problem has. Raises UserError for an unknown level, for a held-out level that is not whole, and for
-        more held-out problems than _MOST, or than exist at the level.
+        Key and index determine which of the two levels the problem has. Raises UserError for an unknown level, for a held-out level that is not whole, and
+        for a number of held-out problems that is above _MOST or that the level does not have.
         """
         level = self.default if level is None else level
         if level is not None:

@@ -1,4 +1,4 @@
-"""The contract of an environment: its episodes depend only on the key, do not affect each other, can reach the goal and answer any action."""
+"""The contract of an environment: its episodes depend only on the key, do not affect each other, can reach the goal, and accept any action."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Closing, Environment, Task, Turn
 
 PLAYED = 12  # largest number of hostile actions per episode
-OWN = 40  # own actions per episode of a world of arrays
+OWN = 40  # number of actions per episode, drawn from the action space, if the environment shows arrays
 NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")
-KINDS = "biuf"  # of NumPy numbers that an observation may hold
+KINDS = "biuf"  # the kinds of NumPy numbers that an observation may contain
 LONGEST = 10.0  # seconds of processor time that the episodes of one problem may take
 GOAL = 1.0  # sum of rewards at which an episode counts as won
 
@@ -67,7 +67,7 @@ def check_environment(
 
 
 def settings(subject: Subject) -> Checked:
-    """An environment is a frozen dataclass that has only settings, so that it can be stored and compared, and its fields can be set."""
+    """An environment is a frozen dataclass with only settings, so that it can be stored and compared, and users can set its fields."""
     environment = environment_of(subject)
     frozen = is_dataclass(environment) and type(environment).__dataclass_params__.frozen
     found = () if frozen else (f"{type(environment).__name__} is not a frozen dataclass; write @dataclass(frozen=True) above the class",)
@@ -111,7 +111,7 @@ def apart(subject: Subject) -> Checked:
 def reached(subject: Subject) -> Checked:
     """The reference actions reach the goal."""
     if of_arrays(environment_of(subject)) and subject.right is None:
-        return Checked("reference actions", skipped='a world of arrays has no written solution; give "actions" to try some')
+        return Checked("reference actions", skipped='an environment of arrays has no written solution; give "actions" to try some')
     if not any(winning(subject, p) for p in subject.problems):
         return Checked("reference actions", skipped='no problem has reference actions; give them as "actions", or a demonstration in meta')
 
@@ -138,7 +138,7 @@ def hostile_actions(subject: Subject) -> Checked:
         return [wrong for turn in played(subject, problem, actions, Key(6)) if (wrong := malformed(turn))]
 
     def ask(index: int) -> tuple[Problem, list[Any]]:
-        if index == 0:  # files and modules that are read only once are read in this call
+        if index == 0:  # files and modules that are read only once are already read in this call
             problem = subject.problems[0]
             return problem, [*tried(subject), *winning(subject, problem)][:PLAYED]
         texts = [subject.hostile((index - 1) * PLAYED + i)[1] for i in range(PLAYED)]
@@ -185,9 +185,9 @@ def _is_array(name: Any, array: Any) -> bool:
 def tried(subject: Subject, turn: int = 0) -> list[Any]:
     """Returns actions to try in an episode.
 
-    In a world of arrays the actions are drawn from the space of the world. In other worlds the actions are texts without meaning.
+    If the environment shows arrays, the actions are drawn from its action space. Otherwise the actions are texts without meaning.
 
-    `turn`: the number of the draw; another number gives other actions of the space.
+    `turn`: the number of the draw; for another number, other actions are drawn from the space.
     """
     environment = environment_of(subject)
     if of_arrays(environment):
@@ -196,7 +196,9 @@ def tried(subject: Subject, turn: int = 0) -> list[Any]:
 
 
 def winning(subject: Subject, problem: Problem) -> list[Any]:
-    """Returns the actions that win, or an empty list if no such actions are known. In a world of arrays, the texts of a problem are not actions."""
+    """Returns the actions that win, or an empty list if no such actions are known. If the environment shows arrays, the texts of a problem are not
+    actions.
+    """
     arrays = of_arrays(environment_of(subject))
     if subject.right is not None:
         return [action if arrays else str(action) for action in subject.right(problem)]
@@ -275,7 +277,7 @@ def over(turn: Any) -> bool:
 
 
 def told(turns: Sequence[Turn]) -> list[str]:
-    """Returns the turns as text, without `info`, which is only for people. An answer that is not a Turn is written as it is."""
+    """Returns the turns as text, without `info`, which is only for people. An answer that is not a Turn is written as Python shows it."""
     return [repr(replace(t, info=Frozen(), observation=_whole(t.observation)) if isinstance(t, Turn) else t) for t in turns]
 
 
@@ -297,7 +299,7 @@ def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -
         rest = "; the rest was not tried" if hung and not call.final and call.index + 1 < len(problems) else ""
         found.append(f"problem {problems[call.index].id}: {wrong}{rest}" if wrong else None)
         if hung:
-            break  # an environment that hangs once would hang for every problem
+            break  # if an environment hangs once, it would hang for every problem
     return Checked(rule, len(problems), sentences(found), hung=hung)
 
 

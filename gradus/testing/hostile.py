@@ -100,7 +100,7 @@ DIGITS = ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२�
 def hostile_text(index: int, like: Sequence[str] = (), seed: int = 0) -> str:
     """Returns hostile text number `index` of a seed. The first numbers give the texts of `FIXED`.
 
-    Later texts are made by grammars, or they are right answers from `like` with changes. Most texts are shorter than a thousand characters; one in
+    Grammars make the later texts, or they are right answers from `like` with changes. Most texts are shorter than a thousand characters; one in
     a hundred texts is longer than ten thousand.
     """
     if index < len(FIXED):

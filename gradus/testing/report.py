@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gradus.types import unknown
 
-SHOWN = 5  # findings of one rule that a table lists
+SHOWN = 5  # largest number of findings of one rule in a table
 REMEDIES: Mapping[str, str] = {
     "problems": "correct the source: it must give Problems, each with an id and a question",
     "held out": "let the content of a problem decide whether it is held out, as generated_task does",
@@ -20,7 +20,7 @@ REMEDIES: Mapping[str, str] = {
     "hostile answers": "never run the text, and read a bounded part of it; if the behaviour is intended: --allow WHAT, --seconds S",
     "hostile actions": "never run the text, and answer any text with a Turn; if the behaviour is intended: --allow WHAT, --seconds S",
 }
-"""The remedy for the findings of a rule, for rules whose findings name none."""
+"""The remedy for the findings of a rule, if the findings themselves name no remedy."""
 RAISING = "catch the exception: an answer that cannot be read is worth 0"
 JUDGING = ("reference answers", "stored and read", "wrong answers")  # rules in which a verifier may raise instead of judging
 Progress = Callable[[str, str], None]
@@ -40,7 +40,7 @@ class Checked:
     tried: int = 0
     findings: tuple[str, ...] = ()
     skipped: str = ""
-    hung: bool = False  # a call did not end, so no further rule calls the same code
+    hung: bool = False  # whether a call did not end; then no further rule calls the same code
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def run_rules(
 
 
 def telling(findings: Sequence[str]) -> list[str]:
-    """Returns at most SHOWN findings. Findings with different endings are preferred, because one fault may give a hundred similar findings."""
+    """Returns at most SHOWN findings. If possible, their endings differ, because one fault may give a hundred similar findings."""
     first = {re.sub("[0-9]+", "", text)[-24:]: text for text in reversed(findings)}
     chosen = [text for text in findings if text in first.values()]
     rest = [text for text in findings if text not in first.values()]
@@ -140,5 +140,5 @@ def brief(text: str, most: int = 60) -> str:
 
 
 def sentences(found: Sequence[str | None]) -> tuple[str, ...]:
-    """The different findings, in order, without empty ones."""
+    """Returns the findings in order, without repetitions and without empty texts."""
     return tuple(dict.fromkeys(text for text in found if text))

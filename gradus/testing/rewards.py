@@ -1,4 +1,6 @@
-"""The contract of a reward function: each completion gets one number, the same at every call, and right answers get higher numbers."""
+"""The contract of a reward function: each completion gets one number, every call gives the same number, and right answers get higher numbers than wrong
+answers.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class Rewarding:
     subject: Subject
 
     def judge(self, answers: Sequence[Answer]) -> list[Any]:
-        """Returns the function's values for these answers in the form of `plain`. Exceptions of the function pass through."""
+        """Returns the function's values for these answers in the form of `plain`. Does not catch exceptions of the function."""
         trajectories = [Trajectory(str(i), problem, (), completion=text) for i, (problem, text) in enumerate(answers)]
         values = self.function(**accepted(self.function, own(arguments_of(trajectories, 0))))
         if inspect.isawaitable(values):
@@ -49,7 +51,7 @@ class Rewarding:
 
     @cached_property
     def answers(self) -> list[Answer]:
-        """Right answers and empty answers in alternation, so that every batch has both kinds."""
+        """Right answers and empty answers in turn, so that every batch has both kinds."""
         nothing = [(p, NOTHING[i % len(NOTHING)]) for i, p in enumerate(self.subject.problems)]
         return [answer for pair in zip(self.right, nothing, strict=False) for answer in pair] or nothing
 

@@ -23,7 +23,7 @@ Texts = Callable[[Problem], Iterable[str]]
 
 
 FORMS = ("?", "\\boxed{?}", "#### ?", "=?", "answer: ?", "<answer>?</answer>", "The answer is $?$.")
-"""Forms of an answer, for verifiers that do not accept the bare answer."""
+"""Forms of an answer, for verifiers that do not accept the answer alone."""
 LONGEST = 2000  # characters of a right answer or question that go into hostile texts
 
 
@@ -44,7 +44,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Subject:
-    """A task under test. `spec`: the name of the task, if the user gave a name. With a name, another process can make the task, too."""
+    """A task under test. `spec`: the name of the task, if the user gave a name. With a name, another process can also make the task."""
 
     task: Task
     spec: str | None = None
@@ -68,8 +68,9 @@ class Subject:
         return range(self.effort.problems if source.size is None else min(self.effort.problems, source.size))
 
     def draw(self, level: float | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
-        """Draws problems of a level. Each call draws them again. Without `indices`, draws the first problems. Without `key`, the seed
-        determines the key."""
+        """Draws the problems of a level with these indices. Each call draws the problems again. Without `indices`, draws the first problems. Without `key`,
+        the seed determines the key.
+        """
         source = self.task.source
         return source.draw(self.indices(source) if indices is None else indices, level, self.key if key is None else key)
 
@@ -90,8 +91,8 @@ class Subject:
     def references(self, problem: Problem) -> list[tuple[str, ...]]:
         """Returns the right answers to a problem; the list is empty if no answer is known.
 
-        Each answer is a tuple of forms; the verifier must accept at least one form. A worked solution has one form. A bare answer gets
-        all usual forms, because the required form depends on the verifier.
+        Each answer is a tuple of forms, and the verifier must accept at least one form. A worked solution has one form. An answer without a solution has all
+        usual forms, because the required form depends on the verifier.
         """
         if self.right is not None:
             return [(str(text),) for text in self.right(problem)]
@@ -172,7 +173,7 @@ def content(problem: Problem) -> str:
 
 
 def stored(problem: Problem) -> Problem:
-    """Returns a problem as it is read back from a run's folder: tuples become lists, and values that JSON lacks become text."""
+    """Returns a problem in the form that is read from a run's folder: tuples become lists, and values that JSON does not have become text."""
     from gradus.lab.arrow import plain_json
 
     return replace(problem, answer=json.loads(plain_json(problem.answer)), meta=Frozen(json.loads(plain_json(problem.meta))))

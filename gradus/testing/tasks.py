@@ -24,8 +24,8 @@ from gradus.types.parts import Task
 
 DRAWING = 20.0  # limit in seconds of processor time for drawing the problems of one level
 NOTHING = ("", " ", "\n", "?", "I do not know.", "No idea")  # empty answers
-LENIENT = 0.5  # share of other problems' right answers that may pass, because problems of some tasks share answers
-SHRINKS = 0.9  # factor by which a level's problems may be shorter by chance than those of the level below
+LENIENT = 0.5  # allowed share of right answers to other problems that are judged right, because in some tasks several problems have the same answer
+SHRINKS = 0.9  # by chance, problems of a level may be shorter than those of the level below by this factor
 
 
 def check_task(
@@ -41,11 +41,11 @@ def check_task(
 ) -> Report:
     """Tests a task against its contract. If the task has an environment, also tests the environment against the contract of environments.
 
-    Args: `task`: a Task or its name (with a name, the task is also made in another process, which has other hashes). `right`: a function that returns
-    answers to a problem that must be judged 1.0 (None: the worked solution, else the answer). `wrong`: a function that returns answers that must not
-    be judged 1.0 (empty answers and right answers to other problems are always tried). `effort`: the number of problems and of hostile texts.
-    `limits`: the limits of one call of the verifier. `only`: the rules to try, from `task_rules(task)` (None: all rules). `strict`: whether a finding
-    raises an error. `progress`: a function that is called with each rule before the rule is tried.
+    Args: `task`: a Task or its name (with a name, the task is also made in another process, which has other hashes). `right`: a function that returns answers
+    to a problem; the verifier must judge them 1.0 (None: the worked solution, or else the answer). `wrong`: a function that returns wrong answers; the
+    verifier must not judge them 1.0 (empty answers and right answers to other problems are always tried, too). `effort`: the number of problems and of
+    hostile texts. `limits`: the limits of one call of the verifier. `only`: the rules to try, from `task_rules(task)` (None: all rules). `strict`: whether a
+    finding raises an error. `progress`: a function that is called with each rule before the rule is tried.
     Raises: UserError for an unknown name. With `strict`, any finding raises ContractBroken, an AssertionError.
 
     >>> check_task("arithmetic", effort=Effort(problems=5, texts=60)).ok
@@ -142,7 +142,9 @@ def digests(subject: Subject) -> list[str]:
 
 
 def other_keys(subject: Subject) -> Checked:
-    """An endless source gives other problems for another key. In a world of arrays, the first turns must differ for other keys of source and episode."""
+    """An endless source gives other problems for another key. If the environment shows arrays, the first turns must differ for other keys of source and
+    episode.
+    """
     if subject.task.source.size is not None:
         return Checked("other keys", skipped=f"the source is finite ({subject.task.source.size} problems)")
     found = []
@@ -179,7 +181,7 @@ def growing(subject: Subject) -> Checked:
 def smaller(these: Sequence[float], others: Sequence[float], *, certain: bool = True) -> bool:
     """Whether the sizes in `these` are smaller on average than the sizes in `others`.
 
-    With `certain`, the difference must be more than three standard errors, so that a test with few problems rarely fails by chance.
+    With `certain`, the difference must be larger than three standard errors. So a test with few problems rarely fails by chance.
     """
     spread = sum(statistics.variance(sizes) / len(sizes) if len(sizes) > 1 else math.inf for sizes in (these, others))
     return statistics.mean(others) - statistics.mean(these) > (3 * math.sqrt(spread) if certain else 0)
@@ -226,7 +228,7 @@ def _references(rule: str, subject: Subject, problems: Sequence[Problem]) -> Che
     for p, forms in asked:
         judged = [call for _, (_, call) in zip(forms, calls, strict=False)]
         hung = hung or any(call.late and call.final for call in judged)
-        if len(judged) < len(forms):  # the remaining calls were given up
+        if len(judged) < len(forms):  # the remaining calls were not made
             found += [f"problem {p.id}: its reference answer {brief(forms[len(judged) - 1])} {judged[-1].complaint}"] if judged else []
             break
         wrong = next((text for call in judged if (text := call.complaint or no_outcome(call.value))), None)
@@ -285,7 +287,7 @@ def hostile_answers(subject: Subject) -> Checked:
 
     limits = replace(subject.limits, allow=subject.limits.allow | allowed(verify))
     for call in watch(judge, ask, subject.effort.texts + len(warmed), limits):
-        if call.index < len(warmed):  # reads files and modules once, unwatched; "reference answers" reports errors
+        if call.index < len(warmed):  # reads files and modules for the first time, so this does not count; "reference answers" reports errors
             continue
         wrong = call.complaint or no_outcome(call.value)
         if wrong:
@@ -294,7 +296,7 @@ def hostile_answers(subject: Subject) -> Checked:
 
 
 def verdicts(subject: Subject, asked: Sequence[tuple[Problem, str]]) -> Iterable[tuple[tuple[Problem, str], Call]]:
-    """Yields every pair of problem and text with its verdict. The verifier judges each text twice. A second verdict that differs is an error."""
+    """Yields every pair of problem and text with its verdict. The verifier judges each text twice. If the second verdict differs, this is an error."""
     verify = subject.task.verify
     assert verify is not None
 

@@ -1,8 +1,8 @@
 """Makes calls of user code in a separate process, and records the exception, the time and the resources of each call.
 
 The process is a fork, so that any function can be called, even a lambda, and nothing is pickled. If a call takes too long, the process is killed and
-a new process continues with the next call. Python's audit events (PEP 578) report the resources; an audit hook cannot be removed, which is a second
-reason for a separate process. Resources used during the import of a module do not count.
+a new process continues with the next call. Python's audit events (PEP 578) report the resources; an audit hook cannot be removed, and this is another reason
+for a separate process. Resources used during the import of a module do not count.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gradus.types import UserError, unknown
 T = TypeVar("T")
 
 TICK = 0.2  # seconds between two checks of a running call
-PATIENCE = 10  # limit by the clock, as a multiple of the limit of processor time: a call may wait, or the machine may be busy
-LOST = 5  # number of calls that may end their process before the remaining calls are given up
-WASTED = 10.0  # seconds that calls without an end may take together before the remaining calls are given up
-DOUBTED = 5.0  # below this limit, in seconds, a late call is made twice: the machine may have stood still for a moment
-IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "linecache.py")  # files read by these do not count
+PATIENCE = 10  # limit of clock time, as a multiple of the limit of processor time; larger, because a call may wait, or the machine may be busy
+LOST = 5  # after this number of calls that ended their process, the remaining calls are not made
+WASTED = 10.0  # after this number of seconds in calls that do not end, the remaining calls are not made
+DOUBTED = 5.0  # if the limit is below this number of seconds, a late call is repeated once, because the machine may have stopped for a moment
+IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "linecache.py")  # files that these modules read do not count
 
 REACHES: dict[str, tuple[str, ...]] = {
     "code": ("exec", "code.__new__", "marshal.loads", "pickle.find_class", "ctypes."),
@@ -42,7 +42,7 @@ REACHES: dict[str, tuple[str, ...]] = {
     "network": ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "socket.gethostby", "urllib.", "http.", "ftplib.",
                 "smtplib."),
 }  # fmt: skip
-"""Kind of resource -> the beginnings of its audit events. eval raises the event `exec`, too; parsing alone raises none."""
+"""Kind of resource -> the beginnings of its audit events. eval also raises the event `exec`; parsing alone raises no event."""
 SAID = {"code": "ran code", "process": "started or stopped a process", "file": "touched a file", "network": "reached for the network"}
 
 
@@ -50,10 +50,10 @@ SAID = {"code": "ran code", "process": "started or stopped a process", "file": "
 class Limits:
     """The limits of a call, and the resources it may use."""
 
-    seconds: float = 1.0  # processor time; the limit by the clock is ten times as long, and at least 2 s (60 s if the call may start processes)
+    seconds: float = 1.0  # processor time; the limit of clock time is ten times this limit, at least 2 s (60 s if the call may start processes)
     memory: int = 1024  # MiB above the memory held before the first call; 0: no limit
     allow: frozenset[str] = frozenset()  # permitted kinds of resource: code, process, file, network
-    wall: float = 0.0  # limit by the clock in seconds; 0: computed from `seconds` as above
+    wall: float = 0.0  # limit of clock time in seconds; 0: computed from `seconds` as above
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", frozenset(self.allow))
@@ -85,8 +85,8 @@ class Call:
     seconds: float = 0.0
     error: str = ""  # the exception, or how the process ended
     reached: tuple[str, ...] = ()
-    late: bool = False  # its process was ended because it took too long
-    final: bool = False  # the remaining calls were given up
+    late: bool = False  # whether its process was ended because the call took too long
+    final: bool = False  # whether the remaining calls were not made
 
     @property
     def complaint(self) -> str:
@@ -97,10 +97,10 @@ class Call:
 def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, limits: Limits = Limits(), start: int = 0) -> Iterator[Call]:
     """Makes `call(prepare(i))` for every i from `start` to `count` - 1, and yields one Call for each, in order.
 
-    Args: `call`: returns a value that JSON can store. `prepare`: makes the argument, without watch and time limit; for equal i it returns equal
-    values. If a call ends its process or takes too long, its Call has an error. If the exceeded limit is below DOUBTED seconds, the call is
-    made a second time before it counts as too long. After LOST calls with such an error, or after WASTED seconds for calls that took too long, the
-    remaining calls are not made, and the last Call is marked as `final`.
+    Args: `call`: returns a value that JSON can store. `prepare`: makes the argument of the call, without a watch and without a time limit. For equal i, it
+    returns equal values. If a call ends its process or takes too long, its Call has an error. If the exceeded limit is below DOUBTED seconds, the call is
+    repeated once before it counts as too long. After LOST calls with such an error, or after WASTED seconds for calls that took too long, the remaining calls
+    are not made, and the last Call is marked as `final`.
     Raises: UserError if the system cannot fork.
     """
     if not hasattr(os, "fork"):
@@ -115,7 +115,7 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
             yield found
             start = found.index + 1
         if start < count and 0 < end.late < DOUBTED and doubted != start:
-            doubted = start  # the time may include a moment in which the machine stood still
+            doubted = start  # the time may include a moment in which the machine stopped
         elif start < count:
             lost, wasted = lost + 1, wasted + end.late
             given_up = (lost == LOST or wasted >= WASTED) and start + 1 < count
@@ -137,7 +137,7 @@ def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, co
     sys.stdout.flush()
     sys.stderr.flush()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a process with threads is forked: the child runs this one alone
+        warnings.simplefilter("ignore", DeprecationWarning)  # this process has threads, but the forked child runs only this thread
         child = os.fork()
     if child == 0:
         os.close(reading)
@@ -165,7 +165,7 @@ def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, co
 
 
 def _readable(pipe: int, seconds: float) -> bool:
-    """Whether data came within `seconds`. Time is counted in ticks, so a time in which this process itself was stopped counts as one tick."""
+    """Whether data came within `seconds`. Time is counted in ticks, so if this process itself was stopped, that time counts as one tick."""
     return any(readable([pipe], TICK) for _ in range(round(seconds / TICK)))
 
 
@@ -245,7 +245,7 @@ class Watch:
         except BaseException as error:  # also SystemExit and KeyboardInterrupt
             wrong = error
         self.armed = False
-        # while a timer runs, some kernels count a process's time in ticks of ten milliseconds; a thread's time is exact
+        # some kernels count the time of a process with a timer in ticks of ten milliseconds, but the time of a thread is exact
         took = max(time.process_time() - began[0], time.thread_time() - began[1])
         signal.setitimer(signal.ITIMER_PROF, 0)
         return index, value, took, f"raised {_short(raised_in(wrong))}" if wrong is not None else "", list(self.seen)[:5]

@@ -1,6 +1,6 @@
-"""Reads linked pages: a search that lists titles, and tools that open a page by its title or by a listed or linked number.
+"""Tools that read linked pages. The first tool searches and lists titles; the others open a page, by its title or by its number in a list.
 
-A page is a title with a text. Every other title that occurs in the text is a link of the page.
+A page is a title with a text. If the title of another page occurs in the text, it is a link of the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def titled(pages: Mapping[str, Any], title: str) -> str | None:
 
 
 def links(pages: Mapping[str, str], title: str) -> tuple[str, ...]:
-    """Returns the titles of other pages that occur in the text of a page as whole words, in the order of the text. Of two titles at one place, the longer counts.
+    """Returns the titles of other pages that occur in the text of a page as whole words, in the order of the text. If two titles begin at the same place, the
+    longer one counts.
 
     >>> links({"Bor": "river Ki, mayor Ann Lee", "Ann Lee": "home Bor", "Ki": "", "An": ""}, "Bor")
     ('Ki', 'Ann Lee')
@@ -40,7 +41,7 @@ def links(pages: Mapping[str, str], title: str) -> tuple[str, ...]:
 
 @dataclass
 class Browsing:
-    """The session of one episode. `listed`: the titles that `click` can open, which are the last results or the links of the last page."""
+    """The session of one episode. `listed`: the titles that `click` can open: the last results, or the links of the last page."""
 
     pages: Mapping[str, str]
     top: int = 3
@@ -75,7 +76,7 @@ class Browsing:
 
 @dataclass(frozen=True)
 class Side:
-    """A function of the shared session, as the session of one tool."""
+    """The session of one tool: a function of the session that several tools share."""
 
     function: Callable[..., Any]
 
@@ -117,7 +118,7 @@ class FindPages:
 
 @dataclass(frozen=True)
 class OpenPage:
-    """Opens a page by its title. The page's links can then be clicked."""
+    """Opens a page by its title. Then the tool `ClickLink` can open the links of the page."""
 
     shares: str = "search"  # the name of the tool FindPages
     name: str = "open"

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from gradus.types import Frozen, Key, Problem
 from gradus.types.parts import World
 
-LONGEST = 200  # characters of an expression
-BITS = 2048  # of the numbers on the way
+LONGEST = 200  # largest number of characters of an expression
+BITS = 2048  # largest number of bits of an intermediate result
 _OPERATIONS: Mapping[type, Callable[[Fraction, Fraction], Fraction | int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
@@ -21,7 +21,9 @@ _OPERATIONS: Mapping[type, Callable[[Fraction, Fraction], Fraction | int]] = {
 
 @dataclass(frozen=True)
 class Calculator:
-    """Computes an expression of numbers, + - * / // % ** and parentheses exactly. A result that is no whole number is a decimal with 12 digits."""
+    """Computes an expression of numbers, + - * / // % ** and parentheses exactly. If the result is not a whole number, it is written as a decimal with 12
+    digits.
+    """
 
     name: str = "calculate"
     about: ClassVar[str] = "Computes an arithmetic expression."
@@ -38,12 +40,12 @@ class Calculator:
         return self
 
     def call(self, expression: str) -> str:
-        """Returns the value. Raises ValueError for anything that is no expression, and ZeroDivisionError."""
+        """Returns the value. Raises ValueError for a text that is no expression, and ZeroDivisionError for a division by zero."""
         return written(value_of(expression))
 
 
 def value_of(expression: str) -> Fraction:
-    """Computes an expression exactly. Raises ValueError if the text is no expression or too large, and ZeroDivisionError.
+    """Computes an expression exactly. Raises ValueError if the text is no expression or too large, and ZeroDivisionError for a division by zero.
 
     >>> value_of("(1 + 2) * 3 / 2")
     Fraction(9, 2)
@@ -83,7 +85,7 @@ def _checked(value: Fraction) -> Fraction:
 
 
 def written(value: Fraction) -> str:
-    """Returns a number as text: a whole number with all digits, any other as a decimal with at most 12 significant digits.
+    """Returns a number as text. A whole number has all its digits. Any other number is a decimal with at most 12 significant digits.
 
     >>> written(Fraction(9, 2)), written(Fraction(1, 3))
     ('4.5', '0.333333333333')

@@ -39,7 +39,9 @@ async def called(opened: Opened, arguments: Mapping[str, Any], *, seconds: float
 
 
 def text_of(value: Any, most: int) -> str:
-    """Returns a value as text: text as it is, bytes as the number of bytes, None as "(no output)", any other value as JSON, or as Python prints it."""
+    """Returns a value as text. A text is unchanged, bytes give their number, and None gives "(no output)". Any other value is written as JSON, or as Python
+    prints it.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bytes | bytearray | memoryview):

@@ -24,10 +24,10 @@ BUILT_IN = ("chinook",)  # Luis Rocha's music shop, 11 tables; MIT licence, in c
 Engine = Literal["sqlite", "duckdb"]
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
-_PRAGMAS = {"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info"}  # they describe the schema
-_TICK = 1000  # instructions between two looks at the limits
+_PRAGMAS = {"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info"}  # these pragmas describe the schema
+_TICK = 1000  # number of instructions between two checks of the limits
 _LIMITS = {
-    sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,  # of a value; SQLite does not look at the clock while it makes a value
+    sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,  # largest length of a value, because SQLite does not check the time while it makes a value
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 10_000,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -37,17 +37,17 @@ _LIMITS = {
 
 
 class QueryError(Exception):
-    """A statement that was refused, that failed, or that took too long. The text is the reason, which a player may see."""
+    """The error for a statement that was refused, failed or took too long. The text is the reason, which a player may see."""
 
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """The limits of a statement. A result that exceeds `rows` or `size` loses its end."""
+    """The limits of a statement. If a result exceeds `rows` or `size`, its end is left out."""
 
     seconds: float = 2.0
-    steps: int | None = None  # instructions of SQLite's machine, a limit that does not depend on the computer's speed; None: no limit
+    steps: int | None = None  # largest number of instructions of SQLite's virtual machine; this limit does not depend on the computer's speed; None: no limit
     rows: int = 1000
-    size: int = 1 << 20  # characters and bytes of all values
+    size: int = 1 << 20  # largest number of characters and bytes of all values together
 
     def __post_init__(self) -> None:
         check_ranges(self, seconds="(0, inf)", steps="[1, inf)", rows="[1, inf)", size="[1, inf)")
@@ -55,7 +55,7 @@ class QueryLimits:
 
 @dataclass(frozen=True)
 class Rows:
-    """The result of a statement: the names of the columns, and the rows. `more`: whether the result lost its end."""
+    """The result of a statement: the names of the columns, and the rows. `more`: whether the end of the result was left out."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -65,7 +65,8 @@ class Rows:
 def read(database: str, statement: str, limits: QueryLimits = QueryLimits(), engine: Engine = "sqlite") -> Rows:
     """Runs one statement and returns its result.
 
-    Raises: QueryError if the statement is no single statement that reads, if it fails, or if it exceeds the time. UserError if there is no such database.
+    Raises: QueryError if the text is not a single statement that reads, if the statement fails, or if it takes too long. UserError if there is no such
+    database.
 
     >>> read("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)", "SELECT a FROM t WHERE a > 1")
     Rows(columns=('a',), rows=((2,),), more=False)
@@ -215,7 +216,7 @@ def _one_by_one(cursor: Any) -> Iterator[tuple[Any, ...]]:
 
 @contextmanager
 def _interrupted_after(seconds: float, interrupt: Any) -> Iterator[threading.Event]:
-    """Calls `interrupt` after `seconds`. Yields an event that tells whether this has happened."""
+    """Calls `interrupt` after `seconds`. Yields an event, which is set at this call."""
     late = threading.Event()
 
     def stop() -> None:

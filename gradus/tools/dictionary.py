@@ -1,4 +1,4 @@
-"""A dictionary: the meanings of a word, or of the words that are written almost like it."""
+"""A dictionary: the meanings of a word, or of words with almost the same spelling."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from gradus.types.edits import edit_distance
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 
-LONGEST = 50  # characters of a word that are used
+LONGEST = 50  # only this number of first characters of a word is used
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Looks up a word. Returns at most `top` entries, one per line: the entries of the word itself, or else those of similar words, the most similar first.
+    """Looks up a word. Returns at most `top` entries, one per line: the entries of the word itself. If there are none, returns the entries of similar words,
+    the most similar first.
 
-    An entry is a line `word: meaning`. The entries come from `entries`, or from the passages of the task. Upper and lower case are the same.
+    An entry is a line `word: meaning`. The entries come from `entries`, or from the passages of the task. Upper and lower case do not differ.
     """
 
     entries: tuple[str, ...] = ()
@@ -71,7 +72,8 @@ def words_of(entries: Sequence[str]) -> tuple[str, ...]:
 
 
 def looked_up(entries: tuple[str, ...], word: str, top: int = 5, farthest: int = 2) -> list[int]:
-    """Returns the numbers of the best entries: those of the word itself, or else those of words up to `farthest` edits away, the nearest first.
+    """Returns the numbers of the best entries: those of the word itself. If there are none, these are the entries of words with an edit distance of at most
+    `farthest`, the nearest first.
 
     Entries at the same distance are in the order of the dictionary.
 

@@ -18,7 +18,7 @@ ACTIONS = ("view", "create", "replace")
 class Editor:
     """Shows a file with the numbers of its lines (`view`), writes a file (`create`), or replaces a text that occurs exactly once (`replace`).
 
-    The files are those of the tool `shares`. Without that tool's session, the folder has the files of the problem.
+    The files are those of the tool that `shares` names. If this tool has no session, the folder has the files of the problem.
     """
 
     shares: str = "shell"  # the name of the tool Shell
@@ -46,12 +46,12 @@ class Editor:
 
 @dataclass(frozen=True)
 class Editing:
-    """The editor's side of a folder."""
+    """The session of the editor in a folder."""
 
     folder: Folder
 
     async def call(self, action: str, path: str, text: str = "", old: str = "") -> Result:
-        """Returns the file or a confirmation; for a mistake, the reason."""
+        """Returns the file or a confirmation. If the call has a mistake, returns the reason."""
         async with self.folder.turn:
             try:
                 return Result(self._done(action, path, text, old))

@@ -1,6 +1,7 @@
-"""The forms in which a player writes calls and answers, and in which it sees results.
+"""The forms in which a player writes calls and answers, and in which the player sees results.
 
-Every form reads the text of the sampled tokens. A form is inline if results are inserted into the player's own turn; else a result is a new turn.
+Every form reads the text of the sampled tokens. In an inline form, results are inserted into the player's own turn. In any other form, a result is a new
+turn.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gradus.tools.tool import Result, Tool, first_parameter, signature
 from gradus.types import UserError
 from gradus.types.spaces import Observation, inserted
 
-TAIL = 20_000  # characters of an action that are read, from its end
+TAIL = 20_000  # only this number of characters of an action is read, counted from its end
 
 
 @dataclass(frozen=True)
@@ -45,30 +46,30 @@ Said: TypeAlias = tuple[Call | Malformed, ...] | Answer | None
 
 
 class Form(Protocol):
-    """How a player writes calls and answers, and how it sees results."""
+    """The way in which a player writes calls and answers, and sees results."""
 
     def stops(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         """Returns the strings that end an action. Without such strings, the player's end token ends the action."""
         ...
 
     def read(self, action: str, tools: Sequence[Tool]) -> Said:
-        """Reads an action. An answer counts only if no call stands after it."""
+        """Reads an action. An answer counts only if there is no call after it."""
         ...
 
     def write(self, call: Call, tools: Sequence[Tool]) -> str:
-        """Returns a call as a player writes it; `read` gives the call back."""
+        """Returns a call in the form in which a player writes it. `read` returns the same call from this text."""
         ...
 
     def answer(self, text: str) -> str:
-        """Returns a final answer as a player writes it; `read` gives the text back, without outer spaces."""
+        """Returns a final answer in the form in which a player writes it. `read` returns the same text, without outer spaces."""
         ...
 
     def told(self, results: Sequence[Result]) -> Observation:
-        """Returns the observation after calls. No results give the observation that lets the player write on."""
+        """Returns the observation after calls. If there are no results, returns an observation after which the player can continue."""
         ...
 
     def hint(self, text: str) -> Observation:
-        """Returns the observation after an action that says nothing."""
+        """Returns the observation after an action without a call and without an answer."""
         ...
 
     def describe(self, tools: Sequence[Tool]) -> str:
@@ -87,7 +88,7 @@ def text_call(tool: Tool, text: str) -> Call:
 
 
 def only_text(call: Call, tools: Sequence[Tool]) -> str:
-    """Returns the text of a call with one argument. Raises UserError for a call that has further arguments or an unknown tool."""
+    """Returns the text of a call with one argument. Raises UserError if the call has further arguments, or if its tool is unknown."""
     tool = named(call.name, tools)
     if tool is None or len(call.arguments) != 1 or first_parameter(tool) not in call.arguments:
         raise UserError(
@@ -146,12 +147,11 @@ class TaggedCalls:
 class FencedCalls:
     """Calls of one tool as fenced blocks. The player writes the block and then opens a block of output, ```output; the result is inserted there.
 
-    An action without a call is the answer. ToRL writes so. With `around`, only the text between these two strings is the answer.
+    An action without a call is the answer. ToRL uses this form.
     """
 
     language: str = "python"
     output: str = "```output"
-    around: tuple[str, str] = ("", "")  # such as ("<<<", ">>>"); the last such text counts
 
     def stops(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         return (self.output,)
@@ -159,8 +159,7 @@ class FencedCalls:
     def read(self, action: str, tools: Sequence[Tool]) -> Said:
         text = action[-TAIL:]
         if not text.rstrip().endswith(self.output):
-            said = re.findall(f"{re.escape(self.around[0])}(.*?){re.escape(self.around[1])}", text, re.DOTALL) if all(self.around) else [text]
-            return Answer(said[-1].strip()) if said and said[-1].strip() else None
+            return Answer(text.strip()) if text.strip() else None
         block = re.compile(rf"```{re.escape(self.language)}[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
         found = block.findall(text.rstrip().removesuffix(self.output))
         return (text_call(tools[0], found[-1].strip("\n")),) if found else (Malformed(f"no block ```{self.language} stands before {self.output}"),)
@@ -169,7 +168,7 @@ class FencedCalls:
         return f"```{self.language}\n{only_text(call, tools)}\n```\n{self.output}"
 
     def answer(self, text: str) -> str:
-        return f"{self.around[0]}{text}{self.around[1]}"
+        return text
 
     def told(self, results: Sequence[Result]) -> Observation:
         return inserted("".join(f"\n{result.text}\n```\n" for result in results))
@@ -178,8 +177,7 @@ class FencedCalls:
         return inserted(text)
 
     def describe(self, tools: Sequence[Tool]) -> str:
-        written = f"Write ```{self.language} code ```, then {self.output}"
-        return f"{written}. Answer: {self.answer('...')}" if all(self.around) else written
+        return f"Write ```{self.language} code ```, then {self.output}"
 
 
 @dataclass(frozen=True)

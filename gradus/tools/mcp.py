@@ -19,15 +19,15 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class MCPServer:
-    """A server of tools. Either `command` starts a process that is served over its standard input and output, or `url` names a server that already runs.
+    """A server of tools. Either `command` starts a process that serves over its standard input and output, or `url` names a server that already runs.
 
-    All episodes of a process share one connection. So a server must not keep anything between calls, or its results depend on the other episodes. The
-    server runs with your rights, and outside the sandbox; the model chooses the arguments of the calls.
+    All episodes of a process share one connection. So a server must not store anything between calls; otherwise its results would depend on other episodes.
+    The server runs with your rights, and outside the sandbox; the model chooses the arguments of the calls.
     """
 
     command: tuple[str, ...] = ()  # program and arguments
-    url: str = ""  # of a server that speaks streamable HTTP
-    seconds: float = 30.0  # for the start of the connection
+    url: str = ""  # address of a server with streamable HTTP
+    seconds: float = 30.0  # time limit for the start of the connection
 
     def __post_init__(self) -> None:
         check_ranges(self, seconds="(0, inf)")
@@ -72,7 +72,7 @@ class MCPTool:
         return self
 
     def fork(self, key: Key) -> MCPTool:
-        """Returns the tool itself, because a server keeps nothing between calls."""
+        """Returns the tool itself, because a server stores nothing between calls."""
         return self
 
     async def call(self, **arguments: Any) -> Result:
@@ -125,7 +125,7 @@ class _Connection:
         return self.client is not None and not self.closing.is_set()
 
     def close(self) -> None:
-        """Ends the connection, and the process if `command` started one."""
+        """Ends the connection. If `command` has started a process, ends this process, too."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.closing.set)
         self.thread.join(5.0)
@@ -172,11 +172,11 @@ _LOCK = threading.Lock()
 
 
 def _connection(server: MCPServer) -> _Connection:
-    """Returns this process's connection to a server; makes one if there is none, or if the last one ended."""
+    """Returns this process's connection to a server. If there is no connection, or if the last one has ended, makes a new one."""
     if find_spec("mcp") is None:
         raise UserError('tools of MCP servers need the package mcp; install it with: pip install "gradus[mcp]"')
     with _LOCK:
-        place = os.getpid(), server  # a forked process has none of the threads of its parent
+        place = os.getpid(), server  # a forked process does not have the threads of its parent
         if place not in _OPEN or not _OPEN[place].alive:
             _OPEN[place] = _Connection(server)
         return _OPEN[place]
@@ -203,7 +203,7 @@ async def _all_tools(client: Any) -> list[Any]:
 
 
 def _text(block: Any) -> str:
-    """Returns a part of a result as text: text as it is, pictures, sounds and files as their kind and size."""
+    """Returns a part of a result as text. A text is unchanged; a picture, sound or file becomes its kind and size."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource" and hasattr(block.resource, "text"):

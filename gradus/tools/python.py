@@ -35,7 +35,7 @@ class Python:
     """
 
     isolation: str = "bubblewrap"  # or "rlimits"
-    seconds: float = 5.0  # of wall time for a program
+    seconds: float = 5.0  # wall time for a program
     memory: int = 256  # MB for a program
     name: str = "python"
     about: ClassVar[str] = "Runs a Python program and returns its output and the value of its last line."
@@ -79,7 +79,7 @@ async def run_tool(sandbox: Sandbox, code: str) -> Ran:
 
 
 def output(ran: Ran) -> str:
-    """Returns the output of a program; then, if it failed, the reason: the last line of the error."""
+    """Returns the output of a program. If the program failed, the last line of the error follows."""
     lines = [ran.stdout.strip("\n")]
     if ran.ended in ENDS:
         lines.append(ENDS[ran.ended])

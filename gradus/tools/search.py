@@ -14,7 +14,7 @@ from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 
-QUERY = 200  # characters of a query that are used
+QUERY = 200  # only this number of first characters of a query is used
 FILLERS = frozenset(("the", "of", "is", "a", "an", "in", "to", "what", "who"))
 
 
@@ -70,7 +70,7 @@ def index(passages: Sequence[str]) -> Any:
         import bm25s
     except ImportError as error:
         raise UserError('the search uses the package bm25s, which is not installed: pip install "gradus[search]"') from error
-    # Each passage is one sentence. Without a discount for length (b = 0) a passage with all words of a query always ranks first.
+    # Each passage is one sentence. Without a discount for length (b = 0), a passage with all words of a query always has the first rank.
     retriever = bm25s.BM25(b=0.0)
     retriever.index([words(passage) for passage in passages], show_progress=False)
     return retriever

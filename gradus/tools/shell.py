@@ -1,4 +1,4 @@
-"""A tool that runs shell commands. An episode has one folder of files, which lasts to its end; each command runs in a new sandbox on these files."""
+"""A tool that runs shell commands. An episode has one folder of files until its end. Each command runs in a new sandbox with these files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
 
-SHOWN = 20_000  # bytes of output that leave the sandbox
+SHOWN = 20_000  # largest number of bytes of output that leave the sandbox
 _PATH = 200  # characters of a path
 
 
 @dataclass(frozen=True)
 class Shell:
-    """Runs a command by `sh` in the episode's folder, and gives its output and its exit code if this is not 0.
+    """Runs a command by `sh` in the episode's folder. Gives its output, and its exit code if this code is not 0.
 
-    The folder begins with the files of the problem (`meta["files"]`, a mapping of paths to texts). Files and whether they can be executed last until the
-    end of the episode; links, empty folders and processes do not. A command that takes longer than `seconds`, or that makes more than `disk` MB, leaves
-    the folder as it was.
+    The folder begins with the files of the problem (`meta["files"]`, a mapping of paths to texts). Files and their permission to be executed are kept until
+    the end of the episode. Links, empty folders and processes are not kept. If a command takes longer than `seconds`, or makes more than `disk` MB, the
+    folder does not change.
     """
 
     isolation: str = "bubblewrap"  # or "rlimits"
-    seconds: float = 5.0  # of wall time for a command
+    seconds: float = 5.0  # wall time for a command
     memory: int = 256  # MB for a command
     disk: int = 4  # MB of all files together
     name: str = "shell"
@@ -101,7 +101,7 @@ class Folder:
             return self._after(ran)
 
     def _after(self, ran: Ran) -> Result:
-        """Takes over the files. The text may be forged by the command, so every part of it is checked."""
+        """Reads the files from the text of the sandbox. The command may have forged this text, so every part of it is checked."""
         try:
             told = json.loads(ran.stdout if ran.ended is End.OK else "{}")
             files = {inner(path): base64.b64decode(content) for path, (content, _) in told["files"].items()}

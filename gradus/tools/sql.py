@@ -17,7 +17,7 @@ from gradus.types.ranges import check_ranges
 class Sql:
     """Runs one statement and shows the names of the columns and the first `rows` rows. The database is `database`, or the database of the problem.
 
-    A statement that writes, that opens another file, or that takes longer than `seconds` is refused; the player sees the reason. `database` is a path, a
+    A statement fails if it writes, opens another file, or takes longer than `seconds`. The player then sees the reason. `database` is a path, a
     script that begins with CREATE, or "chinook".
     """
 
@@ -59,7 +59,7 @@ class Querying:
     settings: Sql
 
     def call(self, query: str) -> Result:
-        """Returns the result of a statement as text, or the reason why there is none."""
+        """Returns the result of a statement as text, or the reason why there is no result."""
         one = self.settings
         try:
             found = read(self.database, query, QueryLimits(one.seconds, rows=one.rows), one.engine)
@@ -72,7 +72,7 @@ class Querying:
 
 
 def table(found: Rows, width: int = 60) -> str:
-    """Returns a result as text: a line of names, and a line for each row. A last line of three points says that rows are missing.
+    """Returns a result as text: a line of names, and a line for each row. If rows are missing, the last line consists of three points.
 
     >>> table(Rows(("name", "age"), (("Ann", 31), ("Bob", None)), more=True))
     'name|age\\nAnn|31\\nBob|NULL\\n...'

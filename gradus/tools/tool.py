@@ -14,7 +14,7 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a call. `ok` is False if the call failed; `text` is then the reason, which the player sees."""
+    """The result of a call, as the player sees it. If the call failed, `ok` is False and `text` is the reason."""
 
     text: str
     ok: bool = True
@@ -27,7 +27,9 @@ class Opened(Protocol):
     """
 
     def call(self, *values: Any, **arguments: Any) -> Any:
-        """Returns the result: a Result, or any value, which is then shown as text. The method may be a coroutine. An exception is a failed call."""
+        """Returns the result: a Result, or any other value, which is shown as text. The method may be a coroutine. If it raises an exception, the call has
+        failed.
+        """
         ...
 
 
@@ -45,12 +47,14 @@ class Tool(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The JSON schema of the arguments: an object with properties. A form without names gives its text to the first property."""
+        """The JSON schema of the arguments: an object with properties. If a form has no names of arguments, its text is the value of the first property."""
         ...
 
     @property
     def recorded(self) -> bool:
-        """Whether a result may depend on the clock or the machine. A recorded result is a fact of the step: a repeated step does not call the tool again."""
+        """Whether a result may depend on the clock or the machine. If so, the result is stored with the step, and a repeated step does not call the tool
+        again.
+        """
         ...
 
     @property
@@ -73,7 +77,7 @@ class Sharing(Tool, Protocol):
         ...
 
     def on(self, session: Any) -> Opened:
-        """Returns the tool's side of the other tool's session."""
+        """Returns this tool's own session, which works in the session of the other tool."""
         ...
 
 
@@ -83,7 +87,7 @@ def signature(tool: Tool) -> dict[str, Any]:
 
 
 def first_parameter(tool: Tool) -> str:
-    """Returns the name of the parameter that gets a bare text. Raises UserError if the tool has no parameter."""
+    """Returns the name of the first parameter, which gets a text without a name. Raises UserError if the tool has no parameter."""
     properties = tool.parameters.get("properties", {})
     if not properties:
         raise UserError(f'the tool "{tool.name}" has no parameter, but this form of calls writes one text per call; take a form of JSON calls')
@@ -94,8 +98,8 @@ def first_parameter(tool: Tool) -> str:
 class FunctionTool:
     """A Python function as a tool. The name, the description and the schema come from its signature and its docstring.
 
-    The function gets the arguments of a call, and nothing else. The function may be a coroutine function; a tool that waits should be a coroutine
-    function, so that other episodes go on.
+    The function gets only the arguments of a call. It may be a coroutine function. If a tool waits, it should be a coroutine function, so that other episodes
+    continue.
     """
 
     function: Callable[..., Any]
@@ -103,7 +107,7 @@ class FunctionTool:
     forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        schema_of(self.function)  # reports a missing type or description at once
+        schema_of(self.function)  # raises an error at once if a type or a description is missing
 
     @property
     def name(self) -> str:
@@ -156,7 +160,7 @@ def schema_of(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def wrong_arguments(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
-    """Returns the first mistake in the arguments of a call; None if they fit the tool's schema. Unknown arguments are wrong."""
+    """Returns the first mistake in the arguments of a call; None if they fit the tool's schema. An unknown argument is a mistake."""
     import jsonschema
 
     schema = {**tool.parameters, "additionalProperties": False}

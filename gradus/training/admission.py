@@ -1,6 +1,6 @@
 """The rules by which a system orders its rollouts: admission, assignment and age. Runs and the simulator call the same functions.
 
-A step is a number from 0 on. Version v of the weights is the state of the weights before step v. A request is known by its number, in the order of admission.
+Steps are numbered from 0. Version v of the weights is the state of the weights before step v. Each request has a number, in the order of admission.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ T = TypeVar("T")
 
 
 def admitted_until(step: int, ahead: int, last: int | None) -> int:
-    """Returns the last step whose requests may be admitted before `step` trains: `ahead` steps later, but not after `last` (None: no limit)."""
+    """Returns the last step whose requests may be admitted before `step` trains. This is the step `step` + `ahead`, but at most `last` (None: no limit)."""
     return step + ahead if last is None else min(step + ahead, last)
 
 
 def due(step: int, published: int | None, every: int) -> bool:
-    """Whether version `step` is published. `published` is the newest published version; None: there is none, so version `step` is due."""
+    """Whether version `step` must be published now. `published` is the newest published version; None: no version is published yet, so version `step` must
+    be."""
     return published is None or (step % every == 0 and published < step)
 
 
@@ -28,10 +29,11 @@ def too_old(version: int, step: int, staleness: int) -> bool:
 
 
 def next_request(free: Iterable[int], running: Mapping[int, tuple[float, int]], late: float | None) -> int | None:
-    """Returns the request for an idle worker: the first request without a worker, else the first late request; None: there is no such request.
+    """Returns the request for an idle worker: the first request without a worker. If every request has a worker, the first late request is returned; None if
+    no request is late.
 
-    Args: `free`: the requests that no worker has. `running`: for each request in work, its start time and the number of its workers. `late`: a request is
-    late if it has one worker and began at this time or earlier; None: no request is late.
+    Args: `free`: the requests that no worker has. `running`: for each request that a worker samples, its start time and the number of its workers. `late`: if
+    a request has only one worker and began at this time or earlier, it is late. None: no request is late.
     """
     first = min(free, default=None)
     if first is not None or late is None:
@@ -59,9 +61,8 @@ def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> lis
 
 
 def newest_finished(versions: Mapping[int, int], count: int) -> list[int] | None:
-    """Returns the `count` finished requests with the newest weights, in the order of their numbers; None if fewer are done.
-
-    `versions`: the version of each finished request, in the order of the ends. Requests with the same version are ordered by the times at which they
+    """Returns the `count` finished requests with the newest weights, in the order of their numbers; None if fewer requests are finished. `versions`: the
+    version of each finished request, in the order of the ends. Requests with the same version are ordered by the times at which they
     finished.
     """
     return sorted(sorted(versions, key=lambda number: -versions[number])[:count]) if len(versions) >= count else None

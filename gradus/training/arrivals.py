@@ -1,4 +1,4 @@
-"""The rollouts of a step: made in the step itself, or earlier by the recipe's system."""
+"""The rollouts of a step. The step itself makes them, or the recipe's system has made them earlier."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ async def arrivals(run: Run, recipe: Recipe, world: RunWorld) -> tuple[list[Requ
 
 
 async def earlier(run: Run, recipe: Recipe, system: Ahead | Streaming, world: RunWorld) -> tuple[list[Request], list[Group]]:
-    """Returns the requests and the groups of a step for a recipe with a system. Before the first step, copies the players; these copies sample."""
+    """Returns the requests and the groups of a step for a recipe with a system. Before the first step, copies the players, because the copies draw the
+    samples."""
     if run.pipeline is None or run.pipeline.restarts != run.numbers["restarts"]:
         check(run, system)
         end(run)
@@ -61,7 +62,7 @@ async def beside(run: Run, work: Callable[[], T]) -> T:
 
 
 def passed(run: Run, step: int) -> None:
-    """Drops the weights with which the rollout of a finished step was sampled."""
+    """Drops the weights that sampled the rollout of a finished step."""
     if isinstance(run.pipeline, Pipeline):
         run.history[PLACE] = [entry for entry in run.history[PLACE] if entry["step"] > step]
 

@@ -19,7 +19,8 @@ from gradus.training.twins import put
 from gradus.types import Context, Ended, UserError
 
 Change = tuple[int, int]
-"""(tokens of the sample before the change, the version from this token on). The first change of a sample is at token 0."""
+"""A change of the weights within a sample: (number of tokens before the change, version of the weights after the change). The first change of a sample is at
+token 0."""
 
 
 @dataclass(eq=False)
@@ -78,7 +79,7 @@ class Changing:
             answers = [Answer(ask, self.inner.text) for ask in asked]
             self._newest(answers) if self.diary.known is None else self._again(answers, [self.diary.due(name) for name in names])
         except BaseException:
-            self.diary.begun = begun  # the caller may divide the samples and ask again
+            self.diary.begun = begun  # the caller may divide the requests and call this method again
             raise
         self.diary.changes |= {name: answer.changes for name, answer in zip(names, answers, strict=True)}
         return [answer.whole for answer in answers]

@@ -17,8 +17,8 @@ from gradus.training.turn import take_turn
 async def boundaries(run: Run) -> AsyncIterator[int]:
     """Yields the remaining steps one after another.
 
-    At each boundary the run first saves (if a checkpoint is planned there), and then evaluates (if an evaluation is planned there). The last step, a spent
-    budget, the study, the schedule or a stop ends the run.
+    At each boundary the run first saves (if a checkpoint is planned there), and then evaluates (if an evaluation is planned there). The run ends after its
+    last step, when its budget is used up, or when the study, the schedule or a stop ends it.
 
     If the run has stages, it goes to its next stage at a boundary. A merge is a step without training.
     """
@@ -58,12 +58,13 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
 
 
 def over(run: Run, done: int) -> bool:
-    """Returns whether the run, or its stage, has done all its steps. With a budget, returns whether the budget is spent."""
+    """Returns whether the run, or its stage, has done all its steps. With a budget, returns whether the budget is used up."""
     return done >= run.length if run.budget is None else run.progress >= 1
 
 
 def paused(run: Run) -> bool:
-    """Returns whether the run has done the steps, or spent the budget, after which it must pause. A paused run is saved and returned."""
+    """Returns whether the run must pause here, because it has done the requested steps or has used up the budget of the pause. A paused run is saved and
+    returned."""
     if run.pause is None:
         return False
     return (run.step if run.pause.unit == "steps" else run.spent()[-1]) >= run.pause.amount

@@ -1,6 +1,5 @@
-"""The budget of a run in tokens, rollouts or seconds instead of steps. The run ends at the first boundary at which the budget is spent.
-
-The spent amount is computed from the run's metrics, so a resumed run continues with the same number. A budget of seconds is computed from the timings, so two
+"""The budget of a run in tokens, rollouts or seconds instead of steps. The run ends at the first boundary at which the budget is used up. The used amount is
+computed from the run's metrics, so a resumed run continues with the same amount. A budget of seconds is computed from the timings, so two
 runs with such a budget can end at different steps.
 """
 
@@ -21,7 +20,7 @@ UNCOUNTED = ("evaluate", "agreement")  # a budget does not count tokens with the
 
 @dataclass(frozen=True)
 class Budget:
-    """The amount that a run may spend, counted in one `unit`, and the number of evaluations (`points`), which are at equal shares of this amount.
+    """The amount that a run may use, counted in one `unit`. The run makes `points` evaluations, one after each equal share of this amount.
 
     `steps`: training steps. `tokens`: all tokens that are sampled, scored or used for training, for every player. A token that is used again counts
     again. Tokens of evaluations and of the check of the rollout mismatch do not count. `rollouts`: all trajectories, including trajectories that no
@@ -41,7 +40,7 @@ class Budget:
         return f"{self.unit}={self.amount:g}"
 
     def due(self, before: float, now: float) -> bool:
-        """Whether a point of evaluation lies between the spent share `before` and the spent share `now`."""
+        """Whether an evaluation is due, because the used share of the budget rose from `before` to `now`."""
         return math.floor(now * self.points + 1e-9) > math.floor(before * self.points + 1e-9)
 
     def steps(self, done: int, share: float, planned: int) -> int:
@@ -66,7 +65,7 @@ def budget_of(text: str, points: int = 10) -> Budget:
 
 
 def spent(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float]) -> float:
-    """Returns the amount of `unit` that steps have spent.
+    """Returns the amount of `unit` that steps have used.
 
     Args: rows: the steps' rows of the metrics; seconds: the seconds of each step.
     """
@@ -74,7 +73,7 @@ def spent(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, fl
 
 
 def spent_by(unit: str, row: Mapping[str, Any], seconds: Mapping[int, float]) -> float:
-    """Returns the amount of `unit` that one step has spent, from the step's row of the metrics. A row that has only an evaluation has spent 0."""
+    """Returns the amount of `unit` that one step has used, from the step's row of the metrics. For a row that has only an evaluation, the amount is 0."""
     if "reward" not in row:
         return 0.0
     match unit:

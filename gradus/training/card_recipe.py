@@ -64,7 +64,7 @@ def field_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str,
 
     The text is "" if a recipe lacks the field.
 
-    If a part is missing or has another class in the new recipe, the fields that only the old part has are left out.
+    If the new recipe lacks a part, or has a part of another class, the fields that only the old part has are left out.
     """
     old, new = dict(paths(a)), dict(paths(b))
     changed = [path for path in dict.fromkeys([*new, *old]) if old.get(path, "") != new.get(path, "")]

@@ -12,7 +12,8 @@ from gradus.types import UserError
 
 
 def write_classifier(source: Path, target: Path) -> None:
-    """Writes the model in `source`, which has heads, so that `AutoModelForSequenceClassification` loads it from `target` with the same scores.
+    """Writes the model in `source` to `target` as a sequence classifier. The model must have heads. `AutoModelForSequenceClassification` then loads it from
+    `target`, with the same scores.
 
     Class i is head i. The scores belong to the prompt and the answer without the end token. The end token is also the padding token, so an answer with its
     end token has the same scores.

@@ -21,7 +21,7 @@ from gradus.types.systems import Ahead, Streaming
 
 MADE = "made:"
 _RUN_WIDE = ("setting", "study", "schedule", "players", "policy", "requires")
-"""The fields of the run's recipe that are used even if every stage has its own recipe."""
+"""The fields of the run's recipe that the run uses even if every stage has its own recipe."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Leg:
     model.
     """
 
-    name: str  # the stage's name; from the second round on, with the number of the round, such as "sft-2"
+    name: str  # the stage's name; from the second round on, the number of the round follows, as in "sft-2"
     stage: Any
     recipe: Recipe
-    task: Task  # the task; if an earlier leg makes the stage's rows, this is another task until the rows exist
+    task: Task  # the task; if an earlier leg makes the stage's rows, this is a substitute until the rows exist
     start: str | None  # the leg whose last policy this leg starts with; None: this leg starts with the model of the run
-    players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player): where the player's first weights come from
-    reads: str | None = None  # the leg that makes the rows from which the problems are read
+    players: Mapping[str, tuple[str, str]] = field(default_factory=Frozen)  # player -> (leg, player) that gives its first weights
+    reads: str | None = None  # the leg that makes the rows of the problems
     weights: Mapping[str, float] = field(default_factory=Frozen)  # for a merge or a fusion: leg -> weight
 
     @property
@@ -106,7 +106,7 @@ def _leg(
 
 
 def _known(asked: str, name: str, newest: Mapping[str, str], whole: Recipe, does: str) -> str:
-    """Returns the newest leg of the stage `asked`. Raises UserError if there is no such stage, or if the stage comes later."""
+    """Returns the newest leg of the stage `asked`. Raises UserError if there is no stage with this name, or if this stage comes later."""
     if asked in newest:
         return newest[asked]
     if asked in whole.schedule.stages:
@@ -228,7 +228,7 @@ def with_rates(recipe: Recipe, legs: tuple[Leg, ...]) -> Recipe:
 
 
 def refuse_processes(recipe: Recipe, processes: int) -> None:
-    """Raises UserError if a run with stages, or with a system for one process, has several processes."""
+    """Raises UserError if a run has several processes, but has stages or a system for one process."""
     if isinstance(recipe.system, Ahead | Streaming) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with system {type(recipe.system).__name__} trains in one process; leave out one of the two")
     if staged(recipe) and processes != 1:
@@ -286,8 +286,8 @@ def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
         raise UserError(f"stage {name}: `makes` is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: `makes` is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field provides: "
-            "the set of its columns"
+            f"stage {name}: `makes` is {named(makes)}, which has no {lacking}; write a class with a method rows(groups), and with a field "
+            "`provides` that is the set of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(

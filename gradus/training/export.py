@@ -101,7 +101,7 @@ def _export_model(run: Path | str, target: Path | str, which: str, copy: Callabl
         copy(source, partial)
         try:
             write_card(run, source, partial, name=target.name)
-        except UserError as error:  # a model without a card is still a model
+        except UserError as error:  # a model can also be used without a card
             print(f"no model card: {error}", file=sys.stderr)
         partial.rename(target)
     except OSError as error:

@@ -13,8 +13,8 @@ from gradus.types.guards import Agreement
 SOUND: Mapping[str, Any] = {"streak": 0, "cause": "", "broken": False, "restarts": 0, "correcting": False}
 """The state of a healthy run.
 
-`streak`: the number of consecutive skipped updates; `cause`: the reason of the first of them; `broken`: whether a weight is not finite;
-`restarts`: the number of returns to a checkpoint; `correcting`: whether losses are weighted by importance ratios.
+`streak`: the number of consecutive skipped updates; `cause`: the reason for the first of these; `broken`: whether a weight is not finite;
+`restarts`: the number of returns to a checkpoint; `correcting`: whether importance ratios multiply the losses.
 """
 
 
@@ -37,7 +37,8 @@ def watched(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> dict[str,
 
 
 def watch(state: Mapping[str, Any], players: Mapping[str, Any], agreement: Agreement) -> dict[str, Any]:
-    """Restores the values that `watched` returned: returns the numbers, and changes the players. A missing value gets the value of a healthy run."""
+    """Restores the values that `watched` returned. Returns the numbers, and changes the players. If a value is missing, the value of a healthy run is
+    used."""
     numbers = {name: state.get(name, value) for name, value in SOUND.items()}
     for name, player in players.items():
         player.watch(state.get("players", {}).get(name, {}))

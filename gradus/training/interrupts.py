@@ -22,9 +22,8 @@ from gradus.types.errors import UserError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TIME_UP = 3
-"""The exit code of a run whose time is up.
-
-After a signal it is 128 + the signal's number: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
+"""The exit code of a run that reached its time limit. After a signal, the exit code is 128 + the signal's number: 130 for SIGINT, 143 for SIGTERM, 129 for
+SIGHUP.
 """
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -49,7 +48,7 @@ def seconds_of(text: str) -> float:
 
 
 def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles those errors of an event loop that no code awaits. Ignores errors that end a run, because other code reports them."""
+    """Handles the errors of an event loop that no code awaits. Ignores errors that end a run, because other code reports these errors."""
     if not isinstance(context.get("exception"), (KeyboardInterrupt, asyncio.CancelledError)):
         loop.default_exception_handler(context)
 
@@ -67,7 +66,7 @@ class Stop:
         self.asked: str | None = None  # "SIGINT", "SIGTERM", "SIGHUP", "time"
         self.boundaries = 0  # passed boundaries: the finished steps + 1
         self.fault: Exception | None = None  # error of the save at the end
-        self._holds = 0  # reasons to finish the current work first
+        self._holds = 0  # number of reasons to finish the current work first
         self._cut = False
         self._ringing = False
         self._since: float | None = None  # time of the last boundary
@@ -112,7 +111,7 @@ class Stop:
         self._holds += 1
 
     def heed(self) -> None:
-        """Raises Cut if a user or the system asked the run to stop, unless the current work must be finished first (`hold`).
+        """Raises Cut if a user or the system asked the run to stop. During work that must be finished first (`hold`), it does not raise Cut.
 
         If other code caught the first Cut, `heed` raises Cut again, because the results after the first Cut are invalid.
         """
@@ -155,7 +154,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """A context manager in which the run reacts to signals and to the time limit.
+        """A context manager: within it, the run reacts to signals and to the time limit.
 
         If other code has set a handler for a signal, the signal keeps this handler. Outside the main thread the context manager has no effect.
         """
@@ -214,5 +213,5 @@ def _tell(number: signal.Signals, finishing: bool) -> None:
     first = "finishing work that cannot be interrupted, then saving" if finishing else "saving"
     with suppress(OSError):
         if sys.stdout is not None and os.isatty(1):
-            os.write(1, _SHOW_CURSOR)  # a live table hides it, and a second signal would leave it hidden
+            os.write(1, _SHOW_CURSOR)  # a live table hides the cursor, and after a second signal the cursor would stay hidden
         os.write(2, f"\n{number.name}: {first}; a second signal stops at once and keeps only the last checkpoint\n".encode())

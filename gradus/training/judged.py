@@ -49,7 +49,7 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
             replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n)))
             for n, c in enumerate(contexts)
         )
-    # a failure of the rollout stays, whatever the reward is
+    # a failure of the rollout stays a failure, for every value of the reward
     reward = trajectory.reward if isinstance(trajectory.reward, Failed) else judgement.reward
     if any(c.logprobs is not None and not np.isfinite(c.logprobs).all() for c in contexts):
         reward = Failed("the log-probabilities of its actions are not finite, so the policy's weights have diverged or are broken")

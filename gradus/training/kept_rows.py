@@ -1,7 +1,8 @@
 """Log-probabilities under constant players, for answers that a run reads more than once: given answers and replayed answers. The weights of a constant
 player never change.
 
-The rows are a state of the run, so a run that continues from a checkpoint has the same rows. If the same context is read again, the model is not called.
+The rows are a state of the run, so a run that continues from a checkpoint has the same rows. If the same context is read again, the stored rows are used, and
+the model is not called.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class KeptRows:
         names = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
         counts = np.array([len(row) for row in rows.values()], np.int64)
         steps = [*state["steps"], {"names": names, "counts": counts, "rows": np.concatenate(list(rows.values()))}]
-        later = np.cumsum([len(step["rows"]) for step in reversed(steps)])[::-1]  # the numbers of each step and of all later steps
+        later = np.cumsum([len(step["rows"]) for step in reversed(steps)])[::-1]  # how many numbers each step and all later steps have together
         state["steps"] = [step for step, numbers in zip(steps, later, strict=True) if numbers <= self.most]
 
 

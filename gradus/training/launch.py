@@ -109,7 +109,7 @@ def without_engines(recipe: Recipe) -> Recipe:
 
 
 def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
-    """Checks that the recipe's rewards can judge the task, and returns the recipe. Raises UserError for the first reward that cannot judge the task.
+    """Returns the recipe after a check that its rewards can judge the task. Raises UserError for the first reward that cannot judge the task.
 
     There is one exception: if all training answers are given and none is sampled, evaluations measure the loss on held-out given answers and need no reward.
     """
@@ -137,13 +137,13 @@ def proceed(run: Run) -> Run:
     """Trains the run to its end or to a stop. The caller must have locked the run's folder.
 
     After a signal, a run with a folder saves. After this, the function raises KeyboardInterrupt (SIGINT), SystemExit with 143 (SIGTERM) or SystemExit with
-    129 (SIGHUP). If the time limit ends the run, the run also saves, and the function returns it. In this case `run.stop.asked` is "time".
+    129 (SIGHUP). If the time limit ends the run, the run also saves. The function then returns the run, and `run.stop.asked` is "time".
     """
     import torch
 
     devices = dict.fromkeys(p.device for player in run.players.values() for p in player.policy.network.parameters())
     torch.use_deterministic_algorithms(all(device.type == "cpu" for device in devices))
-    # Filling new tensors with NaN costs one more pass over memory, and no code here reads uninitialised tensors.
+    # By default, PyTorch's deterministic mode fills new tensors with NaN. This takes one more pass over memory, and no code here reads uninitialised tensors.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if run.view is not None:
         run.view.start(run.recipe.setting.steps if run.stages is None else sum(leg.steps for leg in run.stages.legs), run.step, run.metrics)
@@ -172,7 +172,7 @@ def proceed(run: Run) -> Run:
 
 @contextmanager
 def _unsearched() -> Iterator[None]:
-    """Excludes existing objects from garbage collection, because a search of them can delay a step by a tenth of a second."""
+    """Excludes existing objects from garbage collection, because a search through these objects can delay a step by a tenth of a second."""
     gc.freeze()
     try:
         yield

@@ -87,7 +87,7 @@ class Lessons:
             self.chosen.credited.setdefault(name, []).extend(plain)
             seen = with_streams_of(seen, spec.objective, signals)
             made = make_batch(seen, {s: signals[s] for s in needs_of(spec.objective)}, dtype=player.dtype)
-            if made.actions:  # groups may have only trajectories that are not trained on
+            if made.actions:  # it is possible that no trajectory of the groups is trained
                 found[name] = made
         return found
 
@@ -96,7 +96,7 @@ class Lessons:
         return name if spec.learns_from == "own" else spec.learns_from
 
     def _credit(self, name: str) -> tuple[Any, str]:
-        """Returns the credit rule of a player and its path. A player that learns from its own trajectories and has no rule takes the rule of the recipe."""
+        """Returns the credit rule of a player and its path. If a player learns from its own trajectories and has no rule, the rule of the recipe is used."""
         spec = self.run.players[name].spec
         shared = name != "policy" and spec.credit is None and self._source(name) == name
         return (self.run.recipe.credit, "credit") if shared else (spec.credit, "credit" if name == "policy" else f"players.{name}.credit")

@@ -46,7 +46,8 @@ async def train(run: Run) -> None:
         await chosen.learn(run, world)
         passed(run, step)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
-        run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, world.spent, timings)
+        spent = {**world.spent, "train": world.spent.get("train", 0)}
+        run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, spent, timings)
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
@@ -60,7 +61,7 @@ def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
 
 
 def refuse_nothing(requests: Sequence[Request], groups: Sequence[Group], recipe: Recipe) -> None:
-    """Raises UserError if a step has no requests and no groups, because every further step would also be empty."""
+    """Raises UserError if a step has no requests and no groups, because all later steps would be empty, too."""
     if not requests and not groups:
         who = named(recipe.curriculum, "choose")
         raise UserError(f"{who} has no more requests, so the run has no more training data; give more problems, or set a smaller --steps")

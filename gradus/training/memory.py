@@ -1,7 +1,7 @@
 """The states of stateful parts. A state is stored under the part's path in the recipe. The methods of the part get the state as the last argument.
 
-A stateful part may be at any depth of the recipe (`gradus.training.nested_state`). During a call, a `Bound` replaces each stateful part within another part.
-The methods of a `Bound` take no state and return no state. So the outer part calls a `Bound` like any other part.
+A stateful part may be at any depth of the recipe (`gradus.training.nested_state`). During a call of the outer part, a `Bound` replaces each stateful part
+within it. The methods of a `Bound` take no state and return no state. So the outer part calls a `Bound` like any other part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Memory:
     def state(self, place: str, part: Any) -> Any:
         """Returns the state of the part at `place`. The part's method `start` makes the state at the first use.
 
-        If another part of the same class replaces the part, the state is kept.
+        If a part of the same class replaces the part later, the state is kept.
         """
         entry = self.states.get(place)
         if entry is None or entry["part"] != type(part).__name__:

@@ -95,7 +95,7 @@ def card_text(folder: RunFolder, model: Path, target: Path, name: str, *, pictur
         "## Citation",
         _code(citation(key), "bibtex"),
         "## Intended use",
-        f"{FILL} the intended users and problems of the model, and those that are not intended.",
+        f"{FILL} the intended users and problems of the model, and the users and problems for which the model is not intended.",
         "## Limits",
         _limits(task, found),
         f"{FILL} known weaknesses, the behaviour on other languages and topics, risks.",
@@ -115,7 +115,7 @@ def step_of(folder: RunFolder, model: Path) -> int:
 def measured(metrics: Metrics, step: int) -> Mapping[str, Any]:
     """Returns the last evaluation at `step` or earlier; an empty result if there is none.
 
-    Shares of right answers are left out if `_judged` is False.
+    If `_judged` is False, shares of right answers are left out.
     """
     rows = [row for row in metrics if row["step"] <= step and any(row.get(name) is not None for name in _MEASURES)]
     left = () if _judged(metrics) else _SHARES
@@ -178,7 +178,8 @@ def results(metrics: Metrics, step: int, task: str) -> list[str]:
         bounds = f"{low:.3f} to {high:.3f}" if low is not None and high is not None else ""
         before = f"{first[name]:.3f}" if first.get(name) is not None and first["step"] == 0 else ""
         rows.append(f"| {label} | {before} | {last[name]:.3f} | {bounds} | {f'{count:,.0f}' if count else ''} |")
-    told = f"Held-out problems of the task `{_plain(task)}`, which the training never used. The answers use the training temperature, except the greedy ones."
+    told = f"Held-out problems of the task `{_plain(task)}`, which the training never used. "
+    told += "The answers use the training temperature, except the greedy answers."
     if any("to" in row for row in rows) and count:
         told += " The interval covers the choice of the problems, not the seed of the training."
     if last["step"] != step:

@@ -27,7 +27,7 @@ class Bound:
 
 
 ROOTS = ("curriculum", "rollout", "selection", "credit", "reward", "schedule", "update")
-"""The places of a recipe that may hold parts with a state, in addition to players.NAME.credit and players.NAME.selection."""
+"""The fields of a recipe whose parts may have a state, in addition to players.NAME.credit and players.NAME.selection."""
 
 
 def roots(recipe: Any) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,7 @@ class Pace:
     def expected(self) -> list[float]:
         """Returns the expected seconds of a group for each worker: the mean tokens of all groups, divided by the worker's tokens per second.
 
-        A worker without a finished group counts as fast as the fastest worker. If no group is finished, the result is 1 for every worker.
+        If a worker has no finished group, the function uses the speed of the fastest worker. If no group is finished, the result is 1 for every worker.
         """
         mean = sum(self.tokens.values()) / max(self.groups, 1)
         known = {worker: mean * self.seconds[worker] / tokens for worker, tokens in self.tokens.items()}
@@ -37,7 +37,8 @@ class Pace:
     def free_in(self, now: float) -> list[float]:
         """Returns the expected seconds until each worker is free; 0 for an idle worker.
 
-        If a worker is x seconds late, the function expects x seconds more. So requests do not wait without end for a worker that never ends.
+        If a worker is x seconds late, the function expects that the worker needs x seconds more. So requests do not wait without end for a worker that never
+        finishes.
         """
         expected = self.expected()
         return [abs(expected[w] - (now - self.began[w])) if w in self.began else 0.0 for w in range(self.workers)]

@@ -45,8 +45,8 @@ class Plan:
     log: tuple[str, ...] = ()  # trackers that also get the metrics
     text_prompts: PromptForm = "raw"  # the form of text prompts if the task does not set it; runs of older versions have "chat"
     processes: int = 1  # processes that train together; not stored, because their number does not change the result
-    budget: Budget | None = None  # if given, the budget ends the run, not the number of steps
-    split: int = RULE  # number of the rule that splits files of rows into training and held-out rows
+    budget: Budget | None = None  # if there is a budget, the budget ends the run, and not the number of steps
+    split: int = RULE  # number of the rule that divides the rows of files into training rows and held-out rows
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
@@ -124,7 +124,7 @@ TASKS = _Makers()
 def form_of_prompts(planned: Plan, task: str) -> dict[str, str]:
     """Returns the run's option `prompt` if `task` is data; {} for other tasks, or if the run has no such option.
 
-    The model has learned this form of prompts, so problems of another file should have the same form.
+    The model has learned this form of prompts. So problems of another file should have the same form.
     """
     from gradus.tasks.data.loaders import is_data
 
@@ -212,8 +212,8 @@ def plan(
 ) -> Plan:
     """Makes a plan from the names of the recipe, the task and the model. The task may also be rows in memory.
 
-    If `task` is None, the plan has the default task for the kind of policy that the recipe trains. If `profile` is None, the plan has the recipe's setting. But
-    if this setting is `tiny` and the model is not built-in, the plan has the profile `small`.
+    If `task` is None, the plan has the default task for the kind of policy that the recipe trains. If `profile` is None, the plan has the recipe's setting.
+    There is one exception: if this setting is `tiny` and the model is not built in, the plan has the profile `small`.
     """
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
@@ -283,8 +283,8 @@ def _absolute(spec: str) -> str:
 def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
     """Reads the plan of a stored run. Imports the run's Python files.
 
-    Raises UserError if the recipe file is broken, or if the recipe uses code that is missing or has changed. Without `trust`, it also raises UserError if the
-    recipe names Python code and another user made the run.
+    Raises UserError if the recipe file is broken, or if the recipe uses code that is missing or has changed. If the recipe names Python code and another user
+    made the run, UserError is also raised, unless `trust` is set.
     """
     if not trust:
         folder.check_trusted()
@@ -303,8 +303,8 @@ def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
 def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
     """Returns the folder of a model.
 
-    `model_or_run` is this folder, or a run. For a run, the result is the model `which`. If the run lacks this model, the result is the final, else the best,
-    else the newest model. Returns None for the built-in model.
+    `model_or_run` is this folder, or a run. For a run, the result is the model `which`. If the run does not have this model, the result is the final model,
+    or else the best model, or else the newest model. Returns None for the built-in model.
     """
     if model_or_run in (None, "tiny"):
         return None

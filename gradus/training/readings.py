@@ -22,13 +22,12 @@ class Readings:
 
     def __init__(self, players: Mapping[str, Any], score: Score, key: Key, kept: KeptRows | None = None) -> None:
         self.players, self.score, self.key, self.kept = players, score, key, kept
-        self._read: dict[tuple[Signal, int | None], dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps it alive
+        self._read: dict[tuple[Signal, int | None], dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry also keeps the context in memory
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
         """Reads the signals in `needs` for every trajectory.
 
-        The log-probabilities of a player's own samples are not read again, unless the signal is `fresh`: the log-probabilities from the sampling are
-        used.
+        For a player's own samples, the log-probabilities from the sampling are used. If the signal is `fresh`, these log-probabilities are computed again.
         """
         trajectories = [t for g in groups for t in g.trajectories]
         parts = [(t, c) for t in trajectories for c in t.contexts]
@@ -131,7 +130,7 @@ def gradients(player: Any, contexts: Sequence[Context], project: int | None, key
     Returns the norms [n] or random projections [n, project] of the gradients, float64.
 
     The gradient is with respect to the trained parameters. A projection adds every number of the gradient, times 1 or -1, to one of `project` sums.
-    The key determines the sign and the sum, so the projection preserves inner products in expectation. Each context needs one backward pass. Raises
+    The key determines the sign and the sum. So the projection preserves inner products in expectation. Each context needs one backward pass. Raises
     UserError if the player has no trained parameters.
     """
     import torch

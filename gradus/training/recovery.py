@@ -38,7 +38,7 @@ def whole(groups: Sequence[Group]) -> list[Group]:
 def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequence[Group], world: RunWorld) -> dict[str, float]:
     """Updates the players and returns the metrics of the update. If an input is NaN or infinite, no player is updated.
 
-    `groups`: all groups of the step. If a log-probability of an action is not finite, the weights that chose the action are broken.
+    `groups`: all groups of the step. If a log-probability of an action is not finite, the weights that chose this action are broken.
     """
     from gradus.updates.diagnosis import of_batch, of_samples, of_weights
 
@@ -92,7 +92,7 @@ def _say(run: Run, text: str) -> None:
 
 
 def beyond_bearing(run: Run) -> bool:
-    """Whether the run must go back, because `guard.in_a_row` consecutive updates were skipped or the weights are broken.
+    """Whether the run must go back to a checkpoint. This is necessary if `guard.in_a_row` consecutive updates were skipped, or if the weights are broken.
 
     No step can repair broken weights.
     """
@@ -104,7 +104,7 @@ def go_back(run: Run) -> None:
 
     Raises UserError if the run has no folder, or if the allowed number of returns is used up.
 
-    The folder `bad/` keeps the metrics of the discarded steps. The return is stored as a fact of the step to which the run returns.
+    The folder `bad/` keeps the metrics of the discarded steps. The return is stored as a fact of the step at which the run continues.
     """
     guard, numbers = run.recipe.setting.guard, run.numbers
     if run.folder is None or numbers["restarts"] >= guard.returns:

@@ -43,7 +43,8 @@ def state_of(run: Any) -> dict[str, Any]:
 
 
 def progress_of(run: Any) -> float | None:
-    """Returns the finished share of a run; None for a run with stages. Must not change the run (as `Run.progress` does), because another thread trains."""
+    """Returns the finished share of a run; None for a run with stages. In contrast to `Run.progress`, this function must not change the run, because another
+    thread trains."""
     if run.stages is not None:
         return None
     if run.budget is not None:
@@ -57,7 +58,8 @@ def queue_of(run: Any) -> dict[str, int] | None:
 
 
 def memory_of(run: Any) -> dict[str, int]:
-    """Returns the bytes of this process: now, its peak, and on a GPU the reserved bytes. Numbers that the system does not report are left out."""
+    """Returns the memory of this process in bytes: the present amount, the peak, and the reserved memory on a GPU. Numbers that the system does not report
+    are left out."""
     import torch
 
     found = {"process": memory.status("VmRSS"), "peak": memory.status("VmHWM")}
@@ -109,7 +111,7 @@ class Reporter:
 
     def _work(self) -> None:
         while True:
-            with suppress(OSError, RuntimeError):  # a full disk, or a dictionary that grew meanwhile: the next write follows soon
+            with suppress(OSError, RuntimeError):  # a full disk, or a dictionary that another thread changed; the next write follows soon
                 self.write()
             if self._over.wait(self.every):
                 return

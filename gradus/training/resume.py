@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 MAY_CHANGE = ("memory", "micro_tokens", "recompute", "backward_chunks", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
-"""The fields of the setting that may change, because they concern the machine or the limits of a run and not its computations."""
+"""The fields of the setting that may change in a resumed run. These fields concern the machine or the limits of the run, and not its computations."""
 
 OPTIONS = ("steps", "until", "device", "processes", "log", "metrics_port", "trust")
 """The other options of `gradus resume`."""
@@ -25,13 +25,13 @@ PLANNED = ("task", "model", "profile", "seed", "run", "reward")
 """Options that are fixed at the start of a run."""
 
 MISFIT = (KeyError, FileNotFoundError, TypeError, ValueError, RuntimeError)
-"""The exceptions that occur if a complete state belongs to other players or parts."""
+"""The exceptions that occur if a stored state is complete, but belongs to other players or parts."""
 
 
 def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Recipe:
     """Makes the recipe with which a resumed run continues.
 
-    Args: steps: the total number of steps (None: as planned); given: changed values by path, where two underscores mean a dot, as in `Recipe.but`.
+    Args: steps: the total number of steps (None: as planned); given: changed values by path. In a path, two underscores mean a dot, as in `Recipe.but`.
     Raises: UserError for a field that is not in `MAY_CHANGE`. The length of the last stage may change, if the stages are not repeated.
     """
     _refuse_fixed(recipe, given)

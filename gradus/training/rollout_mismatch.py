@@ -1,4 +1,4 @@
-"""Compares two log-probabilities of new samples: one is from the sampling, and one is from the update."""
+"""Compares two log-probabilities of each new sample. The sampling gives the first one, and the update computes the second one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def agree(run: Run, groups: Sequence[Group], world: RunWorld) -> None:
     apart = differences(np.concatenate([s for s, _ in rows]), np.concatenate([c for _, c in rows]))
     for metric, value in apart.items():
         world.note(f"agreement/{metric}", value)
-    above = not apart[spec.metric] <= spec.limit  # also True for NaN
+    above = not apart[spec.metric] <= spec.limit  # NaN also counts as above the limit
     run.numbers = {**run.numbers, "correcting": above and spec.above in ("truncate", "mask")}
     weigh(run.players, spec, correcting=run.numbers["correcting"])
     if above:

@@ -1,6 +1,6 @@
 """The rounds of a step. In each round the selection gives some groups to training.
 
-A selection without the method `rounds` has one round, which has all kept groups.
+If a selection has no method `rounds`, there is one round with all kept groups.
 """
 
 from __future__ import annotations

@@ -72,14 +72,14 @@ class Run:
     moved_back: dict[str, tuple[dict[str, Any], int]] = field(default_factory=dict)  # copies of the players that events have changed at this boundary
     begun: dict[str, Any] | None = None  # a copy of the state at the boundary, because an evaluation or a discarded step may change it
     numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
-    anew: Callable[[], dict[str, Any]] | None = None  # makes the players again as they were at the start
+    anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start of the run again
     activity: Activity = field(default_factory=Activity)  # the workers of the run, and their seconds on each activity
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
     warned: bool = False  # whether the view has shown that the run learns nothing
-    budget: Budget | None = None  # if given, this ends the run, not the number of steps
-    pause: Budget | None = None  # at this amount the run is saved and returned; a pause does not change the result of a continued run
+    budget: Budget | None = None  # if there is a budget, the budget ends the run, and not the number of steps
+    pause: Budget | None = None  # when this amount is used up, the run is saved and returned; a pause does not change the result of a continued run
     seconds: dict[int, float] = field(default_factory=dict)  # seconds of each step
-    totals: list[float] = field(default_factory=lambda: [0.0])  # the spent amounts of the budget (see `spent`)
+    totals: list[float] = field(default_factory=lambda: [0.0])  # the used amounts of the budget (see `spent`)
     pipeline: Any = None  # the rollouts that run in advance (`gradus.training.ahead.Pipeline`); None: every rollout runs in its own step
     hosts: Any = None  # the worker processes that draw the samples of the system (`gradus.systems.hosts.Hosts`); None: this process draws them
     stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages
@@ -102,21 +102,21 @@ class Run:
 
     @property
     def progress(self) -> float:
-        """Returns the finished share of the run or of its stage. With a budget, the result is the spent share of the budget; without a budget, the
-        result is the share of the steps.
+        """Returns the finished share of the run or of its stage. With a budget, the result is the used share of the budget. Without a budget, the result is
+        the share of the steps that are done.
         """
         if self.budget is not None:
             return self.spent()[-1] / self.budget.amount
         return (self.step - self.began) / max(self.recipe.setting.steps, 1)
 
     def progress_at(self, step: int) -> float:
-        """Returns the finished share before a later step. With a budget, this share is not known, so the result is the share at the current step."""
+        """Returns the share of the run that is finished before a later step. With a budget, this share is not known, so the result is the share at the
+        current step."""
         return self.progress if self.budget is not None else (step - self.began) / max(self.recipe.setting.steps, 1)
 
     def spent(self) -> list[float]:
-        """Returns the spent amounts of the budget: one before each row of the metrics, and one after the last row.
-
-        A call adds only the new rows.
+        """Returns the used amounts of the budget: one before each row of the metrics, and one after the last row. A call computes only the amounts of new
+        rows.
         """
         assert self.budget is not None
         del self.totals[len(self.metrics) + 1 :]  # after a return to a checkpoint
@@ -171,7 +171,7 @@ class Run:
                     self.players[name].load(tensors, updates)
             try:
                 self.save()
-            except Exception as error:  # a closing event loop would only print it
+            except Exception as error:  # an event loop that is closing would only print the error
                 self.stop.fault = error
 
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
@@ -193,7 +193,7 @@ class Run:
         usual = dict(
             step=step,
             purpose=purpose,
-            seed=self.key if purpose == "train" else Key(self.seed),  # evaluations have the same draws after a return
+            seed=self.key if purpose == "train" else Key(self.seed),  # after a return to a checkpoint, evaluations have the same draws as before
             task=self.task,
             players=self.players,
             reward=reward or recipe.reward,

@@ -43,7 +43,7 @@ def members(requests: Sequence[Request], first: int) -> list[tuple[int, Request]
 
 
 def released(done: Sequence[int], home: Mapping[int, int], count: int) -> list[int] | None:
-    """Returns the requests of the `count` groups that were complete first, in the order of their numbers; None if fewer are complete.
+    """Returns the requests of the first `count` groups that were complete, in the order of their numbers; None if fewer groups are complete.
 
     Args: done: the finished requests, in the order of the ends; home: the group of every request that is not yet released.
 
@@ -60,7 +60,7 @@ def released(done: Sequence[int], home: Mapping[int, int], count: int) -> list[i
 
 
 class _Unjudged:
-    """A world that leaves the judging for later."""
+    """A world whose groups are judged later."""
 
     def __init__(self, world: RunWorld) -> None:
         self._world = world

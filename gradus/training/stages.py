@@ -3,8 +3,9 @@
 At the end of a stage, the run evaluates, saves, and makes rows of data from its answers (the harvest). At the start of the next stage, it gets new weights,
 players and problems.
 
-A run has a complete state only at step boundaries. The checkpoint at the boundary between two stages contains the end of the earlier stage. All later work
-depends only on this checkpoint, on earlier checkpoints and on facts. The later work is the harvest, the transfer of weights and the screening. If a run is
+A run has a complete state only at step boundaries. The checkpoint at the boundary between two stages contains the end of the earlier stage. The work after
+this checkpoint is the harvest, the transfer of weights and the screening. This work depends only on this checkpoint, on earlier checkpoints and on facts. If
+a run is
 killed during this work, it repeats the work with the same bytes.
 """
 
@@ -46,9 +47,9 @@ class Course:
     index: int = 0
     began: int = 0  # step of the run at the start of the leg
     ended: dict[str, int] = field(default_factory=dict)  # leg -> step of the run at the end of the leg
-    scores: dict[int, float] = field(default_factory=dict)  # step of the run -> value of the metric that decides whether the leg ends
+    scores: dict[int, float] = field(default_factory=dict)  # step of the run -> value of the metric that ends the leg
     ready: bool = False  # whether the problems of the leg exist
-    groups: list[Group] = field(default_factory=list)  # the groups from which the leg makes rows, if the run has no folder
+    groups: list[Group] = field(default_factory=list)  # the groups for the rows that the leg makes, if the run has no folder
     shelf: tempfile.TemporaryDirectory[str] | None = None  # the folder for the rows and for the checkpoints at the ends of legs, if the run has no folder
 
     @property
@@ -137,8 +138,8 @@ def leave(run: Run, course: Course) -> None:
 def enter(run: Run, course: Course, index: int) -> None:
     """Puts the run at the start of a stage.
 
-    The run gets the stage's recipe, task and players, and new optimisers. Only the state of the curriculum is kept, and only if the problems of the stage are the
-    same as before. All other parts begin with new states.
+    The run gets the stage's recipe, task and players, and new optimisers. If the problems of the stage are the same as before, the state of the curriculum is
+    kept. All other parts begin with new states.
     """
     before, leg = course.leg, course.legs[index]
     with model_for(run, course, leg) as model:
@@ -223,7 +224,7 @@ def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
 def harvested(run: Run, course: Course) -> dict[str, float]:
     """Makes the rows of the stage and stores them. Returns the number of rows as a metric.
 
-    If rows of this boundary are already stored, they are kept.
+    If rows of this boundary are already stored, these rows are kept.
     """
     leg = course.leg
     restart = run.numbers["restarts"]

@@ -1,8 +1,8 @@
 """Groups that are sampled without a pause while the steps update the weights (`Streaming`).
 
 Every worker has its own copies of the players, and draws its samples in its own thread. The clock decides the order of the finished groups, and the
-version of the weights for each group. Before a step trains on its groups, it stores these decisions as a fact. If the fact is known, because the step is
-repeated, the step samples the same groups with the same versions, and no clock is read.
+version of the weights for each group. Before a step trains on its groups, it stores these decisions as a fact. If a step is repeated, the fact is already
+known. The step then samples the same groups with the same versions, and reads no clock.
 """
 
 from __future__ import annotations
@@ -41,27 +41,28 @@ CALL = "train/stream"
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world in which it was made."""
+    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world of its rollout."""
 
     version: int
     groups: list[Group]
     world: RunWorld
-    changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with other versions (`between_tokens.Diary.stored`)
-    lost: tuple[Mapping[str, int], ...] = ()  # by purpose: the tokens of earlier groups of the request that were too old
+    changes: Mapping[str, Any] = field(default_factory=dict)  # the samples with tokens of other versions (`between_tokens.Diary.stored`)
+    lost: tuple[Mapping[str, int], ...] = ()  # the tokens, by purpose, of earlier groups of the request that were too old
 
     def decision(self, number: int) -> list[Any]:
-        """Returns all that the clock has decided for this group, as plain values: its request, its version, and, if present, its changes and lost tokens."""
+        """Returns the decisions of the clock about this group, as plain values: the request and the version, and the changes and the lost tokens if there are
+        any."""
         more = {name: value for name, value in (("changes", self.changes), ("lost", self.lost)) if value}
         return [number, self.version, *([more] if more else [])]
 
 
 @dataclass(eq=False)
 class Assigned:
-    """A request in the hands of a worker: the version of the weights, the weights, and the start time."""
+    """A request that a worker samples now: the version of the weights, the weights, and the start time."""
 
     version: Mapping[str, Any]
     began: float
-    copies: int = 0  # workers that sample it
+    copies: int = 0  # number of workers that sample the request
 
 
 class Stream:
@@ -76,7 +77,7 @@ class Stream:
         self.running: dict[int, Assigned] = {}
         self.done: dict[int, Sampled] = {}  # in the order in which they finished
         self.tasks: list[asyncio.Task[None]] = []
-        self.work, self.ready = asyncio.Event(), asyncio.Event()  # there may be a request to sample; a group has finished
+        self.work, self.ready = asyncio.Event(), asyncio.Event()  # `work`: there may be a request to sample; `ready`: a group has finished
         self.lost: dict[int, list[Mapping[str, int]]] = {}  # request -> the tokens of its groups that were too old, by purpose
         self.loaded: dict[int, int] = {}  # worker -> the version of its weights
         self.recipe, self.pace = run.recipe, Pace(system.workers)
@@ -212,8 +213,8 @@ class Stream:
             sampled = await self._sampled(number, assigned.version, worker)
             self.pace.end(worker, sum(t.actions for group in sampled.groups for t in group.trajectories), time.monotonic())
             if self.system.dispatch == "speed":
-                self.work.set()  # the times at which workers are free have changed
-            if self.running.get(number) is assigned:  # else another worker was faster
+                self.work.set()  # the expected times at which workers become free have changed
+            if self.running.get(number) is assigned:  # otherwise another worker was faster
                 del self.running[number]
                 self.done[number] = sampled
                 self.ready.set()
@@ -228,7 +229,7 @@ class Stream:
         return next_request(free, {number: (assigned.began, assigned.copies) for number, assigned in self.running.items()}, late)
 
     def _patience(self, worker: int) -> float | None:
-        """Returns the seconds after which an idle worker looks again for a request, although nothing has changed; None: never."""
+        """Returns a time in seconds. After this time, an idle worker looks for a request again, even if nothing has changed. None: never."""
         if self.system.dispatch == "idle":
             return self.system.deadline
         own = max(self.pace.expected()[worker], 0.05)

@@ -36,7 +36,7 @@ class Turn:
 
 
 def moment(run: Any) -> Moment:
-    """Returns the `Moment` of a run at a boundary. The schedule gets this object."""
+    """Returns the `Moment` of a run at a boundary. The schedule reads this moment."""
     return Moment(
         step=run.step - run.began,
         steps=run.planned.setting.steps,
@@ -92,7 +92,7 @@ def reads_of(recipe: Recipe) -> tuple[Any, ...]:
 
 
 def cause(run: Any, events: Sequence[Event]) -> None:
-    """Carries out events in their order. Keeps a copy of each changed player until the next boundary, because the step may be discarded."""
+    """Carries out events in their order. Keeps a copy of each changed player until the next boundary, for the case that the step is discarded."""
     for event in events:
         match event:
             case ResetOptimizer(player):
@@ -113,7 +113,7 @@ def cause(run: Any, events: Sequence[Event]) -> None:
 def _keep(run: Any, name: str) -> None:
     """Copies a player to the memory of the CPU.
 
-    Does nothing if there is already a copy, or if the run has no folder in which the player can be saved.
+    If there is already a copy, or if the run has no folder, does nothing.
     """
     player = run.players[name]
     if run.folder is not None and name not in run.moved_back:

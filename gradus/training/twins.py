@@ -1,4 +1,4 @@
-"""Copies of a run's players, with which rollouts are sampled while the players themselves change."""
+"""Copies of a run's players. The copies sample rollouts while the players themselves change."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 PLACE = "system"
-"""The place of the waiting requests in the run's memory, and of the weights for their rollouts in the run's history."""
+"""The name under which the run's memory stores the waiting requests, and the run's history stores the weights for their rollouts."""
 
 
 def thread(use: str) -> ThreadPoolExecutor:
     """Starts one thread for `use`. In the new thread, PyTorch uses the same number of threads as in the calling thread, so the results have the same bytes."""
     made = ThreadPoolExecutor(1, f"gradus-{use}", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),))
-    made.submit(int)  # the thread starts now, because there may be no memory for it later
+    made.submit(int)  # start the thread now, because later the memory may be too small for it
     return made
 
 

@@ -1,8 +1,9 @@
 """The watchdog of a run. The watchdog reports long waits, and ends the run if a wait does not end.
 
 While code waits, it is inside the context `waiting`. A thread checks the waits: it reports a wait after `after` seconds, after twice this time, after four
-times this time, and so on. If no wait begins or ends within `limit` seconds, the thread raises `Stuck` in the main thread, which ends the run. But a C operation
-that keeps the interpreter lock also blocks the thread of the watchdog. The waits that end the run are abandoned, so that a resumed run does not repeat them.
+times this time, and so on. If no wait begins or ends within `limit` seconds, the thread raises `Stuck` in the main thread. This ends the run. But if a C
+operation keeps the interpreter lock, it also blocks the thread of the watchdog. The waits that end the run are abandoned, so that a resumed run does not
+repeat these waits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gradus.types import UserError
 _SIGNAL = getattr(signal, "SIGVTALRM", None)  # a signal that other code rarely uses; its handler runs even if the main thread sleeps or waits for a lock
 _GRACE = 5.0  # seconds between attempts to end the run
 _ATTEMPTS = 6
-_GAP = 60.0  # if more seconds than this pass between two checks, the process itself was stopped, and this time does not count
+_GAP = 60.0  # if more than this number of seconds passes between two checks, the process itself was stopped; this time does not count
 
 
 class Hung(UserError):
@@ -46,7 +47,7 @@ class Wait:
     since: float
     told: int = 0  # number of reports
     task: asyncio.Task[Any] | None = None  # the task that waits
-    abandon: Callable[[float], None] | None = None  # called with the seconds of the wait so far, so that a resumed run does not repeat the wait
+    abandon: Callable[[float], None] | None = None  # called with the seconds of the wait so far; afterwards a resumed run does not repeat the wait
 
     def line(self, now: float) -> str:
         """Returns the wait as text, such as 'reward function score, for 32s (problem p/3)'."""
@@ -86,7 +87,7 @@ class Watchdog:
             del self.waits[number]
             self.moved = self.clock()
         if self._before is not None and threading.current_thread() is threading.main_thread():
-            self._raise()  # again: code that catches the watchdog's exception counts as not answering
+            self._raise()  # raises again, because code may have caught the watchdog's exception
 
     @contextmanager
     def watching(self, say: Callable[[str], None], limit: float) -> Iterator[None]:
@@ -120,9 +121,7 @@ class Watchdog:
         return True
 
     def give_up(self) -> None:
-        """Abandons the wait in which the current task of the event loop is stuck.
-
-        If no task runs, because the loop itself waits, abandons all waits.
+        """Abandons the wait in which the current task of the event loop is stuck. If the loop itself waits, no task runs, and all waits are abandoned.
         """
         now = self.clock()
         given_up = 0

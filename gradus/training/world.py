@@ -90,7 +90,7 @@ class RunWorld:
         self._facts, self._decided = {call: reason for call, reason in (facts or {}).items() if reason}, decided
         self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
         self._memory, self._reward_place = memory if memory is not None else Memory(), reward_place
-        self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
+        self._asked: dict[tuple[Any, ...], int] = {}  # number of times that the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups from `also`
         self._shared: dict[Hashable, asyncio.Future[Any]] = {}  # results of `once`
@@ -110,7 +110,7 @@ class RunWorld:
         self._noted.setdefault(name, []).append(float(value))
 
     def take(self, other: RunWorld) -> None:
-        """Adds the counted tokens and the noted numbers of another world, in which this step's rollout ran."""
+        """Adds the counted tokens and the noted numbers of another world, the world of this step's rollout."""
         for name, tokens in other.spent.items():
             self.spent[name] = self.spent.get(name, 0) + tokens
         for name, values in other._noted.items():
@@ -152,7 +152,8 @@ class RunWorld:
     def refused(self) -> str:
         """Returns the last part of the error message about too many failed rewards. The returned text names the file of failed answers.
 
-        Must be called if the run ends because too many rewards failed. The method also deletes the stored failures that depend on the clock or the machine.
+        The run must call this method if it ends because too many rewards failed. The method also deletes the stored failures that depend on the clock or the
+        machine.
         Otherwise a resumed run would repeat these failures, although the user has removed their cause.
         """
         for call, reason in list(self._facts.items()):
@@ -208,7 +209,7 @@ class RunWorld:
                     loop.call_soon(self._flush)
                 self._waiting.append((Ask(parent, at, request.sampling or self.sampling, key, version, request), future))
                 futures.append(future)
-        done = iter(await asyncio.gather(*futures))  # all together: else Python reports an unawaited error at exit
+        done = iter(await asyncio.gather(*futures))  # awaits all together, because otherwise Python reports an error at exit that no code awaited
         return [[next(done) for _ in range(request.count)] for request in requests]
 
     def prompt(self, request: Request) -> Context:
@@ -244,7 +245,7 @@ class RunWorld:
                 self._give(player, mine, act)
             else:
                 task = asyncio.ensure_future(self._give_later(player, mine, act, self._thread))
-                self._drawing.add(task)  # the event loop alone would not keep it
+                self._drawing.add(task)  # keeps a reference to the task, because the event loop does not keep one
                 task.add_done_callback(self._drawing.discard)
 
     async def _give_later(self, player: str, asked: _Asked, act: Callable[[], list[Context]], thread: Executor) -> None:
@@ -268,7 +269,7 @@ class RunWorld:
 
     @doing(SAMPLING)
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
-        """Draws one sample per ask. If memory runs out, samples in smaller parallel batches. The size of these batches becomes a fact of the step."""
+        """Draws one sample per ask. If memory runs out, draws fewer samples in parallel. The number of parallel samples becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
 
         learner, call = self.players[player], self.call(f"act/{player}")
@@ -350,7 +351,7 @@ class RunWorld:
         """Adds auxiliary groups that an environment, a reward or a rollout made (for example for a sub-agent or a probe).
 
         Auxiliary groups are judged, credited and stored with the step's groups. The mark `aside` excludes these groups from the step's reward, accuracy and
-        evaluation. Nothing is learned from trajectories that are not `trained`. An evaluation drops auxiliary groups. Groups with the same key are joined.
+        evaluation. No update uses trajectories that are not `trained`. An evaluation drops auxiliary groups. Groups with the same key are joined.
         """
         if self.purpose == "train":
             self._beside += groups

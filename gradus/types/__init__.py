@@ -1,6 +1,6 @@
 """The types that all folders share: records, signals and wants, the protocols of the parts, keyed draws.
 
-The folder `types` imports no other folder of gradus. The import of `gradus.types` itself does not import torch.
+The folder `types` imports no other folder of gradus. Python code that imports only `gradus.types` does not import torch.
 """
 
 from gradus.types.contexts import Context, Ended, Seen, following, prompt_context, told_context

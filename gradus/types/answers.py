@@ -1,7 +1,7 @@
 """Finds the final answer of a text, brings it into a form that can be compared, and sorts completions into classes of equal answers.
 
-The final answer is the first of these parts that exists: the text after the last `####`, the content of the last `\\boxed{}`, the text after the last
-`answer:`, the whole text. After `####` and `answer:` the final answer ends at the end of the line. If the expected answer has no "=", only the right
+The final answer is the text after the last `####`. If the text has no `####`, it is the content of the last `\\boxed{}`, else the text after the last
+`answer:`, else the whole text. After `####` and `answer:` the final answer ends at the end of the line. If the expected answer has no "=", only the right
 side of an equation is compared: the answer 12+30=42 counts as 42.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
-# the number of digits is limited, so that a number from a model is cheap to compare
+# the limit on digits keeps comparisons cheap, even if a model writes a very long number
 _NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 EntropyForm = Literal["clusters", "shannon"]
@@ -38,7 +38,7 @@ def final_answer(text: str) -> str:
 
 
 def abstains(completion: str) -> bool:
-    """Whether the final answer of a completion is an abstention.
+    """Whether a completion abstains: its final answer says that the policy does not know the answer.
 
     >>> [abstains(text) for text in ("=idk", "#### I don't know.", "=kast", "I do not know why, but\\nanswer: kast")]
     [True, True, False, False]
@@ -84,7 +84,8 @@ def same_answer(given: str, answer: Any) -> bool:
 def most_common_answer(completions: Sequence[str], *, missing: bool = False) -> str | Fraction | None:
     """Returns the answer (`answered`) that most completions have; None if no completion has an answer.
 
-    If several answers are equally common, the one that occurs first wins. A completion without an answer has no vote. With `missing`, completions without an
+    If several answers are equally common, the answer that occurs first wins. A completion without an answer has no vote. With `missing`, completions without
+    an
     answer vote together for None.
 
     >>> most_common_answer(["=7", "=", "=", "1+1=2", "=2.0"])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def middle_third(layers: int, most: int = 5) -> tuple[int, ...]:
-    """Returns at most `most` layers, evenly spread from `layers` / 3 to 2 `layers` / 3, both rounded down and included."""
+    """Returns the numbers of at most `most` layers, evenly spread from `layers` / 3 to 2 `layers` / 3. Both ends are rounded down and included."""
     first, last = layers // 3, 2 * layers // 3
     return tuple(int(i) for i in np.linspace(first, last, min(most, last - first + 1)).round())
 
@@ -21,14 +21,16 @@ def head_distances(attention: Tensor, reply: Tensor) -> Tensor:
 
 
 def waad(local: Tensor, reply: Tensor, *, window: int) -> Tensor:
-    """Returns [A]: how far each reply token t looks back, sum_s A[t, s] min(t - s, `window`), where A are the weights `local` [T, T]."""
+    """Returns the distance over which each reply token t looks back, [A]. The distance is sum_s A[t, s] min(t - s, `window`), where A are the weights `local`
+    [T, T]."""
     at = torch.arange(local.shape[-1], device=local.device)
     back = (at.unsqueeze(1) - at).clamp(0, window).to(local.dtype)
     return (local * back).sum(-1)[reply]
 
 
 def fai(glob: Tensor, reply: Tensor, *, near: int, far: int) -> Tensor:
-    """Returns [A]: the mean weight that the reply's positions from s + near to s + far give to reply token s; 0 if there is no such position."""
+    """Returns one number per reply token s, [A]: the mean weight that the reply's positions from s + near to s + far give to token s. If there is no such
+    position, the number is 0."""
     at = torch.arange(glob.shape[-1], device=glob.device)
     ahead = at.unsqueeze(1) - at
     counted = ((ahead >= near) & (ahead <= far) & torch.isin(at, reply).unsqueeze(1)).to(glob.dtype)

@@ -41,14 +41,14 @@ class Batch:
     group: Tensor  # [A]
     position: Tensor  # [A] index of the action within its trajectory
     trajectories: tuple[Trajectory, ...]  # all trajectories of the mini-batch; the id is the index
-    weight: Tensor  # [A] factor on the loss: weight of the trajectory * weight of the action; the counts do not include it
+    weight: Tensor  # [A] factor on the loss: weight of the trajectory * weight of the action; the counts ignore this weight
     advantages: Tensor  # [A]
     returns: Tensor  # [A], or [A, n] if a target has several numbers; NaN without an assigned return
     behaviour_logprobs: Tensor  # [A] nats at sampling time; NaN if the policy has none
     in_trajectory: Tensor  # [A]
     in_group: Tensor  # [A]
     counts: Mapping[str, Counts]  # by source
-    old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] under the weights at the start of the update; no entry: rows have not changed
+    old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] rows with the weights at the start of the update; no entry: unchanged weights
     signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
     move: int = 0  # the epoch of the update, from 0
 
@@ -63,12 +63,12 @@ class Batch:
 
     def stream(self, name: str) -> Tensor:
         """The stream `name` of all contexts, [A, ...]. Floating-point numbers have the dtype of the update."""
-        mine = torch.unique_consecutive(self.context).tolist()  # a batch holds whole contexts
+        mine = torch.unique_consecutive(self.context).tolist()  # a batch contains only whole contexts
         rows = torch.from_numpy(np.concatenate([self.contexts[i].streams[name] for i in mine]))
         return rows.to(self.weight.dtype) if rows.is_floating_point() else rows
 
     def rows(self, index: Tensor, contexts: tuple[Context, ...] | None = None) -> Batch:
-        """A batch that has only the actions in `index`. The new batch keeps the counts of the whole mini-batch."""
+        """Returns a batch that has only the actions in `index`. The new batch keeps the counts of the whole mini-batch."""
         take = {name: getattr(self, name)[index] for name in _ROWS}
         old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
         return replace(self, **take, old=old, signals=signals, contexts=self.contexts if contexts is None else contexts)
@@ -119,8 +119,8 @@ _ROWS = ("context", "trajectory", "group", "position", "weight", "advantages", "
 
 
 def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype: torch.dtype = torch.float32) -> Batch:
-    """Makes a batch of every trained trajectory of the groups that has actions, in order. Raises ValueError if such a trajectory has no advantages, or if the
-    number of its advantages or weights differs from the number of its actions."""
+    """Makes a batch of every trained trajectory of the groups that has actions, in order. Raises ValueError if such a trajectory has no advantages. Also
+    raises ValueError if the number of its advantages or weights differs from the number of its actions."""
     rows = [(g, t) for g, group in enumerate(groups) for t in group.trajectories if t.trained and t.actions]
     trajectories = tuple(t for _, t in rows)
     lengths = np.array([t.actions for t in trajectories], dtype=np.int64)

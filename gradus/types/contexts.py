@@ -1,6 +1,6 @@
 """A context: one contiguous sequence of a model.
 
-A context has tokens, a mark for each chosen token, the shown media, and the position of its branch from its parent.
+A context has tokens, a mark for each chosen token, and the shown media. If it continues a parent context, it also has the position at which it branches off.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gradus.types.errors import UserError
 from gradus.types.frozen import Frozen
 from gradus.types.media import digest_of
 
@@ -57,7 +58,7 @@ class Seen:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """The digest of every item: the digest of the `Media` from which the item comes."""
+        """The digest of every item: the digest of the item's `Media`."""
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
     def moved(self, shift: int) -> Seen:
@@ -96,7 +97,7 @@ class Context:
     """One contiguous token sequence of a model, exactly as sampled.
 
     The full sequence is `prefix` (the first tokens of `parent`, stored once for all children) followed by `tokens`.
-    `chosen` marks the tokens of `tokens` that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
+    `chosen` is True for a token that a player chose, and False for a token of the prompt, of a tool or of an insertion. A prompt has no chosen tokens.
     """
 
     tokens: np.ndarray  # int32 [T], own tokens
@@ -167,7 +168,7 @@ class Context:
         return (*inherited, *sorted(own))
 
     def check_cut(self, count: int) -> None:
-        """Raises ValueError if the sequence cannot end after `count` tokens, because a picture would lose a part of its tokens."""
+        """Raises ValueError if a cut after `count` tokens would separate the tokens of a picture."""
         if count == len(self.tokens) + (0 if self.parent is None else self.parent[1]):
             return  # the whole sequence
         for at, length, name, digest in self.things:
@@ -267,6 +268,17 @@ def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
     """Makes a piece (a context to append to another context) of given actions. All tokens are marked as chosen, and no token has a log-probability."""
     array = np.array(tokens, dtype=np.int32)
     return Context(array, np.ones(len(array), dtype=bool))
+
+
+def pieces(tokens: np.ndarray, most: int) -> list[Context]:
+    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the first token of the document is an action in exactly one context.
+
+    Raises UserError if there are fewer than two tokens.
+    """
+    if len(tokens) < 2:
+        raise UserError(f"a document has {len(tokens)} tokens with this tokenizer, so there is no token to predict; leave out documents of fewer than two tokens")
+    starts = range(0, len(tokens) - 1, most - 1)
+    return [replace(told_context(tokens[at + 1 : at + most]), parent=(prompt_context(tokens[at : at + 1]), 1)) for at in starts]
 
 
 def after_prompt(prompt: Context) -> Context:

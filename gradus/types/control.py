@@ -1,6 +1,5 @@
-"""Wants and signals of controllers: Q-values, drawn actions and single numbers.
-
-Log-probability, entropy and value are in `types.signals`. The weights and the stream `key` (one uint64 number per row, the same for all rows of a context)
+"""Wants and signals of controllers: Q-values, drawn actions and single numbers. The module `types.signals` has the log-probability, the entropy and the
+value. The weights and the stream `key` (one uint64 number per row, the same for all rows of a context)
 determine a drawn action. So every reader of a context gets the same draw, as a want with gradient or as a signal without gradient.
 """
 
@@ -65,7 +64,7 @@ class QOfCandidates(Want):
 
 @dataclass(frozen=True)
 class QOfUniform(Want):
-    """The values that every head gives to `count` random actions, and the log-density of these actions as a last row. [A, heads + 1, count]
+    """The values that every head gives to `count` random actions. A last row has the log-density of these actions. [A, heads + 1, count]
 
     The actions are uniform in the Box. The stream `key` gives the draws.
     """
@@ -156,7 +155,7 @@ def moved_on(context: Context) -> Context:
     after = {seen.name: context.streams[NEXT + seen.name] for seen in context.seen if NEXT + seen.name in context.streams}
     if not after or len(after) < len(context.seen):
         raise ValueError(
-            f"a context of rows needs a stream {NEXT}NAME for every observation NAME, but it has the streams "
+            f"a context needs a stream {NEXT}NAME for every observation NAME, but this context has the streams "
             f"{sorted(context.streams)}; learn from the rows of a TransitionReplay"
         )
     return replace(context, seen=tuple(replace(seen, rows=after[seen.name]) for seen in context.seen))
@@ -201,7 +200,7 @@ class Candidates(Signal):
 class QValues(Signal):
     """The values that all heads give to an action: the taken action in the present state, or the action of the signal `of` in the next state. [A, heads]"""
 
-    of: Signal | None = None  # None: the taken action; NextAction(...): the action that it draws in the next state
+    of: Signal | None = None  # None: the taken action; NextAction(...): the action that `NextAction` draws in the next state
 
     @property
     def want(self) -> Want:

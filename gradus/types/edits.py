@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 
 def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Returns the least number of insertions, deletions and replacements of one item that make `b` of `a`. Levenshtein, 1966."""
+    """Returns the smallest number of insertions, deletions and replacements of single items that turn `a` into `b`. Levenshtein, 1966."""
     return edit_distances(a, b)[-1]
 
 

@@ -19,13 +19,13 @@ class Turn:
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
-    player: str = "policy"  # the seat that acts next (rollout Seats); other rollouts have one seat
-    rewards: Mapping[str, float] = field(default_factory=Frozen)  # rewards of further seats, by player; `reward` is for the seat that acted
+    player: str = "policy"  # the player that acts next, in the rollout `Seats`; other rollouts have a single player
+    rewards: Mapping[str, float] = field(default_factory=Frozen)  # rewards of the other players, by name; `reward` is for the player that acted
     state: str | None = None  # identifies the state before the next action: equal texts mean equal states
     valid: bool = True  # False: the last action was not legal
     steps: tuple[float, ...] = ()  # after a chunk of actions: the reward of each executed action, in order; `reward` is their sum. Empty: one action
     errand: Errand | None = None  # work for a sub-agent. The finding replaces `observation`; a player without sub-agents sees `observation`
-    calls: tuple[tuple[str, bool], ...] = ()  # the tools that the action called, in order: name, and whether the call returned a result
+    calls: tuple[tuple[str, bool], ...] = ()  # the tools that the action called, in order: (name, whether the call returned a result)
     info: Mapping[str, Any] = field(default_factory=Frozen)  # only for people to read; no code reads it
 
 
@@ -91,12 +91,12 @@ class Many(Protocol):
 
 @runtime_checkable
 class Joint(Protocol):
-    """An episode in which several seats act at the same time."""
+    """An episode in which several players act at the same time."""
 
     def acting(self) -> Mapping[str, Observation]:
-        """The observations of the seats that act now: player -> observation."""
+        """The observations of the players that act now: player -> observation."""
         ...
 
     async def step_all(self, actions: Mapping[str, Any]) -> Turn:
-        """Executes the actions of all seats that act now, and returns the next turn."""
+        """Executes the actions of all players that act now, and returns the next turn."""
         ...

@@ -15,7 +15,7 @@ class UserError(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The closest known names as text, such as ' (did you mean grpo?)'; '' if no name is close. Case and leading dashes do not matter."""
+    """Returns the closest known names as text, such as ' (did you mean grpo?)'; '' if no known name is similar. Case and leading dashes do not matter."""
     spelled, plain = {k.lower().lstrip("-"): k for k in known}, name.lower().lstrip("-")
     begun = [k for k in spelled if len(plain) > 2 and k.startswith(plain)][:2]
     found = [spelled[k] for k in difflib.get_close_matches(plain, list(spelled), n=2, cutoff=0.55) or begun]
@@ -29,8 +29,8 @@ class RaisedElsewhere(Exception):
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "", first: Iterable[str] = ()) -> UserError:
     """The error for an unknown name: 'unknown recipe "grop" (did you mean grpo?)', followed by the remedy `where`.
 
-    The message lists the known names. If there are more than 24 known names, the message lists only the names in `first` and the number of the other names. If
-    `first` is then empty, the message lists no names.
+    The message lists the known names. If there are more than 24 known names, the message lists only the names in `first` and the number of the other names.
+    If `first` is also empty, the message lists no names.
     """
     known, some = list(known), sorted(first)
     listed = ", ".join(sorted(known)) if len(known) <= 24 else f"{', '.join(some)}, and {len(known) - len(some)} others" if some else ""

@@ -1,4 +1,4 @@
-"""`Frozen`, an immutable and hashable mapping in the order of insertion; and `value_fields`, the fields that decide whether two parts are equal."""
+"""`Frozen`, an immutable and hashable mapping in the order of insertion. `value_fields` gives the fields that decide whether two parts are equal."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ class Guard:
     `returns` such returns, the run stops.
     """
 
-    in_a_row: int = 3  # number of consecutive steps with a skipped update, after which the run returns to a checkpoint
-    returns: int = 2  # the most returns to a checkpoint in the whole run; 0: the run stops in place of the first return
+    in_a_row: int = 3  # the run returns to a checkpoint after this number of consecutive steps with a skipped update
+    returns: int = 2  # largest number of returns to a checkpoint in the whole run; 0: the run stops instead of returning
     spike: float | None = None  # skips an update if its gradient norm is above spike * median of the last norms; None: never
-    window: int = 64  # number of norms in the median
-    least: int = 16  # number of norms that `spike` needs before it is active
+    window: int = 64  # number of last norms from which the median is computed
+    least: int = 16  # number of norms that must exist before `spike` has an effect
 
     def __post_init__(self) -> None:
         check_ranges(self, in_a_row="[1, inf)", returns="[0, inf)", spike="(1, inf)", window="[1, inf)", least="[1, inf)")
@@ -59,11 +59,11 @@ class Agreement:
     metric: Literal["mean", "max", "kl"] = "mean"
     limit: float = 0.05  # nats per token
     above: Literal["warn", "truncate", "mask", "stop"] = "warn"
-    """The reaction above the limit. truncate and mask weight the policy's loss by a ratio, until a comparison is below the limit again.
-    Let r be the probability at the start of the update / the probability as sampled. truncate: min(r, cap); mask: r within [1 / cap, cap],
-    else 0."""
+    """The reaction above the limit. "truncate" and "mask" multiply the policy's loss by a weight until a comparison is below the limit again.
+    Let r be the probability of a token at the start of the update, divided by its probability when it was sampled. The weight is min(r, cap) for "truncate".
+    For "mask" it is r if r is within [1 / cap, cap], else 0."""
     cap: float = 2.0  # largest weight
-    sequences: int = 64  # the most sequences that are compared, in the order of sampling
+    sequences: int = 64  # largest number of sequences that are compared, in the order of sampling
 
     def __post_init__(self) -> None:
         check_ranges(self, every="[0, inf)", limit="[0, inf)", cap="(1, inf)", sequences="[1, inf)")

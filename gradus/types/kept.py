@@ -1,6 +1,6 @@
 """Writes groups as plain state and reads them back. Contexts, streams, rewards and behaviour log-probabilities keep the same bytes.
 
-The state of a group is {"about": JSON text, "arrays": uint8}: one text and one array per group, for any number of trajectories.
+The state of a group is {"about": JSON text, "arrays": uint8}. So a group has one text and one array, for any number of trajectories.
 """
 
 from __future__ import annotations

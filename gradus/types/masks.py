@@ -1,5 +1,5 @@
-"""Estimates of log-probabilities from masked models. A law of masks decides which tokens of an answer each forward pass hides, and gives each hidden token a
-factor.
+"""Estimates of log-probabilities from masked models. A law of masks decides which tokens of an answer are hidden in each forward pass, and gives each hidden
+token a factor.
 
 A masked model gives the probability of a hidden token from the visible tokens. So the log-probability of an answer is an estimate over random masks.
 A law of masks draws K passes. The estimate of a token is the sum over the passes of factor * log p(token | visible tokens of the pass). Equal keys
@@ -29,7 +29,7 @@ class Masks(Protocol):
     def draw(self, actions: int, shared: Key, own: Key) -> tuple[np.ndarray, np.ndarray]:
         """Draws the K passes of an answer with A tokens: (`hidden` bool [K, A], `factors` float64 [K, A]).
 
-        `shared`: a key that all answers of the update have in common; `own`: the key of this answer.
+        `shared`: a key that is the same for all answers of the update; `own`: the key of this answer.
         """
         ...
 
@@ -67,7 +67,8 @@ class Coupled:
     """Three passes: the first hides all tokens, the second hides the tokens of a random mask, and the third hides the tokens outside this mask. Reference:
     arXiv:2506.20639.
 
-    Each token is in the mask with probability m, which is uniform in [low, high] and equal for all answers of the update. Each token is hidden in the
+    Each token is in the mask with probability m. m is drawn uniformly from [low, high], and is equal for all answers of the update. Each token is hidden in
+    the
     first pass, and in one of the other two passes. For a token in the mask, v = log p / m. For any other token, v = log p / (1 - m). The estimate is
     (log p_all_hidden + v) / 2.
     """
@@ -144,8 +145,8 @@ def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 class Denoised(Want):
     """factor * log p(token | visible tokens of the pass), for every pass of `masks`; 0 for a visible token. The sum over the K passes estimates log p. [A, K]
 
-    The temperature is 1. An update draws new masks in every epoch: epoch n uses the step's key and `move` n. If `move` is None, the given key itself draws the
-    masks. So if an objective uses one key for the current and the old policy, it reads both with equal masks. A signal must name its `move`.
+    The temperature is 1. An update draws new masks in every epoch: epoch n uses the step's key and `move` n. If `move` is None, the given key itself draws
+    the masks. If an objective uses the same key for the current and the old policy, both policies get equal masks. A signal must name its `move`.
     """
 
     masks: Masks = OneStep()

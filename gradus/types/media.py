@@ -1,7 +1,7 @@
 """Media in messages: pictures, videos, sound and arrays, with a digest that identifies them.
 
 The content of a message is text, or a tuple of parts: {"type": "text", "text": "..."} or {"type": "image", "media": Media}. Chat templates and TRL use the
-same form. A model prepares the pixels itself; a record holds the unprepared pixels.
+same form. A record contains the unprepared pixels, and each model prepares them itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Media:
 
 
 def _writeable(array: np.ndarray) -> bool:
-    """Whether code can change the array's memory, through the array or through its base array."""
+    """Whether code can change the array's memory: through the array itself or through its base array."""
     return array.flags.writeable or (isinstance(array.base, np.ndarray) and _writeable(array.base))
 
 

@@ -1,4 +1,4 @@
-"""The position of a run in time, for schedules; the possible events of a schedule; and the conditions for the end of a stage."""
+"""Three kinds of records: the position of a run in time (for schedules), the events of a schedule, and the conditions for the end of a stage."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class Plateau:
-    """A stage ends when `metric` has increased by less than `gain` over the last `evaluations` evaluations, at the latest after `most` steps."""
+    """A stage ends when the best value of `metric` has increased by less than `gain` over the last `evaluations` evaluations. It ends after `most` steps at
+    the latest."""
 
     metric: str = "held_out/accuracy"
     gain: float = 0.01
@@ -105,7 +106,7 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Level:
-    """A stage ends when an evaluation finds that `metric` is `at` or more, at the latest after `most` steps."""
+    """A stage ends when an evaluation finds that `metric` is `at` or more. It ends after `most` steps at the latest."""
 
     metric: str = "held_out/accuracy"
     at: float = 0.9
@@ -117,11 +118,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Fallen:
-    """A stage ends when an evaluation finds `metric` below `to` times its value at the start of the stage, at the latest after `most` steps."""
+    """A stage ends when an evaluation finds that `metric` is below `to` times its value at the start of the stage. It ends after `most` steps at the
+    latest."""
 
     metric: str = "held_out/entropy"
     to: float = 0.6
-    most: int = 1000
+    most: int = 200
 
     def __post_init__(self) -> None:
         check_ranges(self, to="(0, 1]", most="[1, inf)")

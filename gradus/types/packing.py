@@ -16,7 +16,7 @@ from gradus.types.pictures import read, reference, written
 def packed(value: Any, held: dict[str, np.ndarray] | None = None) -> Any:
     """Converts a value to lists and dictionaries. The result marks tuples, because a verifier may distinguish a tuple from a list.
 
-    `held`: a mapping digest -> array, to which the array of each media is added. None: the arrays are part of the result.
+    `held`: a mapping digest -> array. The arrays of all media are added to this mapping. If `held` is None, the arrays are part of the result.
     """
     if isinstance(value, Media):
         if held is None:

@@ -81,8 +81,8 @@ class Selection(Protocol):
 class Credited:
     """The advantages, returns and weights of one trajectory: float64 [A], over the actions of all its contexts in order.
 
-    `returns` is None if the recipe fits no value; its shape is [A, n] if a target has n numbers. `weights` (None: all 1) are multiplied by the trajectory's
-    weight. Every term of an objective uses the products.
+    If the recipe trains no value model, `returns` is None. If a target has n numbers, the shape of `returns` is [A, n]. The weight of an action is its entry
+    in `weights` (None: all 1), multiplied by the trajectory's weight. Every term of an objective uses these weights.
     """
 
     advantages: np.ndarray
@@ -99,12 +99,12 @@ class Rounds(Protocol):
     """A selection that trains in rounds. In each round the run computes credit for the groups of this round and updates on them."""
 
     def rounds(self, kept: Sequence[Group], key: Key) -> Iterator[list[Group]]:
-        """Gives the groups of one round after the other. A stateful selection takes its state as the last argument, and returns (rounds, state)."""
+        """Gives the groups of each round, one round after another. A stateful selection takes its state as the last argument, and returns (rounds, state)."""
         ...
 
 
 class Search(Protocol):
-    """A procedure that answers problems with a trained policy at test time. Because a search has the method `run`, a recipe can use a search as a rollout."""
+    """A procedure that answers problems with a trained policy at test time. A search has the method `run`, so a recipe can also use a search as a rollout."""
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """One judged answer to one problem."""
@@ -150,7 +150,7 @@ class Study(Protocol):
 
 
 class Optimizer(Protocol):
-    """Makes PyTorch's optimizer. The learner reads the properties to set the learning rate at every step and to clip the gradient."""
+    """Makes PyTorch's optimizer. The learner reads the properties of this part. With them it sets the learning rate at every step and clips the gradient."""
 
     @property
     def lr(self) -> float | None: ...

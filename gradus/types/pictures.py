@@ -20,7 +20,7 @@ Take = Callable[[str], np.ndarray]
 
 
 def described(context: Context) -> list[dict[str, Any]]:
-    """The media of a context's own tokens as JSON, with digests in place of arrays. All rows of a `Seen` of kind "array" share one digest."""
+    """The media of a context's own tokens as JSON, with digests in place of arrays. A `Seen` of kind "array" has one digest for all its rows."""
     return [
         {
             **{"name": s.name, "kind": s.kind, "rate": s.rate, "at": s.at.tolist(), "length": s.length.tolist()},
@@ -78,7 +78,7 @@ def _restored(part: Any, take: Take) -> Any:
 
 
 def written(media: Media) -> dict[str, Any]:
-    """The media as JSON with its array, for a process that cannot get the array in another way."""
+    """The media as JSON together with its array, for a process that has no other way to get the array."""
     data = base64.b64encode(media.array.tobytes()).decode()
     return {"kind": media.kind, "rate": media.rate, "dtype": media.array.dtype.str, "shape": list(media.array.shape), "data": data}
 

@@ -6,9 +6,9 @@ from gradus.types.frozen import Frozen
 from gradus.types.records import Trajectory
 
 CONTINUES = "continues"
-"""The link that tells whether a later step continues the answer."""
+"""The name of the link that shows whether a later step continues the answer."""
 NEW = "new"
-"""The link that counts the actions of this step, which are the last actions of the answer."""
+"""The name of the link with the number of actions of this step. These actions are the last actions of the answer."""
 
 
 def piece_links(new: int, continues: bool) -> Frozen:

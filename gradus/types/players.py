@@ -43,12 +43,12 @@ class Head:
 class Adapter:
     """LoRA on frozen weights: W + (alpha / rank) B A. If the policy's model is an Adapter, it adapts the run's model."""
 
-    of: str | None = None  # another player, whose weights are used without a copy; None: the run's model
+    of: str | None = None  # another player; its weights are used without a copy. None: the run's model
     rank: int = 8
     alpha: float = 16.0
-    bits: Literal[8, 4, "nvfp4"] | None = None  # the frozen weights: 8 or 4 bits (needs the extra `quantised`), or 4-bit floats in NVFP4; None: as loaded
+    bits: Literal[8, 4, "nvfp4"] | None = None  # bits of the frozen weights: 8 or 4 (need the extra `quantised`), or 4-bit floats in NVFP4; None: as loaded
     root: bool = False  # True: the factor is alpha / sqrt(rank) (rank-stabilised LoRA)
-    magnitude: bool = False  # True: the norm of each row of the weight is trained apart from its direction (DoRA)
+    magnitude: bool = False  # True: the norm of each row of the weight is trained separately from the direction of the row (DoRA)
 
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
@@ -65,9 +65,9 @@ class Steering:
     If the policy's model is a Steering, it steers the run's model.
     """
 
-    of: str | None = None  # another player, whose weights are used without a copy; None: the run's model
+    of: str | None = None  # another player; its weights are used without a copy. None: the run's model
     layers: tuple[int, ...] = ()  # numbers of layers, counted from 0; empty: all layers
-    gate: bool = False  # scale the vector by a trained number per token, sigmoid(w . h + b)
+    gate: bool = False  # True: a trained number per token, sigmoid(w . h + b), multiplies the vector
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Gated:
 
     of: str | Adapter | None = Adapter(rank=32, alpha=64.0)  # another player, or None: the run's model
     c: float = 8.0
-    least: float = 0.99  # at the start, with a fully open gate, the share of the token's embedding is uniform in [least, most]
+    least: float = 0.99  # at the start of training, for a fully open gate, the share of the token's embedding in the input is uniform in [least, most]
     most: float = 0.999
     mark: str = "####"  # the text that ends the thinking; after it, no latent vectors are mixed in
 
@@ -94,14 +94,14 @@ class Gated:
 
 @dataclass(frozen=True)
 class Lagged:
-    """The weights that another player had `updates` updates ago. Before update number `updates`, the player has the first weights of the other player.
+    """The weights that another player had `updates` updates ago. Before the other player's update number `updates`, these are its first weights.
 
-    Weights are read only at the end of a step. If a step has several updates, the player uses the newest of these stored weights with an age of at least
-    `updates` updates.
+    Weights are read only at the end of a step. If a step has several updates, the player uses the newest stored weights that are at least `updates` updates
+    old.
     """
 
     of: str = "policy"
-    updates: int = 1
+    updates: int = 8
 
     def __post_init__(self) -> None:
         check_ranges(self, updates="[0, inf)")
@@ -168,12 +168,12 @@ class Fresh:
 
     kind: Literal["mlp", "cnn", "gru", "pointer"] = "mlp"  # cnn: convolutions of one array [height, width, channels]; gru: has memory; pointer: see the docstring
     hidden: tuple[int, ...] = (64, 64)  # widths of the hidden layers
-    outputs: Literal["actions", "q", "value", "number"] = "actions"  # number: one number, independent of the observation
-    heads: int = 1  # number of networks in an ensemble of "q"
+    outputs: Literal["actions", "q", "value", "number"] = "actions"  # "number": a single number that does not depend on the observation
+    heads: int = 1  # number of networks in the ensemble of the outputs "q"
     layer_norm: bool = False  # layer norm after every hidden layer, before the ReLU
     number: float = 0.0  # the first value of the outputs "number"
-    bins: int = 0  # for actions in a Box: every number of an action is one token, which names one of this many equal intervals; 0: a Gaussian
-    each_step: bool = False  # for values: one value per action of a chunk, in place of one value per chunk
+    bins: int = 0  # for actions in a `Box`: each number of an action is one token, which names one of `bins` equal intervals; 0: the numbers are Gaussian
+    each_step: bool = False  # True: a value network gives one value per action of a chunk, in place of one value per chunk
 
     def __post_init__(self) -> None:
         check_ranges(self, hidden="[1, inf)", heads="[1, inf)", bins="[0, inf)")
@@ -233,10 +233,10 @@ class VLLMServer:
 
     url: str = "http://127.0.0.1:8000"
     name: str | None = None  # model name, if the server has several models
-    folder: str | None = None  # folder for updated weights; the server must see it at the same path. None: a temporary folder
-    requests: int = 128  # the most parallel requests
+    folder: str | None = None  # folder for updated weights; the server must be able to read it under the same path. None: a temporary folder
+    requests: int = 128  # largest number of parallel requests
     timeout: float = 600.0  # seconds for one request, or one reload
-    retries: int = 3  # number of retries if a request gets no connection or a broken answer
+    retries: int = 3  # number of further attempts after a request without a connection or with a broken answer
     tolerance: float = 0.25  # largest mean difference between the log-probabilities of vLLM and of the model, in nats per token
 
     def __post_init__(self) -> None:
@@ -258,7 +258,7 @@ class Player:
     trains: tuple[str, ...] = ("",)  # the parameters that learn, by prefixes of their names; "": all parameters
     rates: Frozen[float] = Frozen()  # prefix of parameter names (parts joined by "/") -> factor on the learning rate
     selection: Any = None  # selects the player's groups; None: the groups that the recipe's selection kept
-    first: bool = False  # True: the player learns before the other players read their signals
+    first: bool = False  # True: the player learns before the signals of the other players are computed
     sees: View | None = None  # a view of the contexts that the player learns from; None: as sampled
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes pictures as PNG files and as data URIs, without another package. Equal pictures give equal bytes."""
+"""Writes pictures as PNG files and as data URIs; no other package is needed. Equal pictures give equal bytes."""
 
 from __future__ import annotations
 

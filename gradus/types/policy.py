@@ -48,14 +48,14 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """The abilities of the policy: fork, text, pack, lora, pause; and readings for wants (logprobs, entropy, hidden, logits, attention, head:NAME,
-        velocity, ...).
+        """The abilities of the policy: fork, text, pack, lora, pause, and the outputs that wants can read (logprobs, entropy, hidden, logits, attention,
+        head:NAME, velocity, ...).
         """
         ...
 
     @property
     def reads(self) -> frozenset[str]:
-        """The kinds of input that the policy can read: text, image, audio, array."""
+        """The kinds of input that the policy can read: a subset of text, image, audio and array."""
         ...
 
     @property
@@ -90,8 +90,8 @@ class Policy(Protocol):
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """Samples one context per request, in order. The parent of a sample is the context that it continues.
 
-        A policy that can `pause` also takes `pause`, a function that it calls between two tokens. If the function returns True, the policy returns all
-        samples with their tokens so far. An unfinished sample has `Ended.LENGTH` and fewer tokens than its limit.
+        A policy with the ability `pause` also takes the argument `pause`, a function. The policy calls this function between two tokens. If the function
+        returns True, the policy returns all samples with their tokens so far. An unfinished sample has `Ended.LENGTH` and fewer tokens than its limit.
         """
         ...
 

@@ -11,7 +11,7 @@ Prompt = str | tuple[Message, ...]
 
 
 def prompt_of(request: Request, system: str | None) -> Prompt:
-    """Returns the request's own prompt. If the request has no prompt, returns the problem's prompt after the task's system message.
+    """Returns the request's own prompt. If the request has no prompt, returns the task's system message, followed by the problem's prompt.
 
     Raises UserError if the request continues from tokens, because no text can be added to them.
     """

@@ -1,4 +1,4 @@
-"""The ranges of a part's numbers, checked when the part is made."""
+"""Checks the numbers of a part against their ranges when the part is made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DECLARED: dict[type, dict[str, str]] = {}
 
 
 def declared_range(cls: type, name: str) -> str | None:
-    """The interval of a field, such as "[0, 1)"; None if the class checks no range for this field, or has no instance yet."""
+    """The interval of a field, such as "[0, 1)". None if the class checks no range for this field, or if no instance of the class exists yet."""
     return _DECLARED.get(cls, {}).get(name)
 
 

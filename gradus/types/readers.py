@@ -37,7 +37,7 @@ class MaxProb(Want):
 class DivergenceFrom(Want):
     """The KL divergence between the policy p and another player q over the whole vocabulary, in nats. "reverse": KL(p || q). "forward": KL(q || p). [A]
 
-    The other player reads the same contexts and gets no gradient. Memory holds the logits of one chunk of actions at a time, not the logits of all actions.
+    The other player reads the same contexts and gets no gradient. Only the logits of one chunk of actions are in memory at a time.
     """
 
     player: str = "teacher"
@@ -190,7 +190,7 @@ class OfAttention(Protocol):
 
 @dataclass(frozen=True)
 class LookBack:
-    """The distance, in tokens, over which an action's token looks back: the mean over layers and heads of sum_s a[t, s] min(t - s, window). [A]"""
+    """The distance, in tokens, over which an action's token t looks back: sum_s a[t, s] min(t - s, window), averaged over layers and heads. [A]"""
 
     window: int = 10
 
@@ -222,8 +222,8 @@ class LastLayer(Want):
     """The input of the output head, then the probabilities of the `top` most likely tokens, then these tokens. [A, d + 2 top]
 
     With `action`, the first of these tokens is the action of the row. If the vocabulary is smaller than `top`,
-    the last entries have probability 0 and token -1. The gradient of log p with respect to the logits can be computed from these numbers. The inputs
-    and the probabilities have gradients.
+    the last entries have probability 0 and token -1. The gradient of log p with respect to the logits can be computed from these numbers. The input of the
+    head and the probabilities have gradients.
     """
 
     top: int = 10
@@ -249,9 +249,9 @@ class LastLayer(Want):
 
 @dataclass(frozen=True)
 class HeadGradient(Want):
-    """The gradient of log pi(y) with respect to the head, as its two factors, without gradient. [A, 1 + 2 n + d]
-
-    A row is n, then n entries of g = e_y - pi, then their tokens, then h. n is `top`, or the size of a smaller vocabulary. The entries belong to the
+    """The gradient of log pi(y) with respect to the weights of the head, as its two factors g and h, without gradient. [A, 1 + 2 n + d] A row contains n,
+    then n entries of g = e_y - pi, then the tokens of these entries, then h. n is `top`, or the size of the vocabulary if the vocabulary is smaller. The
+    entries belong to the
     sampled token y and to the most likely other tokens.
     """
 

@@ -42,7 +42,7 @@ class FailureKind(enum.Enum):
 
     @property
     def chance(self) -> bool:
-        """Whether the clock or the machine caused the failure. Then another attempt may succeed."""
+        """Whether the clock or the machine caused the failure. If so, another attempt may succeed."""
         return self in (FailureKind.TIMEOUT, FailureKind.MEMORY, FailureKind.DIED)
 
 
@@ -87,7 +87,7 @@ class Problem:
     text: str | None = None
     answer: Any = None
     meta: Mapping[str, Any] = field(default_factory=Frozen)
-    plain: bool = False  # `messages` wraps one plain text: reward functions get prompt and completion as text, not as messages
+    plain: bool = False  # True: `messages` contains one plain text, and reward functions get prompt and completion as text, not as messages
 
     @property
     def question(self) -> str:
@@ -117,7 +117,7 @@ class Sampling:
     top_k: int = 0  # 0: off
     top_p: float = 1.0  # 1: off
     min_p: float = 0.0  # 0: off; keep tokens with p >= min_p * max p
-    max_tokens: int | None = None  # the most new tokens; None: the limit of the setting (`Setting.default_tokens`), else 64
+    max_tokens: int | None = None  # largest number of new tokens; None: the limit of the setting (`Setting.default_tokens`), or 64 without such a limit
     stops: tuple[str, ...] = ()  # strings that end the completion; they stay part of it
 
     def __post_init__(self) -> None:
@@ -151,12 +151,12 @@ class Request:
     count: int = 1
     player: str = "policy"
     prompt: tuple[Message, ...] | str | Context | None = None  # None: the problem's prompt
-    at: int | None = None  # if `prompt` is a context: number of its tokens after which the samples start; None: after all
+    at: int | None = None  # if `prompt` is a context: the samples start after this number of its tokens; None: after all tokens
     sampling: Sampling | None = None  # None: the world's settings
     tags: tuple[str | int, ...] = ()
     sample: int = 0  # index of the first sample
     trained: bool = True  # False: the samples only serve to estimate a value, and no update uses them
-    turns: int | None = None  # the most turns of an episode (`Episodes`); None: the limit of the rollout
+    turns: int | None = None  # largest number of turns of an episode (`Episodes`); None: the limit of the rollout
     how: Any = None  # a rule for the draws, such as a token rule or a sampler; None: the policy's default
 
 
@@ -203,7 +203,8 @@ class Trajectory:
 
     @property
     def right(self) -> bool:
-        """Whether the verifier gave 1 or more. Without a verifier, the environment decides. Without a verifier and without an environment, the reward decides.
+        """Whether the answer is right: the verifier gave 1 or more. If there is no verifier, the environment decides. If there is no environment either, the
+        reward decides.
         False if the reward failed or is missing."""
         verdict = self.components.get("verified", self.components.get("environment", self.reward))
         return self.failed is None and isinstance(verdict, (int, float)) and verdict >= 1.0
@@ -226,7 +227,7 @@ class Group:
     key: str
     trajectories: tuple[Trajectory, ...]
     pool: tuple[Outcome, ...] = ()
-    aside: bool = False  # auxiliary: trained on like other groups, but not part of the step's reward and accuracy; the rollout sets it
+    aside: bool = False  # True: updates may use the group, but the step's reward and accuracy ignore it; the rollout sets this field
 
     @property
     def rewards(self) -> np.ndarray:

@@ -45,7 +45,7 @@ def of_user(part: Any) -> bool:
 
 
 def own_parts(part: Any) -> Iterator[Any]:
-    """Gives `part` and the parts within it, but only parts whose classes come from outside the package."""
+    """Gives `part` and the parts inside it, but leaves out the parts of this package."""
     if is_dataclass(part):
         if of_user(part):
             yield part
@@ -77,7 +77,7 @@ def _a(noun: str) -> str:
 
 
 def wrong(part: Any, method: str, got: str, due: str) -> UserError:
-    """The error for a value that differs from the form `due`."""
+    """Returns the error for a returned value `got` that does not have the form `due`."""
     return UserError(f"{named(part, method)} returned {got}; it must return {due}")
 
 
@@ -122,7 +122,7 @@ def check_requests(part: Any, value: Any, source: Any, count: int, world: Any) -
 def check_groups(part: Any, value: Any, requests: Sequence[Request], world: Any) -> None:
     """Raises UserError unless a rollout returned judged groups of complete trajectories, and each trajectory only once.
 
-    An empty list is valid only for a rollout with a state, or with an inner part with a state.
+    An empty list is valid only if the rollout, or a part inside the rollout, has a state.
     """
     check_list(part, "run", value, Group, "a list of Group, as `await world.judge(groups)` gives it")
     if requests and not value and not remembers_within(part):
@@ -169,7 +169,7 @@ def _context_fault(c: Context) -> str | None:
         if row is not None and len(row) != c.actions:
             return f"with {len(row)} {name} for {c.actions} actions; it must have one per chosen token"
     if any(not 0 <= action < c.actions for action, _, _ in c.rewards):
-        return f"with a reward at a missing action; it must name actions from 0 to {c.actions - 1} of its context"
+        return f"with a reward at an action that does not exist; it must name actions from 0 to {c.actions - 1} of its context"
     return None
 
 
@@ -311,7 +311,7 @@ def check_learned(part: Any, state: Any, before: Any) -> None:
 
 
 def remembers(part: Any) -> bool:
-    """Whether a part has a state. A part has a state if its method `start` takes no arguments (the `start` of an environment takes a problem)."""
+    """Whether a part has a state: the part has a method `start` without arguments. (The `start` of an environment takes a problem.)"""
     start = getattr(part, "start", None)
     own = getattr(start, "__func__", None)
     return callable(start) and not isinstance(part, type) and len(_parameters(own or start)) == int(own is not None)

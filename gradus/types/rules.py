@@ -1,6 +1,5 @@
-"""Token rules. A rule decides from which logits the next token is drawn.
-
-The rule computes these logits from the logits of one or several players. All these players continue the same tokens.
+"""Token rules. A rule computes the logits from which the next token is drawn. The inputs of the rule are the logits of one or several players. All these
+players continue the same tokens.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 class TokenRule(Protocol):
     """A rule for the next token. A rule is a frozen dataclass in `Request.how`.
 
-    A rule may have `heads`, a mapping of players to heads over the vocabulary. Then `rows` contains the row of the head in place of the logits of
-    that player. A rule may also have `bound(encode)`, which returns the rule with its texts as tokens; `encode(text)` gives a list of tokens.
+    A rule may have `heads`, a mapping of players to heads over the vocabulary. For such a player, `rows` contains the row of the head in place of the logits.
+    A rule may also have `bound(encode)`, which returns the rule with its texts as tokens; `encode(text)` gives a list of tokens.
     """
 
     @property

@@ -60,7 +60,8 @@ class Opened(Protocol):
         ...
 
     def divergence(self, player: str, direction: Literal["reverse", "forward"]) -> Tensor:
-        """KL(p || q) ("reverse") or KL(q || p) ("forward") over the whole vocabulary, in nats. q is the distribution of `player`, without gradient. [A]"""
+        """KL(p || q) ("reverse") or KL(q || p) ("forward") over the whole vocabulary, in nats. p is the distribution of this model. q is the distribution of
+        `player`, without gradient. [A]"""
         ...
 
     def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
@@ -122,10 +123,10 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
 class Want:
     """An output that is read with gradient: one row per action.
 
-    `compared`: whether `Batch.old` keeps the rows that the want had at the start of an update with several optimiser steps.
+    `compared`: whether `Batch.old` keeps the rows of the want from the start of the update. Such rows are kept only in updates with several optimiser steps.
     """
 
-    compared: ClassVar[bool] = False  # in some wants a property, because it depends on a field
+    compared: ClassVar[bool] = False  # in some wants this is a property, because its value depends on a field
     redrawn: ClassVar[bool] = False  # True: each epoch of an update has its own draws; its key comes from `types.masks.of_move`
     opens: ClassVar[frozenset[str]] = frozenset()  # abilities that the policy needs (`Policy.can`)
 
@@ -148,8 +149,8 @@ class Want:
 class Signal:
     """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: True reads with the weights at the start of the update, False with the weights at the time of the reward. `aligned`: True gives one row
-    per action; with False `seen_by` decides the number of rows.
+    With `fresh`, the player reads with its weights at the start of the update; without `fresh`, with its weights at the time of the reward. If `aligned` is
+    True, there is one row per action. If `aligned` is False, `seen_by` decides the number of rows.
     """
 
     aligned: ClassVar[bool] = True
@@ -175,7 +176,7 @@ class Signal:
 
 
 def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
-    """The signals, and all signals that they need. Each signal occurs once, and after the signals that it needs. Raises UserError if signals need
+    """Returns the signals and all signals that they need. Each signal occurs once. It comes after the signals that it needs. Raises UserError if signals need
     each other in a circle."""
     out: dict[Signal, None] = {}
 

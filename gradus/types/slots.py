@@ -1,4 +1,4 @@
-"""Slots limit the number of answers that decode at the same time, and set the order of the waiting answers.
+"""Slots limit the number of answers that decode at the same time. Slots also set the order in which waiting answers begin.
 
 Time is counted in decoding steps; in a step, every busy slot gets one token. A slot whose answer ends begins the next waiting answer in the next step.
 """
@@ -23,13 +23,13 @@ MOST_CASES = 200_000
 class Slots:
     """The value of `Request.how` for answers that share slots. The samples have the same bytes with every `count`, `order` and `expected`.
 
-    The orders: `given`: as requested; `longest` and `shortest`: by the expected length; `assigned`: by the start times of the plan of `assigned`;
-    `rounds`: as requested, but the next `count` answers begin only when all earlier answers have ended.
+    The orders: `given` is the order of the requests. `longest` and `shortest` sort by the expected length. `assigned` sorts by the start times in the plan of
+    the function `assigned`. `rounds` is the order of the requests, but the next `count` answers begin only after the end of all earlier answers.
     """
 
     count: int = 8  # answers that decode at the same time
     order: Order = "shortest"
-    eps: float = 0.1  # of the plan of `assigned`
+    eps: float = 0.1  # accuracy of the plan of `assigned`: its largest sum of lengths is at most (1 + eps) times the least possible sum
     expected: float = 0.0  # expected new tokens of an answer to this request
 
     def __post_init__(self) -> None:
@@ -61,8 +61,8 @@ def ends(lengths: Sequence[int], count: int) -> list[int]:
 
 
 def ends_of_rounds(lengths: Sequence[int], count: int) -> list[int]:
-    """Returns the decoding step at which each answer ends if `count` answers begin together, and the next answers begin when all of these have
-    ended."""
+    """Returns the decoding step at which each answer ends, for answers in rounds: `count` answers begin together, and the next round begins when all of them
+    have ended."""
     found: list[int] = []
     for first in range(0, len(lengths), count):
         begin = max(found, default=0)
@@ -71,10 +71,10 @@ def ends_of_rounds(lengths: Sequence[int], count: int) -> list[int]:
 
 
 def peak_tokens(lengths: Sequence[int], finished: Sequence[int], prompts: Sequence[int] = (), of: Sequence[int] = ()) -> int:
-    """Returns the largest number of tokens that the caches hold at the same time.
-
-    An answer of length n that ends at step e holds k tokens at the end of step e - n + k, and none after step e. A prompt is held once, while one of its
-    answers decodes. Args: lengths, finished: tokens and last step of each answer; prompts: tokens of each prompt; of: the prompt of each answer.
+    """Returns the largest number of tokens that are in the caches at the same time. An answer of length n that ends at step e has k tokens in the caches at
+    the end of step e - n + k. After step e it has no tokens there. A prompt is in the caches once, while at least one of its answers decodes. Args: lengths,
+    finished:
+    tokens and last step of each answer; prompts: tokens of each prompt; of: the prompt of each answer.
     """
     most = 0
     for now in set(finished):
@@ -85,10 +85,13 @@ def peak_tokens(lengths: Sequence[int], finished: Sequence[int], prompts: Sequen
 
 
 def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
-    """Returns a slot for each answer, so that the largest sum of a slot is at most (1 + eps) times the least possible sum.
+    """Returns a slot for each answer. The sum of a slot is the sum of the lengths of its answers. The largest sum is at most (1 + eps) times the least
+    possible largest sum.
 
-    Lengths are rounded up to multiples of eps * max(lengths) / n, so a slot gains at most eps * max(lengths). For rounded lengths the result is exact: the
-    method keeps every reachable combination of the slots' sums, except combinations that are worse than the plan "longest answer first".
+    Lengths are rounded up to multiples of eps * max(lengths) / n, so the sum of a slot grows by at most eps * max(lengths). For rounded lengths the result is
+    exact. The
+    reason is that the method keeps every reachable combination of the slots' sums, except the combinations that are worse than the plan "longest answer
+    first".
 
     Raises: UserError if there are more than `MOST_CASES` combinations. The number of combinations grows exponentially with the number of slots.
     """
@@ -98,7 +101,7 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
     sizes = [-int(-length // unit) for length in lengths]
     order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     bound = max(ends([sizes[i] for i in order], count))
-    plans: dict[tuple[int, ...], tuple[int, ...]] = {(0,) * count: ()}  # sums of the slots, rising -> the place of each answer among the sums before it
+    plans: dict[tuple[int, ...], tuple[int, ...]] = {(0,) * count: ()}  # ascending sums of the slots -> per answer, the rank of its slot before it
     for i in order:
         found: dict[tuple[int, ...], tuple[int, ...]] = {}
         for sums, places in plans.items():

@@ -16,7 +16,7 @@ Observation: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, np.nda
 
 
 INSERTED = "inserted"
-"""The role of a message that continues the player's own turn: its text follows the action, without the chat template."""
+"""The role of a message that continues the player's own turn. The text of this message follows the action directly, without the chat template."""
 
 
 def inserted(text: str) -> Observation:

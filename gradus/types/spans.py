@@ -32,8 +32,8 @@ class Marking(Protocol):
 def ends(tokens: np.ndarray, text: Reads) -> np.ndarray:
     """Returns int64 [A]: the number of characters of the text up to the end of each token. A special token has no characters.
 
-    If a character consists of several tokens, the texts of single tokens do not join to the whole text. Then the end of token i is the length of the
-    text of tokens 0 to i.
+    If a character consists of several tokens, the texts of the single tokens do not add up to the whole text. In this case the end of token i is the length
+    of the text of tokens 0 to i.
     """
     single = [text(tokens[i : i + 1]) for i in range(len(tokens))]
     if "".join(single) == text(tokens):
@@ -86,7 +86,8 @@ def compiled(pattern: str, owner: str) -> re.Pattern[str]:
         found = re.compile(pattern)
     except re.error as error:
         raise UserError(
-            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct the expression, or write \\ before a special sign that is meant literally"
+            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct the expression, "
+            "or write \\ before a special character to match this character itself"
         ) from None
     if not pattern:
         raise UserError(f"{owner} is empty; give a regular expression")

@@ -9,7 +9,7 @@ from gradus.types.errors import UserError, unknown
 from gradus.types.ranges import check_ranges
 
 PLACES = ("threads", "processes")
-"""The places in which workers sample: in threads of the training process, or each in its own process."""
+"""The places where workers sample: threads of the training process, or one process per worker."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Ahead:
     step t are chosen when its rollout begins, so a curriculum that learns has not yet seen the last `steps` steps. The clock has no influence. A run without
     this system has the same result, byte for byte, if every step has one update and a player with `Lagged(updates=steps)` samples.
 
-    Every player has a second copy of its weights, with which the rollouts are sampled.
+    Every player has a second copy of its weights for the rollouts.
     """
 
     steps: int = 1  # 1: the rollout of the next step runs while this step updates
@@ -37,9 +37,9 @@ class Ahead:
 class Streaming:
     """Samples groups without a pause. Each step trains on the groups that were finished first.
 
-    `workers` workers sample one group each at a time, with the newest weights that were published when the group began. Before the update of step t, the first
-    P * (t + 1 + `staleness`) requests have been admitted; P is the number of prompts per step. A group becomes too old if more than `staleness` steps
-    lie between its sampling and its training. Such a group is dropped and sampled again. So no token is older than `staleness` steps.
+    `workers` workers sample one group each at a time, with the newest weights that were published when the group began. Before the update of step t, workers
+    may sample the first P * (t + 1 + `staleness`) requests; P is the number of prompts per step. A group becomes too old if more than `staleness` steps
+    lie between its sampling and its training. Such a group is dropped and sampled again. So no trained token is older than `staleness` steps.
 
     With `unit` "answer", a worker samples one answer or episode at a time, with the weights that are newest when the answer begins.
     When all answers of a group are finished, the group is judged and released. So a slow answer occupies only one worker, and the other workers continue. A
@@ -47,8 +47,8 @@ class Streaming:
     others: SingleTurn, Episodes or Auto.
     Reference: Li et al., DART, arXiv:2509.23866 (rollout-wise sampling).
 
-    With `dispatch` "speed", the tokens per second of each worker are measured. An idle worker leaves a request to a faster worker that is expected to finish the
-    request earlier, although the faster worker is still busy.
+    With `dispatch` "speed", the tokens per second of each worker are measured. An idle worker leaves a request to a busy worker if the busy worker is faster
+    and is expected to finish the request earlier.
 
     With `interrupt`, a worker does not wait for the end of its group. The worker stops between two tokens, takes the new weights, reads its unfinished
     answers again, and continues them. Each token keeps its log-probability and the version of its weights. The age of a group is then the age of its
@@ -62,11 +62,11 @@ class Streaming:
     staleness: int = 1  # the largest age of a group's weights, in steps
     workers: int = 2  # groups, or answers, that are sampled at the same time (see `unit`)
     publish_every: int = 1  # steps between two publications of weights
-    trains_on: Literal["first", "newest"] = "first"  # the finished groups of a step: those that finished first, or those with the newest weights
-    dispatch: Literal["idle", "speed"] = "idle"  # the worker of a request: the first idle one, or the one that is expected to finish it first
+    trains_on: Literal["first", "newest"] = "first"  # a step trains on the groups that finished first, or on the finished groups with the newest weights
+    dispatch: Literal["idle", "speed"] = "idle"  # who gets a request: the first idle worker, or the worker that is expected to finish it first
     unit: Literal["group", "answer"] = "group"  # the samples that a worker takes at a time: a whole group, or one answer or episode
     interrupt: bool = False  # True: a worker takes newly published weights between two tokens, and continues its answers
-    deadline: float | None = None  # seconds after which an idle worker samples the group of a slow worker too; the first result counts
+    deadline: float | None = None  # after this number of seconds, an idle worker also samples the group of a slow worker; the first result counts
     workers_in: Literal["threads", "processes"] = "threads"  # where samples are drawn; a process that ends is started again, and its samples are drawn again
     environments: int | None = None  # processes that run the task's environment; None: the environment runs in the training process
     verifiers: int | None = None  # processes that run the verifiers of the package; None: these verifiers run in the training process
@@ -95,14 +95,14 @@ class Cluster(Streaming):
     run. The processes get the same messages as processes on one machine, so the result is the same if all machines round in the same way.
     """
 
-    workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is an actor of Ray; "threads": only the pool processes are
+    workers_in: Literal["threads", "processes"] = "processes"  # "processes": each rollout worker is a Ray actor; "threads": only pool processes are actors
     address: str | None = None  # the running Ray cluster: "auto" on one of its machines, or HOST:PORT; None: Ray starts on this machine alone
     worker_cpus: float = 1.0  # CPU cores that Ray reserves for a rollout worker
     worker_gpus: float = 0.0  # GPUs that Ray reserves for a rollout worker; 0: it samples on the CPU
-    worker_resource: str | None = None  # a resource of which a rollout worker takes 1, to place it on machines that offer this resource; None: on any
+    worker_resource: str | None = None  # a Ray resource: workers run only on machines that offer it, and each takes 1; None: on any machine
     pool_cpus: float = 1.0  # CPU cores that Ray reserves for a process of the environments and verifiers
-    pool_resource: str | None = None  # as `worker_resource`, for a process of the environments and verifiers
-    patience: float = 600.0  # seconds to wait until Ray has a place for a process
+    pool_resource: str | None = None  # as `worker_resource`, but for the processes of the environments and verifiers
+    patience: float = 600.0  # seconds that the run waits until Ray finds a place for a process
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,8 +116,9 @@ class Sharded:
     """Divides the weights, gradients and optimiser moments of every player among the processes of the run (FSDP2 of PyTorch).
 
     `--processes` sets the number of processes n. Each process keeps one n-th of every tensor, and gathers one layer at a time while it computes. To sample,
-    every process gathers all weights of a player. The processes share samples and micro-batches, and add up their gradients. Sums of floats have another order
-    than in one process, so results agree up to rounding errors. Checkpoints are the same as in a run with one process, and any number of processes
+    every process gathers all weights of a player. The processes share samples and micro-batches, and add up their gradients. Floats are added in another
+    order than in one process, so the results agree only up to rounding errors. Checkpoints are the same as in a run with one process, and any number of
+    processes
     can continue them.
 
     With one process, the run is the same as without a system.
@@ -129,8 +130,8 @@ class Sharded:
 class SequenceParallel:
     """Divides the tokens of every micro-batch among the processes of the run. Long sequences then need less memory per process.
 
-    `--processes` sets the number of processes n. Each process has the whole weights, and computes an n-th of the packed rows of a micro-batch. For
-    the attention, the processes exchange rows for heads (all-to-all), so each process has an n-th of the heads for all rows. The log-probability of a
+    `--processes` sets the number of processes n. Each process has the whole weights, and computes an n-th of the packed rows of a micro-batch. For the
+    attention, the processes exchange data (all-to-all). After this exchange, each process has all rows for an n-th of the heads. The log-probability of a
     token belongs to the process that has the row before the token. Samples are shared as without this system.
 
     With one process, the run is the same as without a system.

@@ -1,4 +1,4 @@
-"""Totals with their counts. If the totals and counts of all micro-batches are added, the metric is the same as after one pass over the whole batch."""
+"""Totals with their counts. The totals and counts of all micro-batches are added. So a metric is the same as after one pass over the whole batch."""
 
 from __future__ import annotations
 

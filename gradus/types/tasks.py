@@ -1,4 +1,4 @@
-"""The task (source of problems, environment, judge of answers), and the world in which a rollout runs."""
+"""The task, which has a source of problems, an environment and a judge of answers. The world, which has the operations for a rollout."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ Verify = Callable[[Problem, str], Outcome]
 
 @runtime_checkable
 class Together(Protocol):
-    """A verifier that judges many completions together. The verifier executes the completions, so its verdicts depend on more than the run's seed."""
+    """A verifier that judges many completions together. The verifier executes the completions. So its verdicts also depend on the machine, not only on the
+    run's seed."""
 
     def check(self) -> None:
         """Raises UserError if this machine cannot run the verifier."""
@@ -135,11 +136,11 @@ class Task:
     acts: Space = Text()  # the space of answers
     chance: float = 0.0  # accuracy of random guesses
     transitions: Transitions | None = None  # recorded steps for offline learning (`provides` then has "transitions")
-    redraw: Callable[[Problem, str], Problem | None] | None = None  # (problem, description) -> the problem with new media and the same answer, or None
+    redraw: Callable[[Problem, str], Problem | None] | None = None  # (problem, description) -> the problem with new media and the same answer, if possible
     passages: Callable[[], Sequence[str]] | None = None  # gives the texts that a search tool searches
-    reader: Callable[[Problem, Sequence[str]], str] | None = None  # answers a problem from some passages, by a program
+    reader: Callable[[Problem, Sequence[str]], str] | None = None  # a program that answers a problem from some passages
     pages: Callable[[], Mapping[str, str]] | None = None  # gives the pages that a browser reads: title -> text; titles in a text are links
-    proposed: Callable[[Problem, str], Problem | None] | None = None  # (problem, written text) -> the problem that the text proposes, or None
+    proposed: Callable[[Problem, str], Problem | None] | None = None  # (problem, written text) -> the new problem, if the text proposes one
 
     def __post_init__(self) -> None:
         """Turns text prompts of a data file into user messages if the task has a system message or an environment. Both need a conversation.
@@ -207,7 +208,7 @@ class World(Protocol):
         ...
 
     def count(self, purpose: str, player: str, tokens: int) -> None:
-        """Adds to the tokens of a purpose. The metric is `tokens/PURPOSE`."""
+        """Adds `tokens` to the number of tokens of a purpose. The metric is `tokens/PURPOSE`."""
         ...
 
     def call(self, name: str) -> str:
@@ -219,16 +220,14 @@ class World(Protocol):
         ...
 
     def decide(self, call: str, reason: str) -> None:
-        """Records a decision about this call that depends on the clock or the machine. If the step is repeated, it follows the recorded decision."""
+        """Records a decision about this call, because the decision depends on the clock or the machine. A repeated step follows the recorded decision."""
         ...
 
     def waiting(
         self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
     ) -> AbstractContextManager[None]:
-        """A context manager around a wait. `what` names the awaited event, and `about` names the object that the wait concerns. If the wait is long, the watchdog
-        reports these names.
-
-        `abandon` is called if the run ends because of this wait. The argument of `abandon` is the number of seconds waited.
+        """A context manager around a wait. `what` names the awaited event, and `about` names the object of the wait. If the wait is long, the watchdog
+        reports these names. If the run ends because of this wait, it calls `abandon` with the number of seconds waited.
         """
         ...
 
@@ -237,7 +236,7 @@ class World(Protocol):
         ...
 
     def prompt(self, request: Request) -> Context:
-        """Returns the context from which the request starts: a prompt without chosen tokens, or the context to continue."""
+        """Returns the first context of the request: a prompt without chosen tokens, or the context to continue."""
         ...
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:

@@ -30,7 +30,7 @@ class Delayed:
 
     @property
     def divides(self) -> bool:
-        """Whether the update needs no whole weights (see `Minibatches`)."""
+        """Whether the update also works if the weights are divided among processes (see `Minibatches`)."""
         return bool(getattr(self.update, "divides", False))
 
     def __post_init__(self) -> None:

@@ -99,7 +99,7 @@ def _behaviour(context: Context) -> np.ndarray:
 def of_weights(players: Mapping[str, Any]) -> Diagnosis | None:
     """Finds the first trained weight that is not finite; None if all are finite. No later update can repair such a weight."""
     for player in players.values():
-        if getattr(player, "others", None) is not None:  # each process has seen its own part
+        if getattr(player, "others", None) is not None:  # each process has already checked its own part
             for name in player.others.not_finite():
                 return Diagnosis(player.name, f"weight {name} after its move", 1, 1)
             continue
@@ -149,7 +149,7 @@ def of_update(
 
     The checks follow the computation: first the inputs, the rows of the forward pass, and the derivative of the loss with respect to the rows. Then come the
     loss of every term and the gradient of the parameters. If the gradient is not finite, the function shortens the context to find the first action that causes
-    it. If every repeated pass is finite, the diagnosis names `spoilt`: the losses, or the gradients of parameters, that were not finite in the first pass.
+    it. If all numbers of the repeated passes are finite, the diagnosis names `spoilt`: the losses or gradients that were not finite in the first pass.
     """
     wants = wants_of(terms)
     rows = _forward(policy, batch, wants, micro_tokens, key)
@@ -173,7 +173,7 @@ def of_update(
         return bad
     if losses := broken_losses(tallies):
         return _with_rows(Diagnosis(player, losses[0], 1, 1), batch, saved)
-    divided = getattr(policy, "divided", False)  # no process has the whole network, so no single sequence is tried
+    divided = getattr(policy, "divided", False)  # no process has the whole network, so the search for a single sequence is left out
     found = None if divided else _of_gradient(player, policy, batch, slopes, micro_tokens, key)
     if found is None and spoilt:
         others = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
@@ -214,7 +214,7 @@ def _of_gradient(player: str, policy: Any, batch: Batch, slopes: Mapping[Want, T
             bad = spoilt([context], index)
             if not bad:
                 continue
-            low, high = 0, context.actions  # the first `low` actions give finite gradients, the first `high` do not
+            low, high = 0, context.actions  # the first `low` actions give finite gradients, but the first `high` actions do not
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (low, middle) if spoilt([cut(context, middle)], index[:middle]) else (middle, high)

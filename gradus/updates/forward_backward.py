@@ -52,7 +52,7 @@ def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro
 
 
 def evaluated(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key) -> Rows:
-    """Returns, for each want, a row per action. For each view, makes one pass over the contexts in the form that this view gives them."""
+    """Returns, for each want, a row per action. Makes one pass for each view, over the contexts in the form of this view."""
     views = dict.fromkeys(want.view for want in wants)
     out: dict[Want, Tensor] = {}
     for view in views:

@@ -1,8 +1,8 @@
 """The default update: epochs of mini-batches, with one optimiser step per mini-batch.
 
-The objective is evaluated on the whole mini-batch, and the rows that it wants are the leaves of the graph. The gradient with respect to these rows is then
-backpropagated through the model, one micro-batch at a time. So the result does not depend on the size of micro-batches. If the objective is separable (a sum
-over actions), the separate forward pass that computes the leaves is skipped.
+The objective is evaluated on the whole mini-batch. In this step, the rows that the objective wants are the leaves of the graph. Then the gradient with
+respect to these rows is backpropagated through the model, one micro-batch at a time. So the result does not depend on the size of micro-batches. If the
+objective is separable (a sum over actions), the separate forward pass that computes the leaves is skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Minibatches:
 
     epochs: int = 1
     count: int = 1
-    divides: ClassVar[bool] = True  # needs no whole weights: players whose weights are divided among processes can use this update
+    divides: ClassVar[bool] = True  # this update also works for players whose weights are divided among processes
 
     def __post_init__(self) -> None:
         check_ranges(self, epochs="[1, inf)", count="[1, inf)")
@@ -61,9 +61,9 @@ class Minibatches:
     def update(self, player: Any, batch: Batch, step: int, key: Key, reading: Key | None = None) -> dict[str, float]:
         """Updates one player and returns its metrics.
 
-        `key` orders the mini-batches. Views and wants draw their random numbers from `reading`, as signals do (None: from `key`). If the batch already has rows
-        of the start of the update (`Batch.old`), these rows are kept. If it has none, and several optimiser steps follow, the rows are read before the first
-        step.
+        `key` determines the order of the mini-batches. Like signals, views and wants draw their random numbers from `reading` (None: from `key`). If the
+        batch already has rows of the start of the update (`Batch.old`), these rows are kept. If it has no such rows and there are several optimiser steps,
+        the rows are computed before the first step.
         """
         terms, reading = player.spec.objective, reading or key
         check_separable(player, batch, reading)
@@ -101,7 +101,7 @@ class Minibatches:
         return seen, moved
 
 
-_MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # metrics of every step; a skipped step has no learning rate
+_MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # metrics of every step, except that a skipped step has no learning rate
 
 
 def keys_of(terms: Mapping[str, Term], epochs: int, reading: Key) -> list[Key]:

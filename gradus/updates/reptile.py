@@ -63,19 +63,20 @@ class EqualWeights:
 
 @dataclass(frozen=True)
 class Reptile:
-    """Updates the policy by theta' = theta + eta sum_i w_i (theta_i - theta). The sum is over all kinds of a batch except the last, which is the target.
+    """Updates the policy by theta' = theta + eta sum_i w_i (theta_i - theta). The sum is over all kinds of problems in a batch except the last kind, which is
+    the target.
 
-    The weights theta_i come from theta by `inner_steps` plain gradient steps. Each of these steps uses a different part of the batch's problems of kind i. The
-    part `weights` gives the w_i. After the update, this part receives R_i = L(theta') - L(theta_i), where L is the objective on the problems of the target. A
-    problem's `arm` names its kind. The optimiser of the policy and the learning rate of the setting are not used. `others` updates every other player. Metrics:
-    `weight/KIND`, `gain/KIND` (R_i), `target_loss` (L(theta')), `grad_norm` (length of the step divided by eta). Reference: Nichol et al., On First-Order
-    Meta-Learning Algorithms, arXiv:1803.02999 (Reptile, with equal weights).
+    The weights theta_i are the result of `inner_steps` plain gradient steps from theta. Each of these steps uses a different part of the batch's problems of
+    kind i. The part `weights` gives the w_i. After the update, this part receives R_i = L(theta') - L(theta_i), where L is the objective on the problems of
+    the target. A problem's `arm` names its kind. The optimiser of the policy and the learning rate of the setting are not used. `others` updates every other
+    player. Metrics: `weight/KIND`, `gain/KIND` (R_i), `target_loss` (L(theta')), `grad_norm` (length of the step divided by eta). Reference: Nichol et al.,
+    On First-Order Meta-Learning Algorithms, arXiv:1803.02999 (Reptile, with equal weights).
     """
 
     inner_steps: int = 4
     inner_lr: float = 1e-5
     eta: float = 0.3
-    weights: Any = EqualWeights()  # SourceWeights; with a state or without
+    weights: Any = EqualWeights()  # a `SourceWeights`, with or without a state
     others: Update = Minibatches()
 
     def __post_init__(self) -> None:

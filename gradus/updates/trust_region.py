@@ -1,6 +1,6 @@
 """The natural gradient with a bound on the policy's change: conjugate gradients on Fisher-vector products, then a backtracking search.
 
-The product of the Fisher matrix and a vector v is J'(J v) / A. The rows of J are the gradients of the log-probabilities of the A actions. J v is
+The product of the Fisher matrix and a vector v is J'(J v) / A. The rows of J are the gradients of the log-probabilities of the A actions. J v is computed as
 a central difference. The product with J' is one backward pass, one micro-batch at a time. Both products need only log-probabilities, so they work with every
 network.
 """
@@ -85,7 +85,7 @@ class Surface:
         return evaluate(self.terms, rows, self.batch)[0], kl
 
     def part(self, share: float) -> Surface:
-        """Returns the surface over a share of the answers that the policy sampled. The key draws at least one answer."""
+        """Returns the surface for only a share of the answers that the policy sampled, at least one answer. The key draws these answers."""
         own = torch.unique(self.batch.trajectory[self.sampled > 0]).tolist()
         count = math.ceil(share * len(own))
         if count == len(own):
@@ -112,8 +112,8 @@ class Surface:
         """Returns the factor on `vector` for the central difference.
 
         With this factor the log-probabilities change by about the cube root of the rounding error. A change of this size gives the most accurate central
-        difference. The effect of a step can be a thousand times larger in one direction than in another. So a small trial step along the vector first
-        measures the effect.
+        difference. In one direction, the effect of a step may be a thousand times larger than in another one. So a small trial step along the vector first
+        measures this effect.
         """
         eps = torch.finfo(vector.dtype).eps
         probe = 0.3 * eps**0.5 * max(1.0, float(self.start.norm())) / float(vector.norm())
@@ -143,8 +143,9 @@ class TrustRegion:
 
     The step is s sqrt(2 max_kl / s'(F + damping I) s) with s = (F + damping I)^-1 g. The vector g is the negative gradient of the loss, and F is the Fisher
     matrix. A step is accepted if the objective improves and the mean KL per action is at most `max_kl`. If no length is accepted, the player does not
-    change. This player's learning rate and optimiser are not used. F and the KL are averages over the actions that the policy sampled. F affects only the
-    direction of the step and the first length that is tried. A dozen products with F are needed, so F uses only a share of the answers.
+    change. This player's learning rate and optimiser are not used. F and the KL are averages over the actions that the policy sampled. F has an effect only
+    on the direction of the step and on the first length that is tried. The step needs about twelve products with F, so F is computed from only a share of the
+    answers.
     """
 
     max_kl: float = 0.01  # largest KL from the policy at the start of the update, in nats per action
@@ -154,7 +155,7 @@ class TrustRegion:
     shrink: float = 0.5  # factor on the step's length after each rejection
     backtracks: int = 10  # largest number of lengths that are tried
     player: str = "policy"
-    others: Update = Minibatches()  # updates every other player
+    others: Update = Minibatches(epochs=4)  # updates every other player
     names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:

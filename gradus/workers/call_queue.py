@@ -13,7 +13,7 @@ from gradus.types import Failed, FailureKind, UserError
 from gradus.workers.trl_signature import plain
 from gradus.workers.worker import Answer
 
-_HOPELESS = 8  # after this number of time-outs without an answer, the waiting calls are not made
+_HOPELESS = 8  # after this number of time-outs without any answer, the waiting calls fail
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Limits:
     """The limits of a call, and its retries."""
 
     seconds: float = 60.0
-    memory: int = 0  # bytes that a call may take in addition to the loaded code; 0: no limit
+    memory: int = 0  # memory in bytes that a call may use in addition to the loaded code; 0: no limit
     retries: int = 1  # number of repetitions of a call that timed out, ran out of memory or lost its process
     workers: int | None = None  # largest number of processes; None: one per core
 
@@ -55,7 +55,7 @@ class CallQueue:
         self.answers: list[Answer | None] = [None] * len(questions)
         self.open = len(questions)
         self.answered = self.late = self.losses = 0
-        self.one_by_one = False  # after a call ended the fork server, and with it all workers
+        self.one_by_one = False  # True after a call has ended the fork server, and with it all workers
         self.began = time.monotonic()
 
     @property
@@ -83,7 +83,7 @@ class CallQueue:
     def lost(self, asked: Sequence[int], failed: Failed, charged: bool = True) -> None:
         """Handles the calls of a lost worker.
 
-        The first call ended the worker, and the other calls never began. If `charged` is False, the attempt of the first call does not count.
+        The first call has ended the worker, and the other calls had not begun. If `charged` is False, the attempt of the first call does not count.
         """
         first, *others = asked
         self.losses += 1
@@ -93,9 +93,9 @@ class CallQueue:
         self.attempts[first] += 1
         if failed.kind.chance and self.attempts[first] <= self.limits.retries:
             if self.answered:
-                self.waiting.append(first)  # after calls that may be quick
+                self.waiting.append(first)  # at the end, because the other calls may be quick
             else:
-                self.waiting.appendleft(first)  # without any answer so far, a hopeless case shows soon
+                self.waiting.appendleft(first)  # at the start, because there is no answer so far: if no call can succeed, this becomes clear soon
             return
         self.late += failed.kind is FailureKind.TIMEOUT
         again = f" ({self.attempts[first]} attempts)" if self.attempts[first] > 1 else ""

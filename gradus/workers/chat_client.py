@@ -1,8 +1,8 @@
-"""A client of servers with OpenAI's chat interface. The client tries failed calls again, and limits the number of open calls, and the time and the
-size of a reply.
+"""A client of servers with OpenAI's chat interface. The client repeats failed calls. It limits the number of open calls, and the time and the size of a
+reply.
 
 The client has its own thread with an event loop, so its connections stay open between the steps of a run. The key is only in the header of a request. The
-client never follows a redirection, because the key would go to another address.
+client never follows a redirection, because the other address would then get the key.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_BYTES = 1 << 20  # of one reply
-OPEN = 8  # calls that are open, relative to the calls at a time; the others wait for their next attempt
-MOST_WAIT = 60.0  # seconds, also if the server asks for more
-AGAIN = frozenset({408, 409, 425, 429})  # another attempt may succeed; so may one after any status from 500 on
+OPEN = 8  # largest number of open calls, as a multiple of the calls at a time; the other open calls wait for their next attempt
+MOST_WAIT = 60.0  # longest wait in seconds, even if the server asks for a longer one
+AGAIN = frozenset({408, 409, 425, 429})  # after these statuses, and after any status from 500 on, another attempt may succeed
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole reply. `likely` has for each token of the text the log-probabilities of the likely tokens; it is empty if they were not asked for."""
+    """A whole reply. `likely`: for each token of the text, the log-probabilities of the likely tokens; empty if the request did not ask for them."""
 
     text: str
     prompt_tokens: int = 0
@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Fault:
-    """An attempt without a reply. `final`: a further attempt would end in the same way. `wait`: the seconds that the server asks for."""
+    """An attempt without a reply. `final`: whether a further attempt would have the same result. `wait`: the seconds that the server asks for."""
 
     reason: str
     kind: FailureKind = FailureKind.DIED
@@ -71,7 +71,7 @@ class Fault:
 
 
 class Room:
-    """A limit on calls at a time. Further attempts get a place before first attempts, so that no call waits until the end of a long list."""
+    """A limit on calls at a time. A repeated attempt gets a place before first attempts, so that its call does not wait for a long list of other calls."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -125,7 +125,8 @@ class ChatClient:
     async def ask(self, body: Mapping[str, Any], name: str) -> Reply | Failed:
         """Sends a request until a reply arrives, at most 1 + `retries` times. Runs in the client's thread.
 
-        `name` determines the random part of the waits. Raises UserError if the server refuses all requests, as for a wrong key, address or model.
+        `name` determines the random part of the waits. Raises UserError if the server refuses all requests, for example because the key, the address or the
+        model is wrong.
         """
         content = json.dumps(body).encode()
         attempt = 0
@@ -203,7 +204,7 @@ class ChatClient:
 
 
 def reply_of(body: bytes, model: str) -> Reply | Fault:
-    """Reads the body of a reply. A reply is a fault if it comes from another model, or if its text is missing or cut."""
+    """Reads the body of a reply. Returns a fault if the reply is from another model, or if its text is missing or was cut off."""
     try:
         found = json.loads(body)
         said = found["model"]
@@ -254,7 +255,9 @@ def loopback(host: str) -> bool:
 
 
 def pause(first: float, attempt: int, wanted: float | None, name: str) -> float:
-    """Returns the seconds before the next attempt: first * 2^attempt, times a factor between 0.5 and 1 that depends on the name; at least `wanted`."""
+    """Returns the number of seconds before the next attempt: first * 2^attempt * f, but at least `wanted`. The factor f is between 0.5 and 1, and depends on
+    the name.
+    """
     factor = 0.5 + 0.5 * float(Key(0).fold("pause", name, attempt).uniform())
     return min(max(first * 2**attempt * factor, wanted or 0.0), MOST_WAIT)
 
@@ -288,7 +291,7 @@ async def replies(
 ) -> dict[str, Reply | Failed]:
     """Sends all requests, given by name, and calls `arrived` for each reply as soon as it comes. Runs in the client's thread.
 
-    Calls are started while fewer than `OPEN` times `together` calls are open, because thousands of tasks would delay the event loop, and with it the replies.
+    A call starts only if fewer than `OPEN` times `together` calls are open, because thousands of tasks would delay the event loop and the replies.
     If the server refuses all requests, the other calls are cancelled, and the UserError is raised.
     """
     found: dict[str, Reply | Failed] = {}

@@ -2,8 +2,8 @@
 
 This process has already imported the modules that a worker needs, so a new worker starts within milliseconds. It runs no user code. It reads messages from a
 socket. A message is a line with a JSON object: {"start": number, ...} with the three pipes of a worker, or {"kill": number}. For each worker that ends, this
-process reports the exit code. When a worker ends, the processes that the worker started and left are killed, including detached processes. When the socket
-closes, all processes are killed.
+process reports the exit code. When a worker ends, this process kills the processes that the worker has left behind, including detached processes. When the
+socket closes, all processes are killed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ForkServer:
 
     def start(self, message: dict[str, Any], pipes: list[int]) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning about threads: the threads of libraries are asleep
+            warnings.simplefilter("ignore")  # this would be a warning about threads, but the threads of libraries do nothing at this time
             process = os.fork()
         if process == 0:
             code = 1
@@ -65,7 +65,7 @@ class ForkServer:
                 with suppress(OSError):  # the pipe may be closed
                     traceback.print_exc()
             finally:
-                os._exit(code)  # always: the copy must never act as the fork server
+                os._exit(code)  # in every case, because the forked copy must never act as the fork server
         for pipe in pipes:
             os.close(pipe)
         self.workers[message["start"]] = process
@@ -89,7 +89,7 @@ class ForkServer:
         worker.main(message["kind"], message["spec"], message["options"], message["memory"])
 
     def kill(self, process: int) -> None:
-        for end in (os.killpg, os.kill):  # the process may not lead a group yet
+        for end in (os.killpg, os.kill):  # both calls, because the process may not lead its own group yet
             with suppress(ProcessLookupError, PermissionError):
                 end(process, signal.SIGKILL)
 
@@ -104,7 +104,7 @@ class ForkServer:
             if found is None:
                 break
             if found.si_pid in numbers:
-                self.kill(found.si_pid)  # the rest of its group, while no other process can have its number
+                self.kill(found.si_pid)  # kills the rest of its group, as long as no other process can have its number
             _, status = os.waitpid(found.si_pid, 0)
             if found.si_pid in numbers:
                 del self.workers[numbers[found.si_pid]]

@@ -1,7 +1,7 @@
 """Divides answers among the calls of a reward function, and finds the answers that make a whole call fail.
 
 A call judges `batch` answers. If a call with several answers fails, each answer is judged alone. These calls find the answers that also fail alone. Then one
-call judges all other answers. So a function that compares its answers still sees these answers together.
+call judges all other answers. So if a function compares its answers, it still sees all these answers together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradus.workers.trl_signature import arguments_of
 from gradus.workers.worker import Answer
 
 Known = Callable[[str], "Failed | None"]
-"""Maps the name of a call to the failure that a time-out or the machine caused in an earlier execution of the step; None: no such failure."""
+"""The name of a call -> the failure by a time-out or by the machine in an earlier execution of the step; None: there was no such failure."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Asker:
     steps: int | None = None  # the number of steps of the whole run
 
     def __call__(self, calls: Mapping[str, Sequence[Trajectory]]) -> tuple[dict[str, Answer], dict[str, Failed]]:
-        """Returns two mappings by the names of calls: the answers, and the new failures that a time-out or the machine caused."""
+        """Returns two mappings by the names of calls: the answers, and the new failures by a time-out or by the machine."""
         before = {name: self.known(name) for name in calls}
         new = [name for name, failed in before.items() if failed is None]
         asked = [Question(arguments_of(calls[n], self.step, self.names, self.steps), len(calls[n]), about(calls[n])) for n in new]
@@ -44,7 +44,7 @@ class Asker:
 def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) -> tuple[Scores, dict[str, Failed]]:
     """Returns one outcome per trajectory.
 
-    Also returns the new failures that a time-out or the machine caused, by the names of calls.
+    Also returns the new failures by a time-out or by the machine, as a mapping by the names of calls.
 
     The log contains only the calls whose outcomes are returned. The columns of the log have None for all other answers.
     """
@@ -69,7 +69,7 @@ def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) ->
         elif f"{name}/rest" in again:
             outcomes |= guilty[name] | _spread(rest[name], again[f"{name}/rest"])
             _add(log, rest[name], again[f"{name}/rest"], len(trajectories))
-        else:  # all answers fail alone, too, or none does
+        else:  # either all answers also fail alone, or none of them does
             assert isinstance(whole, Failed)
             outcomes |= _spread(rows, whole if guilty[name] else _together(whole, len(rows)))
     scores = Scores(outcomes[i] for i in range(len(trajectories)))
@@ -107,7 +107,7 @@ def _spread(rows: Sequence[int], answer: Answer) -> dict[int, Outcome]:
 
 
 def _together(whole: Failed, count: int) -> Failed:
-    """Returns the failure of a call that fails as a whole, although no single answer fails alone."""
+    """Returns the failure for the case that a call with all answers fails, but no call with a single answer does."""
     remedy = "; give it more time, or fewer answers per call with batch" if whole.kind is FailureKind.TIMEOUT else ""
     return replace(
         whole, reason=f"{whole.reason}, in a call with {count} answers at once, but in calls about one answer each it did not fail{remedy}"

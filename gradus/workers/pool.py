@@ -23,9 +23,9 @@ from gradus.workers.worker import Answer, read_outcomes
 START_SECONDS = 120.0  # time limit for the start of a worker; long, because the imports of a reward function may take long
 PRINTED = 16 << 20  # largest number of bytes that a call may print; a call that prints more fails
 SHOWN = 1 << 16  # largest number of printed bytes that are shown
-_AHEAD, _AHEAD_SECONDS, _AHEAD_BYTES = 64, 0.05, 1 << 17  # limits of the calls that are sent to a worker before its earlier answers arrive
+_AHEAD, _AHEAD_SECONDS, _AHEAD_BYTES = 64, 0.05, 1 << 17  # limits (number, seconds, bytes) of calls that are sent to a worker before its earlier answers arrive
 _GROW = 0.05  # if calls wait for this number of seconds, one more worker is started
-_STILLBORN = 3  # number of workers that may end before they load the code, if other workers loaded it
+_STILLBORN = 3  # number of workers that may end before they have loaded the code, although other workers have loaded it
 _LONGEST_ANSWER = 1 << 25  # largest answer in bytes; a longer answer could fill this process's memory
 
 
@@ -77,7 +77,7 @@ class Pool:
                     self._turn(self._deadline())
                     self._late()
             patience = time.monotonic() + 5.0
-            while self._dying and time.monotonic() < patience:  # so that hanging processes have ended on return
+            while self._dying and time.monotonic() < patience:  # so that hanging processes have ended when this method returns
                 with self._surviving():
                     self._turn(patience)
             self._dying.clear()
@@ -102,13 +102,13 @@ class Pool:
             self._forget()
             self._stopped = False
 
-    # a turn: reads the received data, then ends late workers
+    # one turn: reads the received data, then ends workers that are late
 
     @contextmanager
     def _asking(self, limits: Limits) -> Iterator[None]:
         with self._lock:
             if limits.memory != self._limits.memory:
-                self._forget()  # the limit is set when a worker starts
+                self._forget()  # a worker gets its memory limit at its start, so a new limit needs new workers
             self._limits, self._stillborn = limits, 0
             try:
                 self._begin()
@@ -132,7 +132,7 @@ class Pool:
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
-        """A context that handles the end of the fork server and its workers. The context starts another server, and repeats the calls or lets them fail."""
+        """A context that handles the end of the fork server and its workers. It starts another server, and then repeats the calls or lets them fail."""
         try:
             yield
         except (EOFError, ConnectionError):
@@ -147,7 +147,7 @@ class Pool:
         If only one call was running, this call is the cause. If several calls were running, they are repeated one by one to find the cause.
         """
         for worker in list(self._workers.values()):
-            with suppress(ConnectionError):  # after an invalid answer there is no fork server to kill the worker
+            with suppress(ConnectionError):  # after an invalid answer, there is no fork server that could kill the worker
                 self._read_answers(worker, last=True)
         asking = [w for w in self._workers.values() if w.asked]
         for worker in list(self._workers.values()):
@@ -177,7 +177,7 @@ class Pool:
     def _turn(self, deadline: float) -> None:
         """Reads the received data, or waits for data until the deadline."""
         ready = self._selector.select(max(0.0, deadline - time.monotonic()))
-        # prints first: they count for the call that an answer ends; the fork server last: a dead worker's answers are still in its pipe
+        # prints come first, because they belong to the call before its answer; the fork server comes last, because a dead worker's pipe may have answers
         for key, _ in sorted(ready, key=lambda pair: 2 if pair[0].data is None else pair[0].fd != pair[0].data.prints):
             worker: Worker | None = key.data
             if worker is None:
@@ -203,7 +203,7 @@ class Pool:
 
     def _read_answers(self, worker: Worker, last: bool = False) -> None:
         try:
-            while worker.number in self._workers:  # an answer may end its worker
+            while worker.number in self._workers:  # an invalid answer may have ended its worker
                 for line in worker.lines():
                     if worker.number in self._workers:
                         self._answered(worker, line)
@@ -215,7 +215,7 @@ class Pool:
             return
         except EOFError:
             if not last and worker.number in self._workers:
-                # the fork server reports how it ended; a worker that only closed its pipe reaches the time limit
+                # the fork server reports the end of a worker; if a worker has only closed its pipe, it reaches the time limit
                 self._selector.unregister(worker.answers)
 
     def _answered(self, worker: Worker, line: bytes) -> None:
@@ -240,7 +240,7 @@ class Pool:
         took, worker.since, worker.printed = now - worker.since, now, 0
         worker.typical = took if not worker.typical else 0.8 * worker.typical + 0.2 * took
         failed = answer if isinstance(answer, Failed) else next((o for o in answer if isinstance(o, Failed) and o.kind.chance), None)
-        if failed is not None and failed.kind is FailureKind.MEMORY:  # its memory would fail the next call, too
+        if failed is not None and failed.kind is FailureKind.MEMORY:  # its memory is full, so the next call would also fail
             worker.asked.appendleft(number)
             worker.answered -= 1
             self._lost(worker, overfull(failed.reason, self._limits.memory), FailureKind.MEMORY)
@@ -258,7 +258,7 @@ class Pool:
         worker.printed = 0
 
     def _unloadable(self, reason: str) -> None:
-        """Handles code that cannot be loaded. Raises UserError if the code was never loaded before. Else the open calls fail."""
+        """Handles code that cannot be loaded. Raises UserError if no worker has loaded the code before. Otherwise the open calls fail."""
         if self._round is None or self.hello is None:
             raise UserError(reason)
         self._round.fail_all(Failed(reason, FailureKind.RAISED))
@@ -294,7 +294,7 @@ class Pool:
         allowed = min(most, 1 + int((time.monotonic() - round_.began) / _GROW))
         if self._stillborn >= _STILLBORN and len(self._workers) > starting:
             return
-        # after a loss one more worker is kept ready, so that no call waits for a start
+        # after the loss of a worker, one more worker is kept ready, so that no call waits for a start
         while len(round_.waiting) > starting and len(self._workers) < allowed + (round_.losses > 0):
             self._start()
             starting += 1
@@ -304,7 +304,7 @@ class Pool:
         fresh = not worker.asked
         while round_.waiting and len(worker.asked) < depth and (len(worker.unsent) < _AHEAD_BYTES or not worker.asked):
             number = round_.waiting.popleft()
-            if round_.attempts[number] and worker.asked:  # a repeated call goes alone, so that no call waits behind it
+            if round_.attempts[number] and worker.asked:  # a repeated call gets its own worker, so that no other call waits for it
                 round_.waiting.append(number)
                 break
             worker.asked.append(number)
@@ -332,7 +332,7 @@ class Pool:
     # ending
 
     def _deadline(self) -> float:
-        """Returns the time at which the next limit is reached, but at most one second from now."""
+        """Returns the time of the next limit, but at most one second from now."""
         ends = [w.since + (self._limits.seconds if w.ready else START_SECONDS) for w in self._workers.values() if w.asked or not w.ready]
         waiting = self._round is not None and self._round.waiting
         return min([*ends, time.monotonic() + (_GROW if waiting else 1.0)])
@@ -365,7 +365,7 @@ class Pool:
                 self._unloadable(f"{kind_} {spec} could not be loaded: its process {reason}; try to import the file yourself")
         elif asked and self._round is not None:
             self.ended[kind.value] += 1
-            # if memory ran out in a process that answered before, data left by earlier calls may be the cause
+            # if memory ran out in a process that had already answered a call, data of earlier calls may be the cause
             charged = charged and (kind is not FailureKind.MEMORY or not worker.answered)
             self._round.lost(asked, Failed(reason, kind), charged=charged)
 

@@ -46,7 +46,7 @@ class Worker:
     ready: bool = False  # whether the worker has reported that the code is loaded
     since: float = 0.0
     printed: int = 0  # bytes printed during the first open call
-    answered: int = 0  # number of calls that were answered so far
+    answered: int = 0  # number of answered calls so far
     typical: float = 0.0  # moving average of the seconds per call; 0: not yet known
 
     def push(self) -> None:
@@ -101,7 +101,7 @@ class ForkServer:
         """Starts a worker, which first loads the code. Raises OSError if the fork server has ended."""
         (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = os.pipe(), os.pipe(), os.pipe()
         self._count += 1
-        with suppress(AttributeError, OSError):  # endless printing is noticed sooner
+        with suppress(AttributeError, OSError):  # a smaller pipe, so that endless printing is noticed sooner
             fcntl.fcntl(ours_err, fcntl.F_SETPIPE_SZ, 1 << 20)
         worker = Worker(self._count, ours_in, ours_out, ours_err)
         message = {"start": worker.number, "kind": job.kind, "spec": job.spec, "options": json.loads(job.options), "memory": memory}

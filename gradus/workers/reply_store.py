@@ -22,7 +22,7 @@ def hash_of(request: Mapping[str, Any]) -> str:
 
 
 class ReplyStore:
-    """An SQLite file of replies. Several threads and processes may use the file together. A reply that was added stays, also if the process is killed.
+    """An SQLite file of replies. Several threads and processes may use the file together. An added reply stays even if the process is killed.
 
     Only the user who made the file can read it. The file contains replies and hashes, but no requests and no keys.
     """
@@ -48,7 +48,7 @@ class ReplyStore:
         return found
 
     def add(self, name: str, reply: Reply) -> None:
-        """Stores a reply. A hash that is already stored keeps its reply."""
+        """Stores a reply. If the hash is already stored, its reply does not change."""
         with self._named(), self._lock:
             self._file.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (name, json.dumps(reply.stored())))
 

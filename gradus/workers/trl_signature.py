@@ -1,4 +1,4 @@
-"""The keywords of a call of a user's reward function, and the meaning of its result. The process of the function uses this module.
+"""The keywords of a call of a user's reward function, and the meaning of the function's result. The process of the function uses this module.
 
 The signature is TRL's. The keywords are `prompts`, `completions`, `completion_ids`, `trainer_state`, `log_metric`, `log_extra`, and one keyword for every
 column of the data. The result is a list with one element per completion: a number, or None if the reward does not apply to the completion.
@@ -69,7 +69,7 @@ def columns_of(problem: Problem) -> dict[str, Any]:
 def as_trl(message: Message) -> Message:
     """Returns a message in TRL's form. A message of text is returned unchanged.
 
-    In a part with media, the key of the media is the name of their kind, such as "image".
+    In a part with media, the name of the kind of media, such as "image", is the key.
     """
     content = message.get("content")
     if not isinstance(content, list | tuple):
@@ -107,7 +107,7 @@ def taken(function: Callable[..., Any]) -> list[str] | None:
     """Returns the keywords that the function takes; None if it takes any keyword."""
     try:
         return _taken(function)
-    except TypeError:  # an unhashable object cannot be cached
+    except TypeError:  # the object is not hashable, so its signature cannot be cached
         return _taken.__wrapped__(function)
 
 
@@ -199,7 +199,7 @@ def _taken(function: Callable[..., Any]) -> list[str] | None:
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some built-in callables have no signature: they get all keywords
+    except (TypeError, ValueError):  # some built-in callables have no signature; these get all keywords
         return [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
 
 

@@ -45,7 +45,7 @@ def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> N
     for line in requests:
         number, _, keywords = line.partition(b" ")
         found = call(json.loads(keywords, object_hook=received if b'"$media"' in keywords else None))
-        if os.getpid() != own:  # the user's code forked, and the copy returned, too
+        if os.getpid() != own:  # the user's code has forked this process, and the copy has returned, too
             os._exit(0)
         with suppress(Exception):  # user code may have closed stdout
             sys.stdout.flush()
@@ -83,13 +83,13 @@ def _verifier(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, d
 
 def answer(function: Callable[..., Any], arguments: dict[str, Any], later: Callable[[Any], Any], path: str) -> Answer:
     """Returns one outcome per completion, or one failure for all completions. `later` awaits the result of an async function."""
-    count = len(arguments["completions"])  # before the function can change the list
+    count = len(arguments["completions"])  # read before the call, because the function can change the list
     try:
         log = Log()
         values = function(**accepted(function, arguments, log))
         values = later(values) if inspect.isawaitable(values) else values
         return outcomes(values, count, log)
-    except BaseException as error:  # exits, too: the process stays for the next call
+    except BaseException as error:  # also SystemExit, so that the process is ready for the next call
         return failure_of(error, path)
 
 
@@ -124,11 +124,11 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _limit(memory: int) -> None:
-    """Lets the data of this process grow by at most `memory` bytes. A larger request raises MemoryError.
+    """Limits the growth of this process's data to `memory` bytes. A larger request raises MemoryError.
 
     There is no limit if the system does not report the size of the process.
 
-    Data means writable memory. Address space that is only reserved does not count, because GPU drivers reserve gigabytes of it.
+    Data means writable memory. Reserved address space does not count, because GPU drivers reserve gigabytes of it.
     """
     with suppress(ImportError, OSError, ValueError):
         import resource

@@ -119,7 +119,7 @@ def test_a_run_whose_time_is_up_saves_and_says_so_with_its_own_code(forked: Fork
     process = forked.start([*place, *words(run), "--until", "3s"], log, "tests.faults.training:waiting_in")
     assert process.wait(300) == 3, log.read_text()
     saved = whole_up_to(run)
-    little = "" if saved else "no step was finished in it, so give more: "
+    little = "" if saved else "this time was too short for one step, so give more: "
     assert f"the time is up; {little}saved up to step {saved}; " in log.read_text()
     assert steps_done(run) == saved
     assert forked.start(["resume", str(run), "--until", "1h"], log).wait() == 0, log.read_text()

@@ -100,7 +100,7 @@ def test_a_run_without_a_system():
     [
         ("running", 1105.0, True, ""),
         ("running", 1111.0, True, "no state for 11s: process 7 on host is blocked"),
-        ("running", 1111.0, None, "is blocked, or was ended"),
+        ("running", 1111.0, None, "is blocked, or has been stopped"),
         ("running", 1100.0, False, "process 7 on host does not exist any more"),
         ("finished", 9999.0, False, ""),
     ],

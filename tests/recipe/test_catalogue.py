@@ -57,7 +57,7 @@ RUNS = System("tree", "credit", "Tree", 2024)
         ((RUNS,), {}, "tree runs according to the catalogue, but no recipe has its key"),
         ((WAITS,), {"vine": "credit"}, 'vine has a recipe, but according to the catalogue it waits for "values"'),
         ((WAITS, WAITS), {}, "vine is in the catalogue twice"),
-        ((System("vine", "credit", "Vine", 2024, waits="values", modality="videos"),), {}, "vine waits for a recipe, so it cannot wait for its modality"),
+        ((System("vine", "credit", "Vine", 2024, waits="values", modality="videos"),), {}, "vine has no recipe yet, so the field modality"),
         ((RUNS,), {"tree": "rewards"}, "tree has the family rewards as a recipe, but credit in the catalogue"),
         ((WAITS,), {"tree": "credit"}, "the recipe tree is no system of the catalogue"),
         ((System("tree", "credit", "Tree", 2024, variants=("bush",)),), {"tree": "credit"}, "tree names the variant bush, which is no recipe"),

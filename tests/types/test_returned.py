@@ -159,7 +159,7 @@ def test_judged_groups_of_whole_trajectories() -> None:
         (changed(contexts=context(logprobs=np.zeros(1, np.float32))), "1 logprobs for 2 actions"),
         (changed(contexts=context(versions=np.zeros(3, np.int32))), "3 versions for 2 actions"),
         (changed(contexts=context(streams=Frozen(turn=np.zeros(1)))), "1 turn for 2 actions"),
-        (changed(contexts=context(rewards=((2, "a", 0.5),))), "a reward at a missing action; it must name actions from 0 to 1"),
+        (changed(contexts=context(rewards=((2, "a", 0.5),))), "a reward at an action that does not exist; it must name actions from 0 to 1"),
     ],
 )
 def test_groups_that_are_wrong_in_one_way(value: Any, said: str) -> None:

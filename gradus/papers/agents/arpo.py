@@ -1,5 +1,4 @@
-"""ARPO: an agent is most uncertain right after a tool's result. If the entropy has risen after a call, the episode branches; shared tokens get mean
-credit.
+"""ARPO: an agent is most uncertain right after a tool's result. So an episode branches after a call if the entropy has risen since its start.
 
     H_t = 1/(log V) sum_(j=1)^k h_j
     P_t = clip(0.5 + 0.2 (H_t - H_0), 0, 1)
@@ -35,8 +34,8 @@ bound; `--rollout.total mean` takes the mean instead. The bonus has an effect on
 --task.calculator true`. The released code computes entropies from the ten likeliest tokens, and it computes $H_t$ from the segment that ended with
 the call. So $H_t - H_0$ is 0 at the first call. In the released code the $H_0$ of a copy comes from the first segment of the copy. In the released
 code the first entropies are never cleared between batches. In the released code a question whose episodes have all ended gets one more episode per
-round. The code reads the format from the tags of one text, and its acc is word F1. The released loss is a mean over tokens and constant above ratio 3
-if A < 0. The released deviation is the sample's, plus 1e-6.
+round. The released code reads the format from the tags of one text, and its acc is the F1 of the words. The released loss is a mean over tokens, and is
+constant above ratio 3 if A < 0. The released code divides by the sample deviation plus 1e-6.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def called(tool: str, text: str) -> bool:
 def shared_mean(branches: Sequence[np.ndarray], advantages: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Replaces every advantage by its mean over the trajectories that contain the same action.
 
-    Args: `branches`: per trajectory int [A], the trajectory of the group that drew each action; two actions with the same index and branch are the
+    Args: `branches`: per trajectory int [A], the number of the trajectory that drew each action; two actions with the same index and branch are the
     same action. `advantages`: per trajectory float64 [A]. Returns: arrays with the shapes of `advantages`.
 
     >>> [a.tolist() for a in shared_mean([np.array([0, 0]), np.array([0, 1])], [np.ones(2), -np.ones(2)])]

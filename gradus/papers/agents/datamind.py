@@ -6,23 +6,24 @@
     R = -1 for a bad form, quad 0 if wrong, quad 1 + b(|y|) if right
 
 b falls from 0.1 for an answer of at most $l_min$ tokens to 0 at $l_max$. In g, pi is the number 3.14..., and k is the step. An episode has turns with
-<code>, whose output is inserted between <interpreter> and </interpreter> without loss, and ends with <answer>. A void turn has neither code nor an answer.
-Episodes with a void turn are left out of the update, and of the mean and the deviation of their group. A form is bad if the episode has no answer.
+<code> and ends with <answer>. The output of the code is inserted between <interpreter> and </interpreter>, and has no loss. A void turn has neither
+code nor an answer. Episodes with a void turn are left out of the update, and of the mean and the deviation of their group. A form is bad if the
+episode has no answer.
 
-A notebook keeps the text of the cells that ran. For a new cell all these cells run again in a fresh sandbox, silently, and then the new cell; between
-two turns nothing but text is in memory.
+A notebook keeps the text of the cells that ran. For a new cell, a fresh sandbox first runs all these cells again without showing their output, and then runs
+the new cell. So between two turns only text is in memory.
 
-L_SFT is the loss of demonstrated episodes, a fifth of all. L_DAPO has the clip 0.2 and 0.28, a mean over tokens, no KL term, and drops groups without both
-right and wrong answers. Training begins after SFT.
+L_SFT is the loss of demonstrated episodes, which are a fifth of all episodes. L_DAPO has the clip 0.2 and 0.28, a mean over tokens, and no KL term. Groups
+without both right and wrong answers are dropped. The start model should already have learned the form by SFT.
 
 Use if: demonstrations with tools exist, and RL alone forgets their form or SFT alone stops at their level.
-Avoid if: a demonstration is worse than the policy's own answers, or cells are slow or depend on the clock, because each runs again at every turn.
+Avoid if: a demonstration is worse than the policy's own answers, or cells are slow or depend on the clock, because every cell runs again at each later turn.
 Reference: Qiao et al., Scaling Generalist Data-Analytic Agents, arXiv:2509.25084: the mixed loss, void turns and the rollout. The RL code is not public.
-Departures: The length term, its limits of 64 and 256 tokens, and the share of the demonstrations are ours. That void episodes are missing in the mean is our
-reading. The demonstrations are of further problems (as in chord); in the paper they are of the same questions. The synthesis of questions and the
-filters of trajectories are left out: the task python_tool makes its own. The verifier of the task judges answers, not a model. The task is ours.
-A group without both right and wrong answers is dropped, and no further problems are sampled in its place, unlike in the base. One batch has one
-update, so the clip never acts.
+Departures: The length term, its limits of 64 and 256 tokens, and the share of the demonstrations are ours. We read the paper as follows: the mean and
+the deviation also leave out the episodes with void turns. The demonstrations solve other problems than the sampled episodes (as in chord); in the
+paper they solve the same questions. The synthesis of questions and the filters of trajectories are left out, because the task python_tool makes its
+own questions. The verifier of the task judges answers; in the paper a model judges them. The task is ours. A group without both right and wrong
+answers is dropped, and no further problems are sampled in its place, unlike in the base. One batch has one update, so the clip never acts.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.beside import Beside
 from gradus.rollouts.demonstrations import Demonstrations
-from gradus.rollouts.episodes import Episodes
 from gradus.schedules.ramp import Ramp
 from gradus.selection.filters import Mixed, OwnAnswers
 from gradus.tools.forms import TaggedCalls
@@ -75,7 +75,7 @@ class Cells:
 
     python: Python
     texts: tuple[str, ...] = ()
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # cells of one action run one after another
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # makes the cells of one action run one after another
 
     def fork(self, key: Key) -> Cells:
         return Cells(self.python, self.texts)
@@ -92,7 +92,7 @@ class Cells:
 
 
 def brevity(tokens: int, *, least: int, most: int, bonus: float) -> float:
-    """Returns the bonus for a right answer of so many tokens.
+    """Returns the bonus for a right answer with this number of tokens.
 
     >>> [brevity(n, least=10, most=20, bonus=0.1) for n in (5, 10, 15, 20, 30)]
     [0.1, 0.1, 0.05, 0.0, 0.0]
@@ -102,11 +102,11 @@ def brevity(tokens: int, *, least: int, most: int, bonus: float) -> float:
 
 @dataclass(frozen=True)
 class BriefOrWrong:
-    """Gives -1 for an episode without an answer, 0 for a wrong answer, and 1 and the bonus for brevity for a right answer."""
+    """Gives -1 for an episode without an answer, 0 for a wrong answer, and 1 plus the bonus for brevity for a right answer."""
 
     bonus: float = 0.1
-    least: int = 64  # tokens of the policy up to which the bonus is whole
-    most: int = 256  # tokens from which there is no bonus
+    least: int = 64  # a right answer with at most this number of tokens gets the whole bonus
+    most: int = 256  # a right answer with at least this number of tokens gets no bonus
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ datamind = dapo.derive(
     "Cells of code run again from their text; imitation slides to RL along a cosine; episodes with void turns are left out.",
     family="agents",
     environment=INTERPRETER,
-    rollout=Beside(rollout=Episodes(max_turns=10), other=Demonstrations(), share=0.2),
+    rollout=Beside(other=Demonstrations(), share=0.2),
     reward=BriefOrWrong(),
     selection=OwnAnswers(WithoutVoidTurns()),
     objective__imitation=Imitation(),

@@ -1,27 +1,28 @@
-"""DeepDive: questions from walks over a graph of facts, whose start is only described; a browsing agent is trained on them by all-or-nothing rewards.
+"""DeepDive: a browsing agent learns from all-or-nothing rewards. A question describes the start of a walk over a graph of facts, and asks for its end.
 
     v_0 -> v_1 -> ... -> v_k, quad v_i all different, quad least <= out-degree(v_i) <= most
     R = 1{every turn is well formed} 1{answer = v_k}
     A_i = (R_i - mean(R)) / (std(R))
     loss = 1/N sum_i 1/|o_i| sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)
 
-A question is made from a walk of k steps over a graph of facts. The walk leaves neither hubs nor dead ends. The question names no node of the walk: it
-describes $v_0$ by its other facts and a range of its age, names the relations, and asks for $v_k$. Only one start fits the description. So no phrase of
-the question finds the answer, and the agent must find $v_0$ and follow the links.
+A question is made from a walk of k steps over a graph of facts. The bounds on the out-degree keep the walk away from hubs and from dead ends. The
+question names no node of the walk: it describes $v_0$ by its other facts and a range of its age, names the relations, and asks for $v_k$. Only one
+start fits the description. So a search for a phrase of the question does not find the answer. The agent must find $v_0$ and follow the links.
 
 The agent has three tools: search lists pages, click opens a listed page or a link, and open opens a page by its title. The policy first learns
 demonstrations (SFT). Then it learns by GRPO with 8 episodes per question. The first malformed turn ends an episode with the reward 0, and an episode
 without an answer at the limit of turns also has the reward 0. Results of tools have no loss, and there is no KL term. At test time, the search `Fewest`
-plays 8 episodes and takes the answer of the one with the fewest calls.
+plays 8 episodes and takes the answer of the episode with the fewest calls.
 
 Use if: answers need many steps of browsing, and a graph of facts can make hard questions with known answers.
 Avoid if: the model rarely plays a whole episode in the right form, because then all rewards are 0 (use --environment.lenient true, or more SFT).
 Reference: Lu et al., DeepDive: Advancing Deep Search Agents with Knowledge Graphs and Multi-Turn RL, arXiv:2509.10446, sections 2 and 3. The clip, 8
 samples, the zero KL coefficient, the early stop and the reward 0 at the limits are as in the released code (THUDM/DeepDive).
-Departures: The task `walks` has a made-up world of 7 relations, walks of 1 to 4 steps (5 to 9 in the paper), and a template in place of a model that
-chooses nodes and words. The filter with a strong model (four failures with search) is left out. The demonstrations of the task replace rejection-sampled
-trajectories. The exact answer decides, not a judge. The calls are lines; the released code has JSON, and the answer is a call. A batch is cut into two
-mini-batches, so that the clip acts. The numbers of steps and the limit of turns are ours.
+Departures: The task `walks` has a made-up world of 7 relations, walks of 1 to 4 steps (5 to 9 in the paper), and a template that writes the
+questions. In the paper a model chooses nodes and words. The paper keeps only questions that a strong model with search fails four times; this filter
+is left out. The demonstrations of the task replace rejection-sampled trajectories. Only the exact answer counts; there is no judge. Calls and answers
+are lines; in the released code calls are JSON objects, and the answer is one of the calls. A batch is cut into two mini-batches, so that the clip
+acts. The numbers of steps and the limit of turns are ours.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def thriftiest(trajectories: Sequence[Trajectory]) -> Trajectory:
 
 @dataclass(frozen=True)
 class Fewest:
-    """Plays `count` episodes and keeps the one with the fewest tool calls among those that ended with an answer; the earliest of several such episodes."""
+    """Plays `count` episodes and keeps one: among those that ended with an answer, the one with the fewest tool calls. If several have the fewest, it keeps
+    the earliest."""
 
     count: int = 8
     rollout: Rollout = Auto()
@@ -70,7 +72,7 @@ class Fewest:
         return (await self.run([Request(problem)], world))[0].trajectories[0]
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns `request.count` episodes of each problem. Each is kept among `count` episodes."""
+        """Returns `request.count` episodes of each problem. For each of them `count` episodes are played, and one of these is kept."""
         return await keep_one(thriftiest, self.count, self.rollout, requests, world)
 
 
@@ -93,14 +95,18 @@ _WALKS = {"level": "2", "instruction": "false"}
 
 claims = (
     same_weights(
-        says="With PPO's clip and the task's own lenient browser, the final weights of the second stage are those of GRPO without a KL term.",
-        source="arXiv:2509.10446, the objective",
+        says=(
+            "From a start that was shown walks, with PPO's clip and the task's own lenient browser, the final weights of the second stage are those of GRPO "
+            "without a KL term."
+        ),
+        source="arXiv:2509.10446, the objective; stated again after a look at the built-in model, which earns no reward, so neither arm moves",
         against="grpo --objective.kl=none --players.reference=none --update.count 2 --rollout Episodes(max_turns=10) --reward EnvironmentReturn",
         own={"environment": "none", "objective.policy.trust": "Clip(low=0.2,high=0.2)", "schedule": "ConstantSchedule"},
         task="walks",
-        options={**_WALKS, "people": "40"},
-        fields={"prompts": "2", "group": "4", "study": "none"},
+        options={"level": "1", "people": "200", "instruction": "false"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
         budget="steps=2",
+        script="benchmarks.warmed deepdive-limit",
     ),
     Claim(
         says="From a start that was shown walks, held-out accuracy on walks of two steps rises by at least 0.1 in 15 steps.",

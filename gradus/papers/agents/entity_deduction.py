@@ -5,7 +5,7 @@
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 A game has at most 20 turns. In each turn the guesser asks a question or names an item, and a judge that knows the item answers. S is 1 if the guesser
-names the item, else 0. T counts the turns of the game with the final guess. The first 5 turns are free; after them each turn costs 0.02. A failed
+names the item, else 0. T counts the turns of the game, including the final guess. The first 5 turns are free; after them each turn costs 0.02. A failed
 game earns 0, however short it is. The reward belongs to the last of the n tokens of the guesser; the words of the judge have no loss.
 
 Training has two phases. Behaviour cloning (recipe sft) trains the guesser on games of a stronger player. Then the guesser plays, and learns by PPO
@@ -16,8 +16,8 @@ Avoid if: the start never succeeds, because then no turn has a signal, or if eac
 Reference: Zhang et al., Probing the Multi-turn Planning Capabilities of LLMs via 20 Question Games, arXiv:2310.01468: the game, the score, behaviour
 cloning, and reinforcement learning from game play with a reward at the end of the game.
 Departures: The task is ours: `twenty_questions` has 66 items, each with some of 18 attributes, and lists the candidates in the question. A table
-answers in place of a language model. The table answers yes or no; a question without a known attribute gets a reminder of some attributes, where the
-judge of the paper says "Maybe". A wrong guess ends the game; in the paper the game goes on. PPO is the base recipe; the paper names no clip and no
+answers in place of a language model. The table answers yes or no; if a question contains none of the attributes, the answer lists some attributes. In this
+case the judge of the paper says "Maybe". A wrong guess ends the game; in the paper the game goes on. PPO is the base recipe; the paper names no clip and no
 coefficient. The recipe is the second phase alone. The released code (apple/ml-entity-deduction-arena) plays games and computes the score, but has no
 training. The function `reward` of this code counts one turn more than the evaluation of games; T is as in the evaluation.
 """
@@ -54,8 +54,8 @@ class TurnScore:
     The reward does not apply to a trajectory without an environment. Components: "environment" (the return without the factor) and "turns".
     """
 
-    price: float = 0.02  # per turn after the free turns
-    free: int = 5  # turns
+    price: float = 0.02  # deduction per turn after the free turns
+    free: int = 5  # number of turns at the start without a deduction
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:

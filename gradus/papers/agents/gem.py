@@ -5,19 +5,19 @@
     loss = -1/N sum_(i=1)^N sum_t A_(i,t) log pi(a_(i,t) | s_(i,t))
 
 A turn t of episode i is one action of the agent: a whole response $a_(i,t)$ to all that it has seen, $s_(i,t)$. The environment answers with a reward
-$r_(i,k)$. gamma discounts turns, not tokens. The mean and the deviation of the population are taken over all turns of all N episodes of the batch, so
-long and short turns count the same. All tokens of a turn get $A_(i,t)$.
+$r_(i,k)$. gamma discounts turns, not tokens. The mean and the population deviation are over all turns of all N episodes of the batch, so long
+and short turns have equal weight. All tokens of a turn get $A_(i,t)$.
 
 No group of episodes is needed, and turns may have their own rewards. With gamma below 1 a fast success has larger returns than a slow one.
 
-Use if: an agent works over turns, turns have rewards or speed matters, and one start state gives only one episode (so a group is impossible).
+Use if: an agent works over turns, turns have rewards or speed matters, and only one episode can be played from each start state (so there are no groups).
 Avoid if: problems differ much in difficulty and groups are cheap, because the batch is then a poor baseline (see grpo), or if episodes have one turn.
 Reference: Liu et al., GEM: A Gym for Agentic LLMs, arXiv:2510.01051: the turn as the action, REINFORCE with ReBN; gamma 0.9 is the number for the
 games, and 1 is the default of the released trainer (axon-rl/gem, examples/train_oat).
 Departures: An episode has one context to which turns are added; the released trainer makes one sample of each turn. The task `gem:GAME` plays the
-games of GEM; the claims use tasks of Gradus. Wrappers of observations and of tools are not rebuilt: `Tools` gives tools to a task of single answers,
-executes the first `calls` calls, and shows no notice at the last call; a further call gets no result, while GEM gives it to the game. The deviation
-of all turns is that of train_oat; two other released trainers take the deviation of the sample. Episodes of a batch run in parallel (`Episodes`).
+games of GEM; the claims use tasks of Gradus. GEM's wrappers of observations and of tools are not rebuilt. Instead, `Tools` gives tools to a task of single
+answers, and executes the first `calls` calls. It shows no notice at the last call. A further call gets no result; GEM passes such a call to the game. The
+population deviation is as in train_oat; two other released trainers take the sample deviation. Episodes of a batch run in parallel (`Episodes`).
 Only `Lanes`, for environments of arrays, begins the next episode in a slot at once. If all returns are equal, every advantage is 0.
 """
 
@@ -42,7 +42,8 @@ from gradus.types.signals import Signal
 
 
 def batch_normalised(returns: Sequence[np.ndarray], *, eps: float = 1e-9) -> list[np.ndarray]:
-    """Shifts and scales the returns of all turns together: (G - mean) / (std + eps), with the deviation of the population. Returns zeros if all are equal.
+    """Shifts and scales the returns of all turns together: (G - mean) / (std + eps), with the deviation of the population. Returns zeros if all returns are
+    equal.
 
     >>> [row.round(4).tolist() for row in batch_normalised([np.array([0.81, 0.9, 1.0]), np.zeros(2)])]
     [[0.6001, 0.8016, 1.0255], [-1.2136, -1.2136]]
@@ -57,8 +58,8 @@ def batch_normalised(returns: Sequence[np.ndarray], *, eps: float = 1e-9) -> lis
 class TurnReturns:
     """Gives all tokens of a turn the discounted return from this turn on, standardised over all turns of the batch."""
 
-    gamma: float = 0.9  # per turn
-    normalised: bool = True  # False: the returns themselves
+    gamma: float = 0.9  # discount per turn
+    normalised: bool = True  # False: returns are neither shifted nor scaled
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
     plays: ClassVar[str] = "episodes"

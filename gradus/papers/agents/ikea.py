@@ -7,9 +7,9 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 $n_s$ is the number of <search> tags in the pieces $a_k$ that the policy writes, $r_+$ = 0.6 and $r_-$ = 0.05. So a right answer earns 1.6, 1.4, 1.2 or
-1 after 0, 1, 2 or more searches. The small reward of a wrong answer invites the policy to search where its knowledge ends, and it is far below the
-reward of a right answer. Passages $d_k$ are inserted between <information> and </information>, and have no loss. At most 3 searches are executed. A
-last piece follows without results; a search in this piece still costs.
+1 after 0, 1, 2 or more searches. The small reward of a wrong answer invites the policy to search where its knowledge ends, and it is far smaller than the
+reward of a right answer. Passages $d_k$ are inserted between <information> and </information>, and have no loss. At most 3 searches are executed. The policy
+can then write one more piece. A search in this last piece gets no result, but it still lowers the reward.
 
 Half of the training problems are easy and half are hard. The start model answers each problem N = 16 times without a search: a problem is easy if any
 of these answers is right, and hard if none is. The rest is GRPO with 16 answers per problem and a KL coefficient of 0.001. Metrics: reward/searches,
@@ -22,9 +22,10 @@ the reward, the probes, and the balance of the training set. The test of the for
 Departures: A form is broken if a piece before the last has neither a search nor an answer, if a <think> tag is missing, or if one of the words think,
 search and answer stands next to a round or square bracket. `--reward.think false` allows texts without <think> tags. A last piece without a search
 and without an answer is wrong, not broken, as in the released code. That code also looks for brackets in the passages; here only the policy's text
-counts. A probe is an episode of one piece, so a search in it counts as wrong; the paper probes with a prompt without a search engine. The paper keeps
-4000 problems of each kind; here `pool` problems are probed at the first step, and every step draws half of its problems from each kind. If all
-problems are of one kind, all come from it. The released script has a rate of 1e-7 and a warm-up over 75 % of the steps; both are left to the run.
+counts. A probe is an episode of one piece, so a probe that searches counts as wrong; the prompt of the paper's probes names no search engine. The paper keeps
+4000 problems of each kind; here `pool` problems are probed at the first step, and every step draws half of its problems from each kind. If all probed
+problems are of one kind, a step draws all its problems from this kind. The released script has a learning rate of 1e-7 and a warm-up over 75 % of the steps;
+here the run's setting decides both.
 """
 
 from __future__ import annotations
@@ -54,14 +55,15 @@ _BRACKETS = re.compile(r"[(\[](think|search|answer)|(think|search|answer)[)\]]")
 
 @dataclass(frozen=True)
 class KnowledgeBoundary:
-    """A right answer earns 1, and up to `saved` more for each search below `most` that it did not need. A wrong answer earns `tried` if it searched.
+    """A right answer earns 1, plus a bonus: `saved` without a search, less with each search, and 0 from `most` searches on. A wrong answer earns `tried` if
+    it searched.
 
     A broken form earns `broken`. The component `environment` says whether the answer is right.
     """
 
-    saved: float = 0.6  # for a right answer without a search
-    tried: float = 0.05  # for a wrong answer with a search
-    broken: float | None = -1.0  # None: the form does not matter
+    saved: float = 0.6  # bonus of a right answer without a search
+    tried: float = 0.05  # reward of a wrong answer with a search
+    broken: float | None = -1.0  # reward of a broken form; None: the form does not matter
     most: int = 3  # from this number of searches on, a right answer earns no more than 1
     think: bool = True  # whether a form without <think> tags is broken
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -98,7 +100,7 @@ class HalfKnown:
     """Requests as many easy problems as hard ones. A problem is easy if the policy answers it right in at least one of `probes` pieces, before training."""
 
     probes: int = 16
-    pool: int = 64  # problems that are taken from a source without end
+    pool: int = 64  # number of probed problems, if the task generates problems without end
 
     def __post_init__(self) -> None:
         check_ranges(self, probes="[1, inf)", pool="[1, inf)")
@@ -107,7 +109,8 @@ class HalfKnown:
         return {"easy": [], "hard": [], "step": 0}
 
     async def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests: half of them easy, rounded down. The state has the places of the problems by kind, and the number of steps."""
+        """Returns `count` requests: half of them easy, rounded down. The state contains the places of the easy and of the hard problems, and the number of
+        steps so far."""
         size = self.pool if source.size is None else source.size
         if not state["step"]:
             rights = await self._rights(source, size, world)
@@ -173,7 +176,7 @@ claims = (
         at_least=0.9,
         task="search_qa",
         options=_WORLD,
-        fields=_TERMS,
+        fields={**_TERMS, "study.problems": "6"},  # the world has 26 held-out problems
         budget="steps=12",
         problems=20,
         samples=8,

@@ -10,24 +10,26 @@ The tasks are of many kinds: some are solved in words, and others only by a prog
 Python whose output $o_k$ is inserted, or the final answer between <<< and >>>. At most 5 blocks are executed. A sixth block gets no output, and the
 policy writes on. Outputs have no loss. There is no reward for form or for code; the verifier of the task alone judges.
 
-In the first stage the policy imitates right traces, in words or with code, in equal parts over the kinds. The paper finds that this stage carries much of
-the gain, because the variety of tasks makes RL hard. The second stage is GRPO with 5 answers per problem. The study measures the macro accuracy: the
+In the first stage the policy imitates right traces, in words or with code, in equal parts over the kinds. The paper finds that this stage brings much of the
+gain, because the variety of tasks makes RL hard. The second stage is GRPO with 5 answers per problem. The study measures the macro accuracy: the
 mean of the accuracies of the kinds, so that frequent kinds do not hide rare ones. Metrics: held_out/macro, reward/code (share of answers with a
-program), reward/choice (1 if an answer has a program exactly where the column `needs` says "code").
+program), reward/choice (1 if the column `needs` says "code" and the answer has a program; also 1 if `needs` says something else and the answer has none; else
+0).
 
-Use if: one policy serves many kinds of tasks, only some of which need programs, and right traces exist.
+Use if: one policy serves many kinds of tasks, only some of these kinds need programs, and right traces exist.
 Avoid if: all problems need programs (see retool, torl), or there are no traces for the first stage.
 Reference: Chen et al., R1-Code-Interpreter: Training LLMs to Reason with Code via Supervised and Reinforcement Learning, arXiv:2505.21668v1: sections 2 to 4
 (144 kinds of tasks, at most 5 calls, the sign of the answer, SFT then GRPO, masked outputs). The code of the authors was not available.
-Departures: The traces are the task's demonstrations; the paper keeps right traces of a strong model under several prompts. The 14 kinds of the task
-python_tool with `--task.words 0.5` are the kinds here, and all occur in training; the paper holds out 37 of 144 kinds. The output stands in a block
+Departures: The traces are the task's demonstrations; the paper keeps right traces of a strong model under several prompts. Here the kinds are the 14 kinds of
+the task python_tool with `--task.words 0.5`, and training uses all of them; the paper holds out 37 of 144 kinds. The output stands in a block
 that the policy opens. SFT has 150 steps; the second version of the paper adds stages of RL by the expected gain of problems, which are left out. Each
-batch has one update, so the ratio is 1 and the clip never acts. A program may run for 10 seconds, and for 60 in the paper. PPO in place of GRPO,
-which the paper finds weaker, is in retool.
+batch has one update, so the ratio is 1 and the clip never acts. A program may run for 10 seconds, and for 60 in the paper. The paper also tries PPO and finds
+it weaker than GRPO; for PPO see retool.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -40,8 +42,9 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import HeldOut
-from gradus.tools.forms import FencedCalls
+from gradus.tools.forms import TAIL, Answer, FencedCalls, Said
 from gradus.tools.python import Python
+from gradus.tools.tool import Tool
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Reward, Signals, World
@@ -51,7 +54,8 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class CodeOrWords:
-    """The return of the environment. Whether an answer has a program, and whether the problem needs it, are components without a reward."""
+    """The return of the environment. Two components, which do not change the reward, say whether the answer has a program (`code`) and whether this fits the
+    problem (`choice`)."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -81,7 +85,7 @@ class MacroAccuracy:
 
     problems: int = 256
     column: str = "category"
-    greedy: bool = True  # adds one greedy answer per problem
+    greedy: bool = True  # True: also samples one greedy answer per problem
     patience: int = 0  # the run stops early after this number of evaluations without improvement; 0: it never stops early
     target: float | None = None  # the run stops when held_out/accuracy reaches this number
     reward: Reward | None = None  # the reward that judges evaluations; None: the recipe's reward
@@ -95,7 +99,25 @@ class MacroAccuracy:
         return {**found, "held_out/macro": macro({name: value for name, value in found.items() if name.startswith(start)})}
 
 
-INTERPRETER = Tools(tools=Frozen(python=Python()), form=FencedCalls(around=("<<<", ">>>")), calls=5)
+@dataclass(frozen=True)
+class SignedAnswer(FencedCalls):
+    """Calls as fenced blocks. Only the last text between <<< and >>> is the answer."""
+
+    def read(self, action: str, tools: Sequence[Tool]) -> Said:
+        said = super().read(action, tools)
+        if not isinstance(said, Answer):
+            return said
+        signed = re.findall("<<<(.*?)>>>", action[-TAIL:], re.DOTALL)
+        return Answer(signed[-1].strip()) if signed and signed[-1].strip() else None
+
+    def answer(self, text: str) -> str:
+        return f"<<<{text}>>>"
+
+    def describe(self, tools: Sequence[Tool]) -> str:
+        return f"{super().describe(tools)}. Answer: {self.answer('...')}"
+
+
+INTERPRETER = Tools(tools=Frozen(python=Python()), form=SignedAnswer(), calls=5)
 
 r1_code_interpreter = grpo.derive(
     "r1_code_interpreter",

@@ -5,22 +5,22 @@
     hat R_t = R - 0.0001 sum_(s >= t) (log pi_old(a_s) - log pi_ref(a_s)), quad A_t = (hat R_t - mean(hat R)) / (std(hat R))
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
-Stage 1 has the reward $R_1$, in which the truth of the answer does not count; so a model that never searches learns to search. Stage 2 has the reward
-$R_2$, which does not count searches. The form is right if the policy closes every tag of a search, writes exactly one answer block, and writes no tag
-of passages itself. "Short" means that the answer has at most 10 words and no tag inside. The penalty of 2 is subtracted once, also for several
+The reward $R_1$ of stage 1 does not depend on the truth of the answer, so a model that never searches learns to search. The reward $R_2$ of stage 2 does not
+count searches. The form is right if the policy closes every tag of a search, writes exactly one answer block, and writes no tag
+of passages itself. "Short" means that the answer has at most 10 words and no tag inside. The penalty of 2 is subtracted once, even if the answer has several
 faults. Without an answer F_1 is 0.
 
 Both stages are REINFORCE++ with 16 episodes per question: returns with a small KL penalty, normalised over all tokens of the batch. A batch is cut into
-4 mini-batches. Inserted passages are in no loss.
+4 mini-batches. Inserted passages have no loss.
 
 Use if: the start model rarely searches, and only final answers are known. Stage 1 takes a few hundred questions.
 Avoid if: the model already searches in the right form (see search_r1), or if demonstrations exist (see sft). Stage 1 also rewards useless searches.
 Reference: Song et al., R1-Searcher: Incentivizing the Search Capability in LLMs via Reinforcement Learning, arXiv:2503.05592, sections 2.2 and 2.3. The
 rewards of stage 2, 16 samples, 4 mini-batches and the KL coefficient are also in the released code (RUCAIBox/R1-Searcher).
 Departures: The tags are <search>, <information> and <answer>, as in search_r1. There are no thought tags and no check of the language. In the released
-code of stage 1 a right answer adds 1, a wrong or missing answer subtracts 1, and the form is that of the thought and the answer alone. The released
-script for Qwen has one stage. In the released scripts stage 1 has the advantage of a group, stage 2 subtracts the mean of the group before the
-normalisation, and Llama has the penalty 1. The paper chooses questions by the number of rollouts that a model needs (350 of medium difficulty for stage
+code of stage 1 a right answer adds 1, a wrong or missing answer subtracts 1, and only the form of the thought and of the answer counts. The released
+script for Qwen has one stage. In the released scripts stage 1 has the group-relative advantage, stage 2 subtracts the group's mean before the normalisation,
+and the penalty for Llama is 1. The paper chooses questions by the number of rollouts that a model needs (350 of medium difficulty for stage
 1, 8,148 for stage 2); here both stages draw from the same task. F1 deletes punctuation; the released code replaces it by a blank. The numbers of steps
 and the limit of 5 actions are ours.
 """
@@ -78,7 +78,7 @@ def searched(trajectory: Trajectory) -> float:
 
 @dataclass(frozen=True)
 class SearchAct:
-    """`call` for an episode with a search that got a result, plus `form` for an episode in the right form. The truth of the answer does not count."""
+    """Gives `call` to an episode with a search that got a result, plus `form` to an episode in the right form. The truth of the answer does not count."""
 
     call: float = 0.5
     form: float = 0.5
@@ -100,7 +100,7 @@ class FormedAnswer:
     """The environment's return, less `penalty` if the form is broken or the answer is not short."""
 
     penalty: float = 2.0
-    most: int = 10  # words of an answer
+    most: int = 10  # largest number of words of an answer
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -136,14 +136,15 @@ r1_searcher = reinforce_plus_plus.derive(
 
 claims = (
     same_weights(
-        says="In one stage and without its penalty, the final weights are those of REINFORCE++ on the F1 of the answer.",
-        source="arXiv:2503.05592, stage 2 without the penalty",
+        says="From a start that rarely searches, in one stage and without the penalty, the final weights are those of REINFORCE++ on the F1 of the answer.",
+        source="arXiv:2503.05592, stage 2 without the penalty; stated again after a look at the built-in model, which writes no answer, so that F1 is 0",
         against="r1_searcher --reward EnvironmentReturn",
         own={"reward.penalty": "0"},
         task="search_qa",
         options={"level": "1", "instruction": "false", "people": "40"},
-        fields={"prompts": "2", "group": "4", "study": "none", "schedule": "ConstantSchedule"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "schedule": "ConstantSchedule"},
         budget="steps=2",
+        script="benchmarks.warmed r1_searcher-limit",
     ),
     Claim(
         says="From a start that searches in one episode of five, 10 steps of stage 1 raise the share of episodes with a search to at least 0.3 above the start's.",

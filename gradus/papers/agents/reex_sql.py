@@ -5,25 +5,28 @@
     r_entity = (|E cap E^*|) / (|E cup E^*|), quad r_explore = (u) / (2 min(2, m))
     A_i = (R_i - mean(R)) / (std(R))
 
-A piece of the answer ends at </intermediate_sql>. The query runs, and the names of the columns and at most three rows, or the text of the error, are inserted
-between <result> and </result>, without loss. The first T = 3 trials run. `<final_sql>query</final_sql>` ends the answer. E is the set of tables and columns in the
-final query, and a star marks the reference. m is the number of trials, and u counts those of the first two that run with at least one row and
-with a result that is new in this answer; $r_explore$ is 0 for m = 0. If a tag is not closed or there is no final query, R is -1.
+A piece of the answer ends at </intermediate_sql>. The query runs, and its result is inserted between <result> and </result>: the names of the columns
+and at most three rows, or the text of the error. Inserted results have no loss. Only the first T = 3 trials run. `<final_sql>query</final_sql>` ends
+the answer. E is the set of tables and columns in the final query, and a star marks the reference. m is the number of trials, and u counts the useful
+trials among the first two. A trial is useful if its result has at least one row and is new in this answer. $r_explore$ is 0 for m = 0. If a tag is
+not closed or there is no final query, R is -1.
 
-At test time `TREE` is a search (`recipe.but(search=TREE)`). Every live branch is continued k = 3 times up to its next trial or final query. Branches of the same
-results are merged; the most probable one stays. At most B = 8 branches go on. Finished branches vote by the result of their final query; among
-equal votes the more probable one wins. Branches share their earlier text, so it is sampled only once. Separate answers would sample it several times.
+At test time `TREE` is a search (`recipe.but(search=TREE)`). Every live branch is continued k = 3 times up to its next trial or final query. Branches with the
+same results are merged; the most probable one stays. At most B = 8 branches go on. Finished branches vote by the result of their final query. If two results
+have equal votes, the result of the more probable branch wins. Branches share their earlier text, so it is sampled only once. Separate answers would sample it
+several times.
 
 A group has 8 answers, and the KL weight is 0.001. Metrics: reward/execution, reward/entity, reward/explore.
 
 Use if: the query needs facts that only the database shows, such as the spelling of values, and trials are cheap.
 Avoid if: questions and schema determine the query (see reasoning_sql, think2sql), or if a trial costs much.
 Reference: Dai et al., ReEx-SQL: Reasoning with Execution-Aware Reinforcement Learning for Text-to-SQL, arXiv:2505.12768. No code was found.
-Departures: The values of all terms, T, k and B are ours, as are the share of useful trials and the order in which branches are kept. The clip is that of the
-base; a batch has one update, so the clip never acts. Probability is the mean log-probability per token. Thinking needs no tag. An episode has at most 6
-pieces. Three points after the rows say that more rows exist. A result is new if its text as shown is new, and branches merge by these texts; a vote compares
-the multisets of the first 1,000 rows, without names of columns. The tree of one question is sampled round by round. A task without reference queries gives
-only its verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is ours.
+Departures: Our own choices are the values of all terms, T, k and B, the share of useful trials, and the order in which branches are kept. The clip is
+that of the base; a batch has one update, so the clip never acts. The probability of a branch is measured by its mean log-probability per token.
+Thinking needs no tag. An episode has at most 6 pieces. Three dots after the rows mean that more rows exist. A result is new if its shown text is new,
+and branches are merged if these texts are equal. A vote compares the multisets of the first 1,000 rows, without names of columns. The tree of one
+question is sampled round by round. A task without reference queries gives only its verdict. The task, with hidden spellings in generated tables
+(`--task.hidden true`), is ours.
 """
 
 from __future__ import annotations
@@ -72,7 +75,8 @@ def outcome(problem: Problem, query: str) -> tuple[str | None, int]:
 
 
 def exploration(results: Sequence[tuple[str | None, int]]) -> float:
-    """Returns half of the share of useful trials among the first two (of one, if there is only one). A trial is useful if it has rows and is new.
+    """Returns half of the share of useful trials among the first two trials. If there is only one trial, the share is over this one. A trial is useful if it
+    has rows and is new.
 
     >>> exploration([("a", 1), ("b", 1)]), exploration([("a", 1), ("a", 1)]), exploration([("a", 0)]), exploration([])
     (0.5, 0.25, 0.0, 0.0)
@@ -107,7 +111,7 @@ class ExplorationReward:
 
 
 def result_vote(leaf: Trajectory) -> object:
-    """Returns the rows of the final query in a fixed order, by which a finished branch of the tree votes; None if the query fails."""
+    """Returns the vote of a finished branch of the tree: the rows of its final query in a fixed order; None if the query fails."""
     found = inside(FINAL, leaf.completion)
     try:
         return tuple(sorted(read(str(leaf.problem.meta["database"]), found[-1], QueryLimits()).rows, key=repr)) if found else None

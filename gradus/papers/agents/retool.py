@@ -10,17 +10,18 @@ piece $a_k$ ends at </code>; the block then runs in a sandbox. The output $o_k$ 
 </interpreter>. So the policy can correct its program. The answer is in an answer tag; without such a tag the reward is -1. There is no reward for
 code or form.
 
-gamma and lambda are 1, so the advantage $hat A_t$ is the reward minus the critic's value; $A_t$ is $hat A_t$ whitened over the batch. Inserted outputs
-are in neither the policy's nor the critic's loss. There is no KL term.
+gamma and lambda are 1, so the advantage $hat A_t$ is the reward minus the critic's value; $A_t$ is $hat A_t$ whitened over the batch. The losses of the
+policy and of the critic leave out inserted outputs. There is no KL term.
 
 Use if: traces with programs exist or can be made, problems need exact computation, and answers can be verified.
 Avoid if: there are no traces (see torl, which starts from a base model), or if a critic is too expensive (torl needs no critic).
 Reference: Feng et al., ReTool: Reinforcement Learning for Strategic Tool Use in LLMs, arXiv:2504.11536, sections 2.2 and 2.3.
 Departures: The traces are the task's demonstrations in this form; the paper lets a strong model rewrite long solutions. SFT has 150 steps here, and
-two epochs in the paper. The critic starts from the policy at the start of stage 2. The answer is in <answer>; in the paper it is in \\boxed{}. One update
-has four epochs, as in the base; the paper has mini-batches of 512. The value of a last expression is printed. An episode has at most 8 pieces. The paper
-keeps the keys and values of the earlier text after an insertion; the built-in engine reads the whole text again. The public recipe in volcengine/verl
-differs from the paper, and is not followed: it has GRPO's credit, a clip of 0.2 and 0.28, and up to 0.4 for the calls of a wrong answer.
+two epochs in the paper. The critic starts from the policy at the start of stage 2. The answer is in <answer>; in the paper it is in \\boxed{}. One
+update has four epochs, as in the base; the paper has mini-batches of 512. If the last line of a program is an expression, its value is printed. An
+episode has at most 8 pieces. The paper keeps the keys and values of the earlier text after an insertion; the built-in engine reads the whole text
+again. The public recipe in volcengine/verl differs from the paper, and this recipe does not follow it. The public recipe has GRPO's credit, a clip of 0.2 and
+0.28, and a reward of up to 0.4 for the calls of a wrong answer.
 """
 
 from gradus.credit.gae import GAE

@@ -1,4 +1,4 @@
-"""rStar2-Agent: twice as many answers are sampled as are trained. Of the right ones, answers with few failed calls are kept; wrong ones are kept at random.
+"""rStar2-Agent: an update uses half of the sampled answers. Right answers with few failed calls are preferred; wrong answers are chosen at random.
 
     R = 1 "if right, else" 0
     p = p_"err" + p_"form"
@@ -7,25 +7,26 @@
     O = "half of the right answers, drawn in proportion to" 1 / (p + 0.05), "and half of the wrong ones"
     A_i = (R_i - mean(R)) / (std(R)), quad i in O
 
-An environment with tools is noisy: an answer can be right after many failed calls, and the outcome alone then rewards these calls. The selection removes
-such answers (resampling on correct, RoC), and leaves the reward as it is. Wrong answers are not filtered, so the policy sees all kinds of failure. 2 G = 32
-answers are sampled and G = 16 are kept; a group with equal rewards is dropped before. At least two answers of each kind are kept if there are two.
+An environment with tools is noisy: an answer can be right after many failed calls, and the outcome alone then rewards these calls. The selection
+removes such answers (resampling on correct, RoC), and leaves the reward as it is. Wrong answers are not filtered, so the policy sees all kinds of
+failure. For a problem 2 G = 32 answers are sampled and G = 16 are kept; a group with equal rewards is dropped before this choice. At least two right
+and two wrong answers are kept, if the group has so many.
 
 The rest is GRPO with a clip of 0.2 and 0.28, a mean over tokens, and no KL and no entropy term. Results of tools have no loss. A first stage of SFT
-teaches the form alone, without reasoning. Then answers may have 8,000 tokens, later 12,000, and the last stage has only problems that are not always
-solved. Metrics: reward/errors (share of failed calls), reward/answers (answer tags).
+teaches the form alone, without reasoning. In the stages of RL answers may have 8,000 tokens, later 12,000. The last stage has only problems that the policy
+does not always solve. Metrics: reward/errors (share of failed calls), reward/answers (answer tags).
 
 Use if: calls of tools often fail, and right answers differ in the number of failed calls.
 Avoid if: calls never fail, because half of the samples are then dropped without a gain (see torl).
-Reference: Shang et al., rStar2-Agent: Agentic Reasoning Technical Report, arXiv:2508.20722, sections 2 and 4, and the released code (microsoft/rStar):
-the two penalties, 32 answers of which 16 are kept, the least number of two, the clip, 128 problems. `--selection.draw lowest` follows that code: it keeps
-the right answers with the lowest p.
-Departures: Without the offset 0.05, which is ours, an answer with p = 0 has no probability. The released code takes the first wrong answers in place of
-random ones, and keeps a whole group if both halves are below the least number. It counts a result as failed if it contains the letters "error"; here the
-tool says whether a call failed. A call is <tool_call>code</tool_call> within the answer, and a JSON object in a new turn in the released code. An answer
-ends an episode here, so every right answer has $p_"form"$ 0. The limit on tokens holds for a piece, and in the paper for all pieces. The paper has
-510 steps of RL; their division and the 150 steps of SFT are ours. Each batch has one update, so the ratio is 1 and the clip never acts. The service for code
-and the scheduler of the paper are not part of the method.
+Reference: Shang et al., rStar2-Agent: Agentic Reasoning Technical Report, arXiv:2508.20722, sections 2 and 4, and the released code
+(microsoft/rStar): the two penalties, 16 kept answers of 32, at least two kept answers of each kind, the clip, 128 problems. `--selection.draw lowest`
+follows that code: it keeps the right answers with the lowest p.
+Departures: The offset 0.05 is ours; without it the probability of an answer with p = 0 is not defined. The released code takes the first wrong
+answers in place of random ones, and keeps a whole group if both halves are below the least number. The released code counts a result as failed if it
+contains the letters "error"; here the tool reports whether a call failed. Here a call is <tool_call>code</tool_call> within the answer; in the
+released code it is a JSON object in a new turn. An answer ends an episode here, so every right answer has $p_"form"$ 0. The limit on tokens applies
+to one piece; in the paper it applies to all pieces together. The paper has 510 steps of RL; their division and the 150 steps of SFT are ours. Each
+batch has one update, so the ratio is 1 and the clip never acts. The service for code and the scheduler of the paper are not part of the method.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def chances(penalties: Sequence[float], offset: float = 0.05) -> np.ndarray:
 
 
 def drawn(penalties: Sequence[float], offset: float, key: Key) -> list[int]:
-    """Returns all indices in the order of draws without replacement, each in proportion to 1 / (penalty + offset) among those that are left."""
+    """Draws all indices without replacement, and returns them in the order of the draws. Each draw is in proportion to 1 / (penalty + offset) of the indices
+    that are left."""
     clocks = -np.log1p(-key.uniform(len(penalties))) * (np.asarray(penalties, dtype=np.float64) + offset)
     return [int(i) for i in np.argsort(clocks, kind="stable")]
 
@@ -99,9 +101,9 @@ class ResampleOnCorrect:
     """
 
     share: float = 0.5
-    offset: float = 0.05  # is added to a penalty; a larger offset draws more evenly
-    least: int = 2  # answers of each kind that are kept, if there are so many
-    draw: Literal["sampled", "lowest"] = "sampled"  # right answers in proportion to 1 / (penalty + offset), or those with the lowest penalties
+    offset: float = 0.05  # added to every penalty; with a larger offset the probabilities are more even
+    least: int = 2  # smallest number of kept right answers, and of kept wrong answers, if the group has so many
+    draw: Literal["sampled", "lowest"] = "sampled"  # of right answers, "sampled" draws in proportion to 1 / (penalty + offset), "lowest" keeps the lowest penalties
     asks_right: ClassVar[str] = "Informative"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
@@ -133,7 +135,7 @@ class ResampleOnCorrect:
 
 @dataclass(frozen=True)
 class OutcomeAlone:
-    """The return of the environment. The share of failed calls and the number of answers are components without a reward."""
+    """The return of the environment. Two components, which do not change the reward, show the share of failed calls and the number of answers."""
 
     needs_tags: ClassVar[bool] = True  # an answer without tags is wrong
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -148,7 +150,7 @@ class OutcomeAlone:
 
 
 CODE = Tools(tools=Frozen(python=Python()), form=TaggedCalls("<tool_response>", "</tool_response>", names=(("tool_call", "python"),)), limit=10)
-NOT_ALWAYS = Screened(low=0.0, high=1 - 1e-9)  # problems that are always solved are left out
+NOT_ALWAYS = Screened(low=0.0, high=1 - 1e-9)  # leaves out problems that are always solved
 
 rstar2_agent = grpo.derive(
     "rstar2_agent",

@@ -6,23 +6,24 @@
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.2) A_t)
 
 q is the question, and G is the reader, which is never trained. $D_RAG$ are the 8 best documents for q itself. An episode begins with the block of
-these documents. In each turn the searcher selects useful documents of the newest block (<important_info>[1, 3]</important_info>), and then writes a
-new query (<query>words</query>), which brings the block of its 8 best documents, or stops (<search_complete>true</search_complete>). There are at most
-3 turns. Selected documents come first, in order. A block without a selection counts whole; an empty selection keeps nothing. At most 3 documents of a
-block are kept.
+these documents. In each turn the searcher selects useful documents of the newest block (<important_info>[1, 3]</important_info>). Then it stops
+(<search_complete>true</search_complete>), or it writes one new query (<query>words</query>), which brings a block of the 8 best documents for this
+query. There are at most 3 turns. The reader gets the selected documents first, in the order of the blocks. If the searcher selects nothing from a
+block, the reader gets the whole block at the end; an empty selection keeps no document. At most 3 documents of a block are kept.
 
-Acc is 1 if the words of a gold answer occur in the reader's answer in a row, else 0. So R is 1, 0 or -1. Only questions that plain retrieval fails are
-trained, so R is mostly 0 or 1. The searcher is trained by PPO with a critic; gamma and lambda are 1, the critic's rate is ten times the policy's, $A_t$
-is $hat A_t$ whitened over the batch, and the blocks are in no loss. The reader can be replaced at test time.
+Acc is 1 if the words of a gold answer occur in the reader's answer in a row, else 0. So R is 1, 0 or -1. An update uses only the questions that the
+reader cannot answer with plain retrieval, so R is 0 or 1. The searcher is trained by PPO with a critic; gamma and lambda are 1, and the critic's learning
+rate is ten times the policy's. $A_t$ is $hat A_t$ whitened over the batch. The blocks have no loss. The reader can be replaced at test time.
 
 Use if: the answering model is fixed or a black box, and lacks the right documents.
 Avoid if: the model that searches also answers (see search_r1), or the reader fails even with the right documents.
 Reference: Jiang et al., s3: You Don't Need That Much Data to Train a Search Agent via RL, arXiv:2505.14146, section 3. Selection, order, 8 documents
 and 3 turns are as in the released code (pat-jj/s3).
-Departures: The released code adds Acc(G(q, D_s3)) once more. The paper asks a judge if the span is missing; here the answer then counts as wrong. The
-query is plain text (JSON in the paper), blocks are turns of the environment, and a query of the third turn brings nothing. Groups that plain retrieval
-answers are dropped after sampling; the paper drops the questions before training. Plain retrieval is read once per question and step. The reader
-`PlayerReader` is a frozen copy of the start model; `TaskReader` is a program of the task. One update has four epochs, as in ppo.
+Departures: The released code adds Acc(G(q, D_s3)) to R. If no gold answer occurs in the reader's answer, the paper asks a judge; here such an answer
+is wrong. The query is plain text (JSON in the paper), blocks are turns of the environment, and a query of the third turn brings nothing. Groups that
+plain retrieval answers are dropped after sampling; the paper drops the questions before training. The reader answers from plain retrieval once per
+question and step. The reader `PlayerReader` is a frozen copy of the start model; `TaskReader` is a program of the task. One update has four epochs,
+as in ppo.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from gradus.credit.gae import GAE
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.environments.selecting import Selecting, asks, gathered
@@ -40,7 +43,7 @@ from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
 from gradus.rewards.overlap import plain_words
 from gradus.rollouts.episodes import Episodes
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, UserError
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Copy, Player
 from gradus.types.signals import Signal
@@ -55,6 +58,12 @@ def accuracy(answer: str, gold: Any) -> float:
     said = plain_words(answer)
     due = [plain_words(str(one)) for one in (gold if isinstance(gold, list | tuple) else [gold])]
     return float(any(one and one == said[i : i + len(one)] for one in due for i in range(len(said))))
+
+
+def actions(trajectory: Trajectory, world: World) -> list[str]:
+    """Returns the texts of the turns of an episode."""
+    rows = [(c.tokens[c.chosen], c.streams["turn"]) for c in trajectory.contexts if c.actions]
+    return [world.text(tokens[turns == turn], trajectory.player) for tokens, turns in rows for turn in np.unique(turns)]
 
 
 class Reader(Protocol):
@@ -95,7 +104,8 @@ class PlayerReader:
 
 @dataclass(frozen=True)
 class GainBeyondRetrieval:
-    """The accuracy of the reader with the episode's documents, less its accuracy with one plain retrieval. Component `verified`: the first of the two."""
+    """The accuracy of the reader with the episode's documents, minus its accuracy with one plain retrieval. The component `verified` is the first of these
+    two accuracies."""
 
     reader: Reader = PlayerReader()
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -108,9 +118,9 @@ class GainBeyondRetrieval:
 
     async def _group(self, group: Group, passages: tuple[str, ...], settings: Selecting, world: World) -> list[Judgement]:
         problem = group.trajectories[0].problem
-        plain = gathered(asks(problem), "", passages, settings.top)
+        plain = gathered(asks(problem), (), passages, settings.top)
         once = world.once(("plain retrieval", problem.id), partial(self.reader.read, problem, plain, world, "plain"))
-        kept = [gathered(asks(problem), t.completion, passages, settings.top, settings.limit - 1) for t in group.trajectories]
+        kept = [gathered(asks(problem), actions(t, world), passages, settings.top, settings.limit) for t in group.trajectories]
         naive, *said = await asyncio.gather(once, *(self.reader.read(problem, k, world, t.id) for k, t in zip(kept, group.trajectories, strict=True)))
         base, out = accuracy(naive, problem.answer), list[Judgement]()
         for t, answer, documents in zip(group.trajectories, said, kept, strict=True):
@@ -153,7 +163,7 @@ claims = (
         options={"level": "2", "instruction": "false"},
         fields={
             "prompts": "4", "group": "4", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64", "reward.reader": "TaskReader",
-            "environment.top": "3",
+            "environment.top": "2",
         },
         budget="steps=15",
         script="benchmarks.warmed s3",

@@ -9,19 +9,19 @@ An answer y to the question x alternates between pieces $a_k$ that the policy wr
 at the first closing tag. <search>q</search> inserts the best 3 passages for q between <information> and </information>. <answer>a</answer> ends the
 answer. A piece without either tag is followed by a hint, and counts as one of the B = 4 actions. After B actions without an answer the reward is 0.
 
-Only the tokens of the $a_k$ are in the loss, in the KL divergence, in the critic's loss, in GAE and in whitening. gamma and lambda are 1, beta is 0.001
-per token as a penalty in the reward, and the critic's rate is ten times the policy's. normal() makes lower case, and removes articles, punctuation
-and double spaces.
+Only the tokens of the $a_k$ are in the loss, in the KL divergence, in the critic's loss, in GAE and in whitening. Both gamma and lambda are 1, beta
+is 0.001 per token as a penalty in the reward, and the critic's learning rate is ten times the policy's. The function normal() changes a text to lower
+case, and removes articles, punctuation and double spaces.
 
 Use if: answers need facts that are not in the weights, a search engine has them, and a right answer can be recognised by its words.
 Avoid if: calls are expensive and many are wasted (see webthinker), or if one plain retrieval before the answer suffices.
 Reference: Jin et al., Search-R1: Training LLMs to Reason and Leverage Search Engines with Reinforcement Learning, arXiv:2503.09516, sections 3.1 to
 3.4. B, 3 passages and the rates are as in the released scripts (PeterGriffinJin/Search-R1).
-Departures: The released scripts add one last piece without search after the 4 actions; this recipe does not. The released code masks loss and KL only,
-and computes GAE over all tokens; with gamma = lambda = 1 the advantages before whitening are equal. The hint is in our words. Passages are cut to 400
-characters in all; in the scripts the limit is 500 tokens. One update has four epochs over the batch and clips values at 0.2, as in the base; the scripts
-have one epoch in mini-batches of 256 out of 512, and 0.5. Evaluation samples as training does. The paper also has a form with GRPO's credit, which
-learns faster and is less stable.
+Departures: The released scripts add one last piece without search after the 4 actions; this recipe does not. The released code masks loss and KL
+only, and computes GAE over all tokens; with gamma = lambda = 1 the advantages before whitening are equal. The hint is in our words. Passages are cut
+to 400 characters in all; in the scripts the limit is 500 tokens. As in the base, one update has four epochs over the batch, and the range of the
+critic's clip is 0.2. The scripts have one epoch in mini-batches of 256 of the 512 answers, and a range of 0.5. An evaluation samples answers in the
+same way as training. The paper also has a variant with GRPO's credit, which learns faster and is less stable.
 """
 
 from gradus.credit.gae import GAE

@@ -8,20 +8,21 @@
 
 A question has n gold passages. $c_(i,s)$ is the largest similarity of gold passage i with a passage of search s: the cosine of their TF-IDF vectors.
 So $G_s$ rewards only evidence that no earlier search of the episode brought, and $P_s$ punishes a search that repeats. A question of h hops has one
-group of good queries per hop. Each query of the episode belongs to the group with which its word F1 is largest, and $k_g$ is the F1 of the last
-query of group g (0 without a query).
+group of good queries per hop. Each query of the episode belongs to the group with the largest F1 of their words. $k_g$ is the F1 of the last query that
+belongs to group g (0 without a query).
 
-Everything else is PPO with a critic: gamma and lambda are 1, the KL penalty of 0.001 per token is in the reward, and inserted passages are in no loss.
+Everything else is PPO with a critic: gamma and lambda are 1, the KL penalty of 0.001 per token is in the reward, and inserted passages have no loss.
 An episode has at most 5 actions. A search returns 3 passages between <information> and </information>.
 
 Use if: questions need several searches, and the data name the passages and the queries of each hop.
 Avoid if: only the final answer is known (see search_r1), or if one search finds all evidence, because the gain is then 0 or 1.
 Reference: Wang et al., StepSearch: Igniting LLMs Search Ability via Step-Wise Proximal Policy Optimization, arXiv:2505.15107, sections 3.2 and 3.3.
 Forms, 0.618, 0.6, 5 turns, 3 passages and equal rates of policy and critic are as in the released code (Zillwang/StepSearch).
-Departures: The released code multiplies a reward tensor by 1 + 0.6 in place, so its training paid 1.6 (G - P); `--reward.scale 1.6` does the same. The
-gold passages and queries come from the task's columns `evidence` and `queries`; the paper writes queries with a large model and keeps those that several
-engines answer with the gold paragraph. The fifth action may be the last search; the released code adds one last piece without search. A search at the
-limit gets no passages, so it has no reward. F1 is not rounded. One update has four epochs, as in the base. The rate is the run's.
+Departures: The released code multiplies a reward tensor by 1 + 0.6 in place, so the reward in its training was 1.6 (G - P); `--reward.scale 1.6` sets
+the same reward. The gold passages and queries come from the task's columns `evidence` and `queries`; the paper writes queries with a large model and keeps a
+query if several search engines find the gold paragraph with it. The fifth action may be the last search; the released code adds one last piece
+without search. A search at the limit gets no passages, so it has no reward. F1 is not rounded. One update has four epochs, as in the base. The
+learning rate comes from the run's setting.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def repeats(rounds: Sequence[Sequence[str]]) -> list[float]:
 
 
 def asked(queries: Sequence[str], groups: Sequence[Sequence[str]]) -> float:
-    """Returns the mean over the groups of the F1 of the last query that is nearest to the group.
+    """Returns the score K of the queries. A query belongs to the group with its largest F1; K is the mean over groups of the F1 of the group's last query.
 
     >>> asked(["home of Ann", "mayor of Bor", "mayor"], [["home of Ann"], ["mayor of Bor"]])  # the last query is worse: 1 and 1/2
     0.75
@@ -180,14 +181,18 @@ stepsearch = ppo.derive(
 
 claims = (
     same_weights(
-        says="Without rewards of searches and queries, and with 0 for a missing answer, the final weights are those of PPO on the F1 of the answer.",
-        source="arXiv:2505.15107, without its step rewards",
+        says=(
+            "From a start that rarely searches, without rewards of searches and queries, and with 0 for a missing answer, the final weights are those of PPO on "
+            "the F1 of the answer."
+        ),
+        source="arXiv:2505.15107, without its step rewards; stated again after a look at the built-in model, which writes no answer, so that F1 is 0",
         against="stepsearch --reward EnvironmentReturn",
         own={"reward.scale": "0", "reward.keys": "0", "reward.missing": "0"},
         task="search_qa",
         options={"level": "1", "instruction": "false", "people": "40"},
-        fields={"prompts": "2", "group": "2", "study": "none"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
         budget="steps=2",
+        script="benchmarks.warmed stepsearch-limit",
     ),
     Claim(
         says="From a start that searches in one episode of five, exact answers after 12 steps are at least 0.05 above those of PPO on the F1 of the answer alone.",

@@ -6,13 +6,13 @@
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - 0.2, 1 + 0.28) A_t)
 
 A block is <NAME>...</NAME>, and only blanks stand between blocks. At </search> or </code> the tool runs, and its result is inserted as a block
-<response>, which has no loss. a is the last answer, and m its measure by the source of the problem: "math" compares words after normalisation;
-"nq" gives 1 if a contains the right answer, else 1 - d if the edit distance d, divided by the longer length, is below 0.5, else 0; "calculator" gives 1
-for an error below 0.001, and "complex" for a relative error below 0.05. If several answers are stored, the largest measure counts. An answer is right if s > 0.9.
-The length penalty is added to s, also to -1; L is 2048 and B is 1024.
+<response>, which has no loss. a is the last answer. The measure m depends on the source of the problem. "math" compares words after normalisation.
+"nq" gives 1 if a contains the right answer. Otherwise, with d the edit distance divided by the longer length, "nq" gives 1 - d for d below 0.5, else
+0. "calculator" gives 1 for an error below 0.001, and "complex" gives 1 for a relative error below 0.05. If several answers are stored, the largest
+measure counts. An answer is right if s > 0.9. The length penalty is added to s, also to -1; L is 2048 and B is 1024.
 
-Groups whose answers are all right or all wrong are dropped, and further problems are sampled, up to ten rounds. There are 64 problems with 4 answers,
-and four updates per batch. There is no KL term. The paper trains on easy problems (one fact, or one computation) and on hard ones that need both.
+Groups whose answers are all right or all wrong are dropped, and further problems are sampled, up to ten rounds. A batch has 64 problems with 4 answers each,
+and is used for four updates. There is no KL term. The paper trains on easy problems (one fact, or one computation) and on hard ones that need both.
 
 Use if: some problems need a search, some need a computation, and some need both or neither.
 Avoid if: the form is not yet learned, because nearly every answer then earns -1; train on demonstrations first (see sft).
@@ -21,8 +21,8 @@ sections 3 and 4, and the released code (Goer17/TAPO): reward, penalty, sizes, o
 Departures: The released code skips a stray word before a block; here, as in the paper, such a text earns -1. The length counts only the tokens of the
 policy; the released code also counts the inserted results. The source is the column `data_source` of a problem, and "math" if there is none. The tool
 for code has the name calculate, as in the task search_qa, and the tag code. The penalty is never below -1; in the released code it has no such bound.
-That code measures the last 100 characters of an answer; here the edit distance takes the first 2000, and every other measure the whole answer. The
-released loss is also constant above ratio 10 if A < 0. An episode has at most 8 pieces, and 5 in the released code.
+That code measures the last 100 characters of an answer; here the edit distance uses the first 2000 characters, and every other measure uses the whole
+answer. The released loss is also constant above ratio 10 if A < 0. An episode has at most 8 pieces; in the released code it has at most 5.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class StrictBlocks(Combines):
     The component `verified` is 1 for a measure above 0.9. The components `search` and `code` are the numbers of these blocks.
     """
 
-    source: str = "math"  # for a problem without the column `data_source`: math, nq, calculator or complex
-    overlong: Overlong = Overlong(2048, 1024)
+    source: str = "math"  # source of a problem without the column `data_source`: math, nq, calculator or complex
+    overlong: Overlong = Overlong(2048, share=0.5)
     name: ClassVar[str] = "blocks"
     needs_tags: ClassVar[bool] = True  # a text without tags earns -1
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -1,11 +1,11 @@
-"""ZeroSearch: a simulated search engine trains the agent. The simulated documents get worse during training; the real engine stays for the test.
+"""ZeroSearch: a simulated search engine trains the agent. The simulated documents get worse during training; only evaluations use a real engine.
 
     p_i = p_s + (b^(i/m) - 1)/(b - 1) (p_e - p_s)
     r = F_1(answer, gold)
     A_j = (r_j - mean(r)) / (std(r))
 
-At step i of m every query is answered with noisy documents with the probability $p_i$, and with useful documents otherwise. p_s is 0, p_e is 0.5 and b
-is 4, so the documents get worse slowly at first and faster later. A simulator writes the documents from the query, the question, the gold answer and the
+Training has m steps. At step i a query gets noisy documents with the probability $p_i$, and otherwise useful documents. Here p_s is 0, p_e is 0.5 and b is 4,
+so the documents get worse slowly at first and faster later. A simulator writes the documents from the query, the question, the gold answer and the
 word "useful" or "noisy". A useful document contains the gold answer, and a noisy document contains a wrong answer.
 
 The rest is GRPO with 5 answers per question. A piece ends at </search> or </answer>, documents are inserted between <information> and </information>,
@@ -16,13 +16,12 @@ Use if: a real search engine is too slow, too expensive or too limited for train
 Avoid if: the real engine can be used in training (see search_r1), or if answers are long texts.
 Reference: Sun et al., ZeroSearch: Incentivize the Search Capability of LLMs without Searching, arXiv:2505.04588, sections 3.2 to 3.5.
 Departures: Without the option `player` a template writes the documents: a sentence that joins the query and an answer, and sentences about other
-questions of the task. With `--environment.tools.search.player NAME` a player of the recipe writes them; the paper tunes a small model for it, on documents of a
-real engine that a judge labelled. There are 3 documents of one sentence (5 documents of 30 words in the paper). The reward of a text without an answer
-tag is ours.
-Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so neither version reaches p_e itself. The released code adds one last
-piece without search, takes the mean over tokens, divides by the sample deviation, and has mini-batches of 256 answers. Here, as in grpo, each answer weighs
-the
-same, and one update uses all answers, so the ratio is 1 and the clip never acts.
+questions of the task. With `--environment.tools.search.player NAME` a player of the recipe writes them; the paper tunes a small model for this task.
+The training data are documents of a real engine with the labels of a judge. There are 3 documents of one sentence (5 documents of 30 words in the
+paper). The reward of a text without an answer tag is ours. Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so
+neither version reaches p_e itself. The released code adds one last piece without search, takes the mean over tokens, divides by the sample deviation,
+and has mini-batches of 256 answers. Here, as in grpo, each answer weighs the same, and one update uses all answers, so the ratio is 1 and the clip
+never acts.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class SimulatedSearch:
 
     real: Search = Search()
     start: float = 0.0  # probability of noisy documents at the start of training
-    end: float = 0.5  # and at its end
+    end: float = 0.5  # probability of noisy documents at the end of training
     base: float = 4.0  # above 1: the probability rises late; 1: it rises evenly
     docs: int = 3
     player: str | None = None
@@ -111,7 +110,7 @@ class Simulator:
         return "\n".join(docs[i] for i in key.fold("order").permutation(len(docs)))
 
     def _others(self, key: Key, count: int) -> list[Problem]:
-        """Draws other problems of the task."""
+        """Draws 2 * `count` problems of the task."""
         task = self.world.task
         return task.source.draw(range(2 * count), task.level, key.fold("others"))
 
@@ -125,7 +124,7 @@ class Simulator:
 
 
 def _query(problem: Problem) -> str:
-    """Returns the words of a question without its first words and its mark."""
+    """Returns the part of a question after the first " the ", without the question mark."""
     return str(problem.meta.get("question", "")).partition(" the ")[2].removesuffix("?")
 
 

@@ -1,4 +1,5 @@
-"""Best of n, distilled: the policy samples groups of answers and imitates the best of each group, so that one sample becomes as good as the best of n.
+"""Best of n, distilled: the policy samples groups of answers and imitates the best of each group, so that one sample becomes as good as the best of n
+samples.
 
     loss = -1/N sum_x sum_t log pi(y_t^best | x, y_(<t)^best)
     y^best = argmax_(y_1, ..., y_n) R(y_i)

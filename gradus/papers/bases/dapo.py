@@ -21,7 +21,7 @@ Avoid if: sampling is the bottleneck and most groups are mixed anyway; further s
 Reference: Yu et al. (ByteDance Seed), DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 7 (reward), 8, 9, 11
 (mixed groups), 13 (overlong). Section 4.1 has 16 answers to each of 512 problems, in 16 mini-batches of 512 answers, and a limit of 20,480 tokens
 with a cache of 4,096. The limit of ten rounds comes from the released script. The script ends the run if ten rounds do not fill a step.
-Departures: A round asks for exactly the missing groups; the released code samples whole batches and throws the surplus away. The loss is a mean over
+Departures: A round asks for exactly the missing groups; the released code samples whole batches and drops the surplus. The loss is a mean over
 the tokens of the mini-batch; in eq. 8 it is a mean over the tokens of each group. Mini-batches mix the answers of all groups. In the released script,
 but not in the paper, the loss is also constant above ratio 10 if A < 0. `--objective.policy.trust "DualClip(low=0.2, high=0.28, ceiling=10)"` sets
 this.

@@ -17,7 +17,7 @@ method equals its base, grpo. So the batch is cut into four mini-batches, as in 
 Use if: a batch is used for several updates, and ratios of single tokens are noisy, as with long answers or mixtures of experts.
 Avoid if: each batch is used for one update only, because the method is then GRPO (see grpo), or if single tokens of an answer should be left out of
 the update (see m2po).
-Reference: Zheng et al. (Qwen), Group Sequence Policy Optimization, arXiv:2507.18071, eq. 5-7 and 10, for GSPO-token eq. 13-14. The bounds (3e-4,
+Reference: Zheng et al. (Qwen), Group Sequence Policy Optimization, arXiv:2507.18071, eq. 5 to 7 and 10; eq. 13 and 14 for GSPO-token. The bounds (3e-4,
 4e-4) and the four mini-batches are as in section 5.1.
 Departures: The paper's formulas leave the KL term out for brevity; here the KL term is as in the base.
 """

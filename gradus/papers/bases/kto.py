@@ -61,7 +61,7 @@ def prospect_losses(gains: Tensor, desirable: Tensor, *, beta: float, weights: t
 
 @dataclass(frozen=True)
 class Prospect:
-    """coefficient * mean over trajectories of lambda (1 - sigmoid(+-beta (score - z0))). z0 comes from the stream "mismatched" of the mini-batch."""
+    """The loss `coefficient` * mean over trajectories of lambda (1 - sigmoid(+-beta (score - z0))). The stream "mismatched" of the mini-batch gives z0."""
 
     beta: float = 0.1
     desirable: float = 1.0  # lambda of trajectories whose reward is above `above`

@@ -6,12 +6,12 @@
     grad f(pi(a_t)) = (0.1 pi(a_t)) / ((pi(a_t) + 0.1)^2) grad log pi(a_t)
 
 The mean of R is over the whole group, including the solution. The first sum is over the tokens of the policy's own answers, with the ratio rho to the
-sampling policy. The second sum is over the tokens $a_t$ of the given solutions. Z counts the tokens of all answers of the mini-batch, own and
-given, and H is the entropy of the policy. The factor of $grad log pi$ is largest at pi = 0.1.
+sampling policy. The second sum is over the tokens $a_t$ of the given solutions. Z counts the tokens of all answers of the mini-batch, sampled and given, and
+H is the entropy of the policy. The factor of $grad log pi$ is largest at pi = 0.1.
 
-The probabilities with which a solution was written are unknown and are taken as 1. So the ratio of a solution's token is $pi(a_t)$ itself and is
-never clipped. If the policy's own answers are all right too, the solution has advantage zero, so guidance fades by itself. A solution that the
-verifier judges wrong has the advantage of a wrong answer. A group of 8 has seven sampled answers and one solution. A batch is cut into two
+The probability of a solution's token under the writer of the solution is unknown, so it is set to 1. So the ratio of a solution's token is $pi(a_t)$
+itself and is never clipped. If the policy's own answers are all right too, the solution has advantage zero, so guidance fades by itself. A solution
+that the verifier judges wrong has the advantage of a wrong answer. A group of 8 has seven sampled answers and one solution. A batch is cut into two
 mini-batches, so the clip acts on the policy's own tokens in the second mini-batch. A mini-batch contains whole answers; a solution and its group may
 be in different mini-batches.
 

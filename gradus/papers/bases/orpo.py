@@ -18,8 +18,8 @@ its Mistral model.
 Departures: The paper has given pairs and several epochs over them. The likelihood is the likelihood of the answer alone, as in the formula, and every
 better answer has the same weight. The released code and TRL 1.16 also imitate the tokens of the prompt, and average over all tokens of the batch.
 Here `--objective.imitation_given.average TokenMean` averages over the tokens of all answers. Here the end token counts in the likelihood and in the
-odds. In the released code the end token is the padding token, so the likelihood leaves the end token out, and the odds count one padding token after
-the end token.
+odds. In the released code the end token is the padding token, so the likelihood leaves the end token out. The odds then count one padding token after the end
+token.
 """
 
 from gradus.objectives.preference import Preference

@@ -6,10 +6,10 @@
 $a_(i,t)$ is token t of answer i, and mu is the version of the policy that sampled this token; the log-probability under mu is stored with the token. The
 mean of R is over the group, N counts the answers, and sg stops the gradient. The weight has no lower bound, and there is no other clip.
 
-Between two updates every answer grows by at most a fourth of the limit on its length. The step trains on the finished groups; the others continue
-under the new weights. No answer is dropped, and no answer takes more than four steps, so lengths are not biased. But the first steps of a run train on
-short answers only, or on no answers. If `rollout.parts` is 1 instead of 4, the current policy samples every token of an answer, and the method is
-REINFORCE with the group's mean as baseline. Metrics: versions (number of policy versions in an answer), in_flight (unfinished groups).
+Between two updates every answer grows by at most a fourth of the limit on its length. The step uses the finished groups for its update; the other
+groups continue under the new weights. No answer is dropped, and no answer takes more than four steps, so lengths are not biased. But the first steps
+of a run train on short answers only, or on no answers. If `rollout.parts` is 1 instead of 4, the current policy samples every token of an answer, and
+the method is REINFORCE with the group's mean as baseline. Metrics: versions (number of policy versions in an answer), in_flight (unfinished groups).
 
 Use if: answers differ widely in length, so that a step would wait for the longest one.
 Avoid if: answers are short or of similar length, because a plain step then loses little time (see rloo, grpo). For data that is many updates old, see

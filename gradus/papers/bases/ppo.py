@@ -18,8 +18,8 @@ Use if: tokens or turns of one answer deserve different credit, groups of answer
 Avoid if: the reward comes only at the end and groups are affordable, so that no critic is needed (see grpo, rloo). If answers are long, the values of
 a fresh critic are wrong (see vapo).
 Reference: Schulman et al., Proximal Policy Optimization Algorithms, arXiv:1707.06347, eq. 7 and 9. GAE is eq. 16 of arXiv:1506.02438. The KL penalty
-in the reward is eq. 2 of Ziegler et al., arXiv:1909.08593. The clip ranges, lambda, four epochs and whitening are also as in Ziegler et al.; the KL
-coefficient 0.02 and gamma 1 are as in Ouyang et al., arXiv:2203.02155, appendix C.
+in the reward is eq. 2 of Ziegler et al., arXiv:1909.08593. The clip ranges, lambda, four epochs and whitening are also from this paper. The KL coefficient
+0.02 and gamma 1 are from Ouyang et al., arXiv:2203.02155, appendix C.
 Departures: The critic starts from the policy, because there is no reward model to start from. The critic has the policy's learning rate, and its
 clipped loss follows the code released with PPO.
 """

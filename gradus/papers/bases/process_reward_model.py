@@ -7,7 +7,7 @@ The frozen player `sampler` answers each problem. $x_(1:k)$ are the steps 1 to k
 the mean reward of N = 8 continuations from the end of step k. The label of the whole answer is its own reward. The score $s_k$ is the head's output at
 the end of step k. The start of an answer also has a label: the chance of success before the first step.
 
-`--rollout.rollout "CheckedSteps()"` takes exact labels from a task that can check steps: $y_k$ is 1 if the steps 1 to k are all right, else 0. The
+`--rollout.rollout "CheckedSteps()"` uses exact labels from a task that can check steps: $y_k$ is 1 if the steps 1 to k are all right, else 0. The
 reward `StepScores` makes the trained model the judge of another run. `--reward FOLDER_OF_THIS_RUN` uses only the score of the whole answer.
 
 Use if: a later run or a search needs a judge of single steps, and continuations are cheap.

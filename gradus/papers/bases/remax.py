@@ -9,7 +9,7 @@ one more answer. The reward of the greedy answer does not depend on $y_i$, so th
 there is no gradient. If the reward function failed on the greedy answer, the problem has no baseline, and its advantages are zero.
 
 Use if: only one sampled answer per problem is affordable, and problems differ in difficulty, so that each needs a baseline.
-Avoid if: several samples per problem are taken anyway. The mean of these samples is then a baseline at no further cost (see rloo, grpo).
+Avoid if: several samples per problem are drawn anyway. The mean of these samples is then a baseline at no further cost (see rloo, grpo).
 Reference: Li et al., ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method for Aligning Large Language Models,
 arXiv:2310.10505, algorithm 1.
 Departures: All samples of a group share one greedy answer; the paper draws one sample per problem (`--group 1`). There is no KL penalty, because a

@@ -17,7 +17,7 @@ of the answer with the highest score (`held_out/picked`) and the mean reward of 
 the trained model as the judge of another run. In that run `--study.reward Verified` measures accuracy, because a score alone does not separate right
 from wrong answers.
 
-Use if: only comparisons of answers exist, and a later run needs a reward for new answers.
+Use if: the data contain only comparisons of answers, and a later run needs a reward for new answers.
 Avoid if: a verifier judges the answers of the later run anyway (see grpo), or the pairs can train the policy directly (see dpo).
 Reference: Ouyang et al., Training language models to follow instructions with human feedback, arXiv:2203.02155, eq. 1. The margin is from Touvron et
 al., Llama 2, arXiv:2307.09288, eq. 2. In Llama 2 the margin is one number per degree of preference.

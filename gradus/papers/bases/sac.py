@@ -1,4 +1,4 @@
-"""SAC: an off-policy actor-critic method whose policy maximises reward plus entropy, for worlds whose actions are real numbers.
+"""SAC: an off-policy actor-critic method for worlds with real numbers as actions. The policy maximises reward plus entropy.
 
     y = r + gamma (1 - done) (min_j bar Q_j(s_(t+1), a_(t+1)) - alpha log pi(a_(t+1) | s_(t+1)))
     loss_Q = sum_j 1/2 (Q_j(s_t, a_t) - y)^2

@@ -11,8 +11,8 @@ sampled tokens and I the unit matrix. Ten iterations of the conjugate gradient m
 improves and the KL is within its bound. If no step satisfies both conditions, the batch changes no weight. Learning rate and optimiser are not used.
 
 The last line estimates the KL from the sampled tokens. This estimate is unbiased, and for every token it is at least 0. A batch of equal rewards has
-no gradient and changes no weight. Metrics: update_kl, gain (of the objective), update_length (step length divided by that of the longest step),
-skipped.
+no gradient and changes no weight. Metrics: update_kl, gain (increase of the objective), update_length (length of the step divided by the length before any
+halving), skipped.
 
 Use if: a learning rate is hard to find, or if a single step that is too large would ruin the policy.
 Avoid if: the model is large, because an update needs a line search and a dozen passes over a share of the answers. The clip of ppo bounds the ratio,

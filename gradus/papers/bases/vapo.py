@@ -6,8 +6,8 @@
     hat R_t = sum_(s >= t) r_s
 
 $l_i$ is the number of tokens of answer i. A is whitened over the batch, and rho is the token ratio to the sampling policy. The reward r comes at
-the last token, and V is the critic's value. Right tokens are the tokens of right answers. The critic learns with the loss of the base, ppo. The
-returns $hat R_t$ of the critic have lambda 1, so they are the reward itself. The first 50 steps update the critic only and leave the policy
+the last token, and V is the critic's value. Right tokens are the tokens of right answers. The critic learns with the loss of the base, ppo. The returns $hat
+R_t$ of this loss have lambda 1, so every return is the reward itself. The first 50 steps update the critic only and leave the policy
 unchanged.
 
 A critic that starts from a model's trunk is biased, and GAE spreads the bias to every token. With lambda below 1, the reward of a long answer decays
@@ -17,8 +17,8 @@ have lambda 0, so their advantages are the one-step errors delta. A mini-batch w
 Use if: answers are long chains of thought, a verifier judges them, and the memory is large enough for a critic.
 Avoid if: answers are short (see ppo), or no memory or time is left for a critic (see dapo, grpo).
 Reference: Yue et al. (ByteDance Seed), VAPO: Efficient and Reliable Reinforcement Learning for Advanced Reasoning Tasks, arXiv:2504.05118, section 4.
-This section has the value pre-training of 50 steps, decoupled and length-adaptive GAE (alpha 0.05), the wider upper clip, the token mean, the
-positive-example loss (mu 0.1), and 16 mini-batches per batch.
+This section describes the pre-training of the critic for 50 steps, GAE with separate lambdas for policy and critic and with a lambda for each length (alpha
+0.05), and the wider upper clip. It also has the mean over tokens, the loss on right answers (mu 0.1), and 16 mini-batches per batch.
 Departures: Advantages are whitened and the value loss is clipped, as in the base. The critic has the policy's learning rate; the paper's critic has
 twice this rate. The critic starts from the policy instead of a reward model.
 """

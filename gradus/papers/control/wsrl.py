@@ -24,17 +24,17 @@ Use if: recorded transitions exist, the policy can also act in the world, and fi
 Avoid if: the policy cannot act in the world (see cql), or no records exist (see sac).
 Reference: Zhou et al., Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data, arXiv:2412.07762, section 5. The following
 is as in the released code. The policy maximises the smallest value of the ten heads. The target leaves alpha log pi out. The target entropy is minus
-the number of dimensions of an action; the configuration has 0, which the code replaces by this number. Time limits are not terminal. Learning rates
-are 1e-4 for policy and temperature and 3e-4 for the critic. The released code scales rewards alike in both stages; this recipe does not scale
-rewards. In the offline stage the release has Cal-QL for sparse rewards (AntMaze, Adroit, Kitchen) and CQL for dense rewards (locomotion), because the
-reward-to-go of dense rewards is hard to estimate. The pendulum's rewards are dense, so this recipe has CQL.
+the number of dimensions of an action; the configuration has 0, and the code replaces the 0 by this number. The end of an episode at the time limit
+does not count as terminal. Learning rates are 1e-4 for policy and temperature and 3e-4 for the critic. The released code scales rewards alike in both
+stages; this recipe does not scale rewards. In the offline stage the release has Cal-QL for sparse rewards (AntMaze, Adroit, Kitchen) and CQL for
+dense rewards (locomotion), because the reward-to-go of dense rewards is hard to estimate. The pendulum's rewards are dense, so this recipe has CQL.
 Departures: The two target heads of a round are always different heads. The policy is updated on the transitions of the critic's fourth update. The
 conservative term reads all heads. A target uses one action $a_(t+1)$. The optimisers start again in the online stage; only the weights are kept.
 There are 10,000 updates offline. All updates of a step come after its 50 turns. The release draws the two heads with replacement. The release updates
-the policy on the transitions of all four critic updates together, after these updates. For the temperature the release draws the action in $s_(t+1)$,
-and its alpha is the softplus of a learned number. The release keeps the moments of the optimisers. On AntMaze the release draws 10 actions $a_(t+1)$
-and takes the largest of their target values. The offline stage of the release also takes this largest value. In this stage the conservative term
-reads 2 of the 10 heads, and there are 20,000 to 1,000,000 updates.
+the policy on the transitions of all four critic updates together, after these updates. In the loss of the temperature the release draws the action in
+$s_(t+1)$. The alpha of the release is the softplus of a learned number. The release keeps the moments of the optimisers. On AntMaze the release draws
+10 actions $a_(t+1)$ and takes the largest of their target values. The offline stage of the release also takes this largest value. In this stage the
+conservative term reads 2 of the 10 heads, and there are 20,000 to 1,000,000 updates.
 """
 
 from gradus.papers.bases.cql import CONSERVATIVE
@@ -51,12 +51,11 @@ from gradus.updates.optimizers import AdamW
 OFFLINE = Frozen(
     {
         "rollout": Recorded(),
-        "selection.idle": 50,
         "update": Minibatches(),
         "players.critic.objective.conservative": CONSERVATIVE,
     }
 )
-"""The fields that differ offline: recorded rows, 50 rounds per step, all players in every round, and the conservative term."""
+"""The fields that differ in the offline stage: recorded rows, 50 rounds per step, updates of all players in every round, and the conservative term."""
 
 wsrl = sac.derive(
     "wsrl",

@@ -1,5 +1,4 @@
-"""AAPO: adds the reward's clipped gap to an answer of the start model, so that groups with equal rewards still move; the loss is a weighted
-log-likelihood.
+"""AAPO: adds the clipped difference between the rewards of policy and start model to the advantage, so groups with equal rewards still have a gradient.
 
     A_i = (r_i - mean(r)) / (std(r) + 10^(-4)) + m_i
     m_i = clip(r_i - q_i, -0.2, 0.28)
@@ -15,11 +14,11 @@ Use if: late in training many groups have equal rewards, and the policy does bet
 Avoid if: sampling is the bottleneck, because the start model answers as often as the policy (see grpo, dapo), or the start model is often right in groups
 with only wrong answers.
 Reference: Xiong et al., AAPO: Enhance the Reasoning Capabilities of LLMs with Advantage Momentum, arXiv:2505.14264. The bounds -0.2 and 0.28, the
-epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). Groups of the released code have 6 answers, at temperature 0.7 (1.5B)
-or 1 (7B).
-Departures: The reward comes from the task. The released 1.5B run adds the rewards of a format (weight 1) and of correctness with a length-dependent
-cosine (weight 2); the 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. In the released code the policy
-itself gives the answers of the start model if vLLM samples (this is off in the code's configuration). The KL coefficient 0.1 of the code has no
+epsilon, and the mean over tokens are as in the released code (JianxXiong/AAPO). In the released code a group has 6 answers. The temperature is 0.7 for the
+1.5B model and 1 for the 7B model.
+Departures: The reward comes from the task. The reward of the released 1.5B run is a sum: the format (weight 1), and correctness times a cosine of the length
+(weight 2). The 7B run has correctness alone. The momentum is 0 if the start model's answer has no reward. If vLLM samples, the released code takes the
+answers of the start model from the policy itself; the code's configuration does not use vLLM. The KL coefficient 0.1 of the code has no
 effect.
 """
 
@@ -45,14 +44,15 @@ from gradus.types.signals import Signal
 
 
 def momentum(rewards: np.ndarray, others: np.ndarray, *, low: float, high: float) -> np.ndarray:
-    """Returns clip(r_i - q_i, -low, high), [G]; 0 if q_i in `others` is NaN."""
+    """Returns clip(r_i - q_i, -low, high), [G], with q_i from `others`; 0 if q_i is NaN."""
     gap = np.asarray(rewards, np.float64) - np.asarray(others, np.float64)
     return np.where(np.isnan(gap), 0.0, np.clip(gap, -low, high))
 
 
 @dataclass(frozen=True)
 class AdvantageMomentum:
-    """The group-relative advantage with the sample standard deviation (n - 1), plus the clipped gap to the reward of the paired answer (`SiblingGroups`)."""
+    """The group-relative advantage with the sample standard deviation (n - 1), plus the clipped difference to the reward of the start model's answer (see
+    `SiblingGroups`)."""
 
     low: float = 0.2
     high: float = 0.28

@@ -6,8 +6,8 @@
     loss = mean over utterances of -A_t sum_k log pi(u_(t,k) | s_t, u_(t,<k))
 
 $s_t$ is the dialogue up to turn t, $a_t$ the recorded utterance, and $r_t$ the reward of turn t; end is 1 at the last turn, else 0. $u_t$ is a fresh
-utterance of the policy in $s_t$, and $u_(t,k)$ is token k of this utterance. The critic is a network apart from the policy, with weights w and four
-heads: two of Q and two of V. $bar Q$ and $bar V$ are the heads of a slow copy with weights $bar w$. gamma is 0.95 per turn, tau 0.1.
+utterance of the policy in $s_t$, and $u_(t,k)$ is token k of this utterance. The critic is a separate network with weights w. It has four heads: two for Q
+and two for V. $bar Q$ and $bar V$ are the heads of a slow copy with weights $bar w$. gamma is 0.95 per turn, tau 0.1.
 
 Every step plays episodes and stores them, draws stored episodes, and samples $u_t$ at each turn of the drawn episodes. Then 16 rounds fit the critic;
 after each round the slow copy is updated. In the last round the policy is updated on all $u_t$, with A from the fitted critic. So rewards reach the
@@ -15,11 +15,11 @@ values of many earlier turns before the policy is updated once. No importance ra
 critic learns. V is read before the first token of an utterance and Q after its last token, so one pass over an episode gives all values.
 
 Use if: an agent acts over many turns, episodes are expensive, and old episodes should teach the critic again.
-Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group meet the same states (see gigpo, which needs no critic).
+Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group reach the same states (see gigpo, which needs no critic).
 Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. In the released code,
 as here, an episode that reaches the limit of turns counts as ended.
-Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step learn on the turns that the step drew, and the policy
-learns on the same $u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off,
+Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step use the same drawn turns, and the policy learns from the same
+$u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off,
 too. In the released code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one
 update on 256 newly drawn turns. The critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two
 hidden layers. The learning rates are 2e-5 (critic) and 1e-6 (actor).
@@ -54,7 +54,7 @@ from gradus.updates.delayed import Delayed
 from gradus.updates.only_players import OnlyPlayers
 
 HEADS = ("q1", "q2", "v1", "v2")
-FRESH = "fresh"  # link of a trajectory of one fresh utterance
+FRESH = "fresh"  # the link that marks a trajectory with one fresh utterance
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class FreshUtterances:
     """
 
     rollout: Rollout = Episodes()
-    size: int = 512  # episodes that are kept; the oldest leave first
-    batch: int = 16  # episodes drawn per step, from the kept episodes and those of the step
+    size: int = 512  # number of stored episodes; the oldest are removed first
+    batch: int = 16  # number of episodes drawn per step, from the stored episodes and the new episodes of the step
     law: Law = Uniform()
     plays: ClassVar[str] = "episodes"
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
@@ -122,16 +122,18 @@ def first_tokens(trajectory: Trajectory) -> list[int]:
 
 
 def utterance_targets(rewards: np.ndarray, next_values: np.ndarray, *, gamma: float) -> np.ndarray:
-    """Targets of Q per turn: r_t + gamma Vbar(s_{t+1}); r_t at the last turn. Args: `rewards` [T]; `next_values` [T], Vbar(s_t). Returns: [T]."""
+    """The targets of Q, one per turn: r_t + gamma Vbar(s_{t+1}), and r_t at the last turn. Args: `rewards` [T]; `next_values` [T], Vbar(s_t). Returns:
+    [T]."""
     later = np.append(next_values[1:], 0.0)
     return rewards + gamma * later
 
 
 @dataclass(frozen=True)
 class UtteranceTargets:
-    """Gives the targets [A, 4] of the critic's heads q1, q2, v1, v2: for Q at an utterance's last token, for V at a fresh utterance's first token."""
+    """Gives the targets [A, 4] of the critic's heads q1, q2, v1, v2. The targets of Q are at the last token of a recorded utterance, those of V at the first
+    token of a fresh one."""
 
-    gamma: float = 0.95  # per turn
+    gamma: float = 0.95  # discount per turn
     target: str = "target"
     names_players: ClassVar[tuple[str, ...]] = ("target",)
     gives: ClassVar[frozenset[str]] = frozenset({"targets"})
@@ -160,7 +162,8 @@ class UtteranceTargets:
 
 @dataclass(frozen=True)
 class UtteranceAdvantage:
-    """min_j Q_j(s, a) - min_j V_j(s) at every token of a fresh utterance, from the critic after its update; 0 for other trajectories."""
+    """The advantage min_j Q_j(s, a) - min_j V_j(s) at every token of a fresh utterance. The critic gives the values after its update. Other trajectories have
+    0."""
 
     critic: str = "critic"
     names_players: ClassVar[tuple[str, ...]] = ("critic",)
@@ -180,7 +183,7 @@ class UtteranceAdvantage:
 
 
 def readers(player: str, *, fresh: bool) -> tuple[Signal, ...]:
-    """Returns the signals of a player's four heads: Q is read after every action, V before it."""
+    """Returns the signals of a player's four heads: the values of Q after every action, and of V before every action."""
     return tuple(Read(player=player, fresh=fresh, reads=value_of(name, after=name.startswith("q"))) for name in HEADS)
 
 

@@ -56,9 +56,9 @@ class Rhythm(Want):
     """WAAD and FAI of every action, [A, 2], without gradient. The attention weights of one context at a time are in memory."""
 
     head_share: float = 0.3
-    window: int = 10  # of WAAD, tokens
-    near: int = 10  # of FAI: the first later token that counts
-    far: int = 50  # the last one
+    window: int = 10  # largest distance that counts in WAAD, in tokens
+    near: int = 10  # FAI counts later tokens from this distance on
+    far: int = 50  # FAI counts later tokens up to this distance
     opens: ClassVar[frozenset[str]] = frozenset({"attention"})
 
     def __post_init__(self) -> None:
@@ -78,13 +78,12 @@ class Rhythm(Want):
 
 
 def largest(values: np.ndarray, share: float) -> np.ndarray:
-    """Returns the indices of the largest values. The number of indices is `share` of all, rounded up. If values are equal, the earlier tokens are
-    taken."""
+    """Returns the indices of the largest values. The number of indices is `share` of all, rounded up. If values are equal, the earlier tokens are chosen."""
     return np.sort(np.argsort(-values, kind="stable")[: ceil(share * len(values))])
 
 
 def steps_of(distances: np.ndarray) -> np.ndarray:
-    """|WAAD[t] - WAAD[t + 1]|, 0 at the last token. [A]"""
+    """Returns delta [A]: |WAAD[t] - WAAD[t + 1]|, and 0 at the last token."""
     return np.append(np.abs(np.diff(distances)), 0.0)
 
 
@@ -106,12 +105,13 @@ def coupled(distances: np.ndarray, influence: np.ndarray, *, amp: float, alpha: 
 
 @dataclass(frozen=True)
 class PlanAndAnchor:
-    """Gives gamma of every action: amp at preplan tokens ("local"), at anchors ("global"), or shared by an anchor and its preplan token ("coupled")."""
+    """Gives gamma of every action. The rule decides which tokens get more than 1: preplan tokens ("local"), anchors ("global"), or both, which share the gain
+    ("coupled")."""
 
     rule: Literal["local", "global", "coupled"] = "coupled"
     amp: float = 1.5
-    alpha: float = 0.5  # share of a dominated anchor's gain that goes to its preplan token
-    share: float = 0.4  # of the tokens that are marked
+    alpha: float = 0.5  # share of an anchor's gain that goes to its preplan token, if it has one (rule "coupled")
+    share: float = 0.4  # share of the tokens that are preplan tokens or anchors
     reads: Rhythm = Rhythm()
     player: str = "policy"
     only_positive: bool = True  # advantages below 0 do not change

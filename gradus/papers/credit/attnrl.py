@@ -6,11 +6,12 @@ advantage.
     A(v) = ((V(v) - V(root)) + (V(v) - V(parent))) / sqrt(N_v)
 
 The policy answers a problem n = 6 times; acc is the share of right answers. $S_(j,k)$ is the mean attention from the tokens of step j to the tokens
-of step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. It takes the first steps that
-meet two conditions. The FCI of the step is at least the quantile 0.8 (the least positive FCI if the quantile is 0). The start and the previous chosen
-step are at least 512 tokens away. If there are too few such steps, the policy also takes the first of the other steps. If acc is 0, all answers
-branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random answers of the other kind branch, too. If acc is 1, random answers
-branch, but only if the mean FCI of the problem is above the running mean of such problems.
+of step k; D is 4. The prompt and the first step get FCI 0. In m of the answers the policy starts again at N = 2 steps. These are the first steps that
+satisfy two conditions. First, the FCI of the step is at least the quantile 0.8 of the answer's FCI (if this quantile is 0, at least the least
+positive FCI). Second, the step is at least 512 tokens after the start and after the previous chosen step. If there are too few such steps, the first
+of the other steps are chosen, too. If acc is 0, all answers branch. If 0 < acc < 1, all answers of the rarer kind (right or wrong) branch, and random
+answers of the other kind branch, too, until m answers branch. If acc is 1, m random answers branch, but only if the mean FCI of the problem is above
+the running mean of such problems.
 
 A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below this node. Each path to a leaf is a
 sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. w is the number of samples with an advantage. The number of problems
@@ -19,11 +20,12 @@ differ in reward), branched, problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.
 Avoid if: answers have few steps, so that most are branch points (see spo_segment, vineppo), or attention weights are too expensive (see arpo, tempo).
-Reference: Liu et al., Attention as a Compass: Efficient Exploration for Process-Supervised RL in Reasoning Models, arXiv:2509.26628; all numbers as in
-the released code (RyanLiu112/AttnRL) and its script, where W = 64 * 6 * 5 for 64 problems.
-Departures: Each step samples and updates; in the paper branches are generated together with the answers of the next batch. Tasks here have no end of
-thinking, so all steps but the first count. The released code repeats a point if a step is missing; here fewer branches are made. $B_t$ is at most 4
-times the setting's number. The built-in model needs a small D, gap and W. A step makes 4 updates; the released script makes one update per 192 samples.
+Reference: Liu et al., Attention as a Compass: Efficient Exploration for Process-Supervised RL in Reasoning Models, arXiv:2509.26628. All numbers are as in
+the released code (RyanLiu112/AttnRL) and in its script, which has W = 64 * 6 * 5 for 64 problems.
+Departures: Each step samples and updates; in the paper branches are generated together with the answers of the next batch. The answers to the tasks
+here do not mark the end of thinking, so all steps except the first count. The released code repeats a point if a step is missing; here fewer branches
+are made. $B_t$ is at most 4 times the number of problems in the setting. The built-in model needs a smaller D, a smaller distance than 512 tokens,
+and a smaller W. A step makes 4 updates; the released script makes one update per 192 samples.
 """
 
 from __future__ import annotations

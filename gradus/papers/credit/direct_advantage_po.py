@@ -4,8 +4,8 @@
     A(s, a) = V(s + a) - V(s); quad A(s, a) = R(s + a) - V(s) if a ends the answer
     loss = mean over (s, a) of 1/2 (log (pi(a | s))/(pi_ref(a | s)) - A(s, a)/beta)^2
 
-A state s is a problem with the first steps of an answer, and an action a is the next step of the answer. $pi_ref$ is the start model, R is the reward
-of the whole text, and $V = sigmoid(v)$ with the output v of a value head. log pi of a step is the sum over its tokens, and beta is 0.1.
+A state s is a problem with the first steps of an answer, and an action a is the next step of the answer. $pi_ref$ is the start model, and R is the reward of
+the whole text. $V = sigmoid(v)$, where v is the output of a value head. For a step, log pi is the sum over its tokens; beta is 0.1.
 
 Stage `critic`: $pi_ref$ answers each problem, and K = 8 continuations from the beginning of each step give y(s). The critic, a copy of the model with a
 head, learns the shares y(s). The stage makes a row of each different state with 0 < y < 1. Stage `fit`: at each of these states $pi_ref$ writes M = 4
@@ -48,7 +48,7 @@ from gradus.types.players import Copy, Head, Player
 class StepStates:
     """Makes one row for each different state with a value above 0 and below 1: the problem, and the tokens of the answer before a step as `state`."""
 
-    sure: bool = False  # True: also the states with value 0 or 1
+    sure: bool = False  # True: also makes rows of states with the value 0 or 1
 
     @property
     def provides(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""HICRA: finds phrases that plan, and raises the advantages of their tokens. At such tokens, good answers gain more and bad answers lose less.
+"""HICRA: finds phrases that plan, and raises the advantages of their tokens. At these tokens, good answers gain more and bad answers lose less.
 
     A'_(i,t) = A_i + alpha |A_i|, quad t in S_i
     A'_(i,t) = A_i, quad t notin S_i

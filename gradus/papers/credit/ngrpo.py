@@ -57,7 +57,7 @@ class VirtualBest:
     """Standardises the reward within the group after `virtual` imaginary answers with the largest possible reward join the group."""
 
     best: float = 1.0  # the largest possible reward
-    virtual: int = 1  # imaginary answers; 0: the advantage of GroupRelative
+    virtual: int = 1  # number of imaginary answers; 0: the advantage is that of GroupRelative
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

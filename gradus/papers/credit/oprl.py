@@ -7,7 +7,7 @@ the episode.
 
 $a_(i,k,j)$ is token j of the action at step k of episode i. The reward model $pi_phi$ starts as the policy, and $pi_old$ is the policy that played. The
 policy reads the rewards after the update of the reward model. A pair has two episodes of one problem with outcomes $o_w > o_l$. Mean and deviation of
-o are over the group; mean and deviation of r are over all steps of the group. alpha is 1. beta is 0.05, and acts only in the loss of the reward
+o are over the group; mean and deviation of r are over all steps of the group. The weight alpha is 1; beta is 0.05, and acts only in the loss of the reward
 model. The pairs train the sum of r over an episode, so the step rewards divide a learned preference among the steps. Metrics: prm/preferred,
 prm/margin.
 
@@ -15,10 +15,10 @@ Use if: an agent acts over many turns, only the outcome is judged, and the memor
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
 Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (version 1: Online Process Reward Learning ...):
 trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alpha are as in the released scripts.
-Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the rates 5e-7 (policy) and 1e-6 (reward
-model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means over steps, and
-pairs successes with failures only. It reads r before the update of the reward model, and takes mean and deviation of r over one step per episode.
-In the released code an invalid action costs 0.1. The released reward model reads text in place of the policy's pictures.
+Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the learning rates are 5e-7 (policy) and
+1e-6 (reward model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means
+over steps, and pairs successes with failures only. The released code reads r before the update of the reward model, and takes mean and deviation of r over
+one step per episode. In the released code an invalid action costs 0.1. The released reward model reads text in place of the policy's pictures.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ImplicitSteps:
     rule: Credit = GroupRelative()  # compares whole episodes
     alpha: float = 1.0
     beta: float = 0.05
-    scale: Scale = "population"  # of the step rewards
+    scale: Scale = "population"  # the deviation by which step rewards are divided
     model: str = "prm"
     names_players: ClassVar[tuple[str, ...]] = ("model",)
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})

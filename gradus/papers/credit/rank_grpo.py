@@ -5,11 +5,10 @@
     w_(i,k) = exp(mean over t in S_(i,k) of log (pi(o_(i,t)) / pi_old(o_(i,t))))
     loss = mean over tokens of -min(w A, clip(w, 1 - 0.06, 1 + 0.08) A) + 0.001 k_3
 
-An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the user wants
-the item, has not seen the item, and the list has not named the item before. The first form of $r_(i,k)$ is the default. The second form (`--reward.form
-tail`) is
-the discounted gain of rank k and of all later ranks, so an early hit gives no credit to later ranks. The mean and the deviation are over the G answers to a
-problem at the same rank. $k_3$ estimates the KL to the policy at the start of the stage.
+An answer is a list of N items, one per line. $S_(i,k)$ is the set of the tokens of line k, with the line break at its end. An item is a hit if the
+user wants the item, has not seen the item, and the list has not named the item before. The first form of $r_(i,k)$ is the default. The second form
+(`--reward.form tail`) is the discounted gain of rank k and of all later ranks, so a hit gives no credit to the ranks after it. The mean and the
+deviation are over the G answers to a problem at the same rank. $k_3$ estimates the KL to the policy at the start of the stage.
 
 Text after item N is one more span, with the advantage -0.1. The end token has the advantage 0.1 if it comes right after item N. If it comes earlier,
 or after a further line break, its advantage is -0.1. An answer without rewards of ranks gets one advantage from its whole reward; its lines still
@@ -26,9 +25,9 @@ Reference: Zhu et al., Rank-GRPO: Training LLM-based Conversational Recommender 
 from corrected lists, rewards, advantages and ratios of ranks. All constants, except the ones below, come from the released code (yaochenzhu/Rank-GRPO),
 which has lists of 20 items, 8 answers per problem, and one update per batch.
 Departures: Lists have 5 items. A batch is cut into four mini-batches, because at one update per batch the ratio is 1 and the clip never acts. An empty
-line belongs to the line before it; in the released code an empty line begins a new rank, although the reward skips empty lines. In the released code
-an end token after a line break that follows item N - 1 counts as right after item N; here it counts as early. The end token shares the ratio of the
-last line also after a further line break; in the released code the end token then has its own ratio. The paper fits the correction of `Adjust` by
+line belongs to the line before it; in the released code an empty line begins a new rank, although the reward skips empty lines. If an end token follows item
+N - 1 and a line break, it counts as early here; in the released code it counts as right after item N. The end token shares the ratio of the last line, even
+after a further line break. In the released code the end token has its own ratio after such a line break. The paper fits the correction of `Adjust` by
 training and lets a language model rate the fit. Here the correction is a ratio of counts, and the verifier's function `fit` rates the fit. The number
 of candidates, the weight 0.1 and the lengths of the stages are ours.
 """
@@ -70,7 +69,8 @@ from gradus.types.spans import Separated
 
 
 def rank_advantages(rewards: np.ndarray, *, epsilon: float = 1e-4) -> np.ndarray:
-    """A_ik = (r_ik - mean_i r_ik) / (std_i r_ik + epsilon), std with G - 1. rewards [G, N] -> float64 [G, N]; 0 at a rank of equal rewards.
+    """Returns A_ik = (r_ik - mean_i r_ik) / (std_i r_ik + epsilon), float64 [G, N], from `rewards` [G, N]. std is the sample deviation. If all rewards at a
+    rank are equal, A is 0.
 
     >>> rank_advantages(np.array([[1.0, 0.0], [0.0, 0.0]]), epsilon=0.0).round(4).tolist()
     [[0.7071, 0.0], [-0.7071, 0.0]]
@@ -147,7 +147,7 @@ class CorrectedLists:
     """Gives one list per request without sampling: the corrected list of the other recommender, or the worked solution if there is no such list."""
 
     weight: float = 0.1  # weight of the correction by counts
-    problems: int = 256  # training problems whose choices are counted
+    problems: int = 256  # number of training problems whose choices are counted
 
     def __post_init__(self) -> None:
         check_ranges(self, weight="[0, inf)", problems="[1, inf)")

@@ -1,5 +1,4 @@
-"""SEED-GRPO: the advantages of answers become smaller if the answers to a question differ in meaning. If all answers mean the same, the advantages
-keep their size.
+"""SEED-GRPO: the more the answers to a question differ in meaning, the smaller are their advantages. If all answers mean the same, the advantages stay.
 
     p_k = |C_k| / G
     SE = -1/K sum_(k=1)^K ln p_k
@@ -8,7 +7,7 @@ keep their size.
     loss = 1/N sum_i 1/|o_i| sum_t (-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 KL_(i,t))
 
 The G answers to a question are sorted into K classes $C_k$ of equal final answers. The semantic entropy SE of the classes is 0 for one class, and has
-its maximum ln G if all answers differ. alpha is 0.5, so f is between 0.5 and 1. f is one number for a question and has no gradient. Other forms of f
+its maximum ln G if all answers differ. Because alpha is 0.5, f is between 0.5 and 1. For a question f is one number, and it has no gradient. Other forms of f
 (`law`) are exp(-x) ("exponential") and $(1 - x)^2$ ("focal"). With `entropy` "shannon", SE is $-sum_k p_k ln p_k$. $o_i$ are the tokens of answer i,
 rho is their ratio to the policy at the start of the update, and N counts the answers of the mini-batch. A batch is cut into 8 mini-batches. alpha = 0
 gives GRPO. Metric: clip_share.
@@ -50,7 +49,7 @@ from gradus.types.spaces import Box
 class Certainty:
     """Gives all actions of a group the factor f(alpha * SE / ln G), with SE the entropy of the group's classes of equal answers. G = 1 gives f(0) = 1."""
 
-    alpha: float = 0.5  # 0: the factor is 1
+    alpha: float = 0.5  # strength of the entropy's effect; 0: the factor is always 1
     law: Literal["linear", "exponential", "focal"] = "linear"  # f(x): 1 - x, exp(-x) or (1 - x)^power
     power: float = 2.0  # exponent of the focal form
     entropy: EntropyForm = "clusters"

@@ -6,7 +6,7 @@
     m_t = 1{p_t < 0.9}, quad rho_t = (pi(a_t)) / (pi_old(a_t))
 
 $p_t$ is the probability with which token t was sampled. A token with $p_t < 0.9$ is a cut point. The states $s_0$, $s_1$, ... are before the cut points
-1, 1 + 5, 1 + 10, ..., and the last segment goes on to the end, where the value is the reward R of the answer. N is 9, and no update uses the
+number 1, 6, 11, and so on. The last segment ends with the answer, and the value there is the reward R of the answer. N is 9, and no update uses the
 continuations. For the unsure tokens of segment k, $A_t$ is $A_k$, whitened over the unsure tokens of the batch (`--credit.whitened false`: not
 whitened). Likely tokens did not cause the change, so $m_t$ removes them, and M counts only the unsure tokens. An update has two epochs of 8
 mini-batches.
@@ -51,7 +51,7 @@ class SegmentChanges:
     """Gives every unsure token the change of value of its segment, and all other tokens the weight 0."""
 
     rho: float = 0.9
-    whitened: bool = True  # over the unsure tokens of the batch
+    whitened: bool = True  # whether advantages are whitened over the unsure tokens of the batch
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"step values": "--rollout MonteCarloValues"})
 

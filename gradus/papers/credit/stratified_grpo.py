@@ -17,8 +17,8 @@ which number of calls is better. An episode has at most 4 calls and an answer. W
 method is GRPO.
 
 Use if: an agent decides how often it calls a tool, the reward comes at the end, and groups are large enough for several episodes per number of calls.
-Avoid if: all episodes have one structure (see grpo), groups are so small that most strata contain one episode, or one number of calls is better for all
-problems and must be found soon.
+Avoid if: all episodes have one structure (see grpo), most strata contain one episode because groups are small, or one number of calls is better for all
+problems and should be learned fast.
 Reference: Zhu et al., Stratified GRPO: Handling Structural Heterogeneity in Reinforcement Learning of LLM Search Agents, arXiv:2510.06214: the
 advantage within strata, its decomposition, and the blend. No code of the authors was found.
 Departures: The paper chooses alpha for each model; 0.8 is the choice here. No epsilon is added to a deviation, and a deviation is the population

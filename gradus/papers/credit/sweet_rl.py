@@ -13,10 +13,10 @@ each turn the start model writes 16 candidates, and the fixed critic ranks them.
 better half and a random candidate of the worse half. The policy learns these pairs by DPO, without c in its prompt; NLL is the mean over the tokens
 of $a^+$. Metrics: critic/preferred (share of pairs in the right order), gap (mean difference of A within the pairs of turns).
 
-Use if: an agent talks over many turns, and training knows something that the agent must find out.
+Use if: an agent talks over many turns, and the training data contain information that the agent must find out.
 Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn on line (see grpo, oprl).
-Reference: Zhou et al., SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks, arXiv:2503.15478: 16 candidates, halves. From the
-released scripts: 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, rate 2e-7, 4 epochs for the critic and one epoch for the policy.
+Reference: Zhou et al., SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks, arXiv:2503.15478: 16 candidates, halves. The released
+scripts give 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, the learning rate 2e-7, 4 epochs for the critic and one epoch for the policy.
 Departures: Episodes and candidates are drawn when they are needed. In the released code the better episode of a pair passes all tests; here it has the
 higher reward. When the released code ranks candidates, $pi_ref$ does not read c; here $pi_ref$ reads c, as in the formula. The task twenty_questions
 replaces ColBench: a scripted user answers about a hidden item. Both models learn at the setting's rate. The sentence that tells c is ours.

@@ -6,8 +6,8 @@ credit.
     A_(i,t) = (r_i - mean(r) + w TD_(i,t)) / (std(r))
     loss = -1/N sum_i sum_t min(rho_(i,t) A_(i,t), clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_(i,t))
 
-$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. The value of the root is the group's mean, and if only one
-answer has a prefix, the value of the prefix is the reward of this answer. So TD is 0 at all places where the tree does not branch; at these places
+$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. The value of the root is the group's mean. If only one answer has a
+prefix, the value of the prefix is the reward of this answer. So TD is 0 at all places where the tree does not branch; at these places
 the method is GRPO. The sum of TD over an answer is $r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N
 counts the tokens of the mini-batch, and rho is the ratio to the policy at the start of the update. A group with equal rewards has no gradient. A
 batch is cut into 8 mini-batches. Metric: clip_share.
@@ -49,8 +49,8 @@ from gradus.types.spaces import Box
 class PrefixTree:
     """Gives each token the advantage of its trajectory within the group plus `weight` times the change of the prefix value at this token."""
 
-    weight: float = 1.0  # of TD; 0: the advantage of the trajectory alone
-    scale: Scale = "population"  # of the group's rewards, by which both parts are divided
+    weight: float = 1.0  # weight of TD; 0: only the advantage of the trajectory counts
+    scale: Scale = "population"  # the deviation of the group's rewards that divides both parts
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:

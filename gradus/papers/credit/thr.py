@@ -6,8 +6,8 @@
 h is the input of the output head at a token y, $e_y$ the one-hot vector of the token, and pi the predicted distribution. The gradient of log pi(y) with
 respect to the head is the outer product of g and h, so each term is the inner product of the gradients of two tokens. R are the right answers of the
 group. A positive THR means that the update of this token makes the right answers more likely. With p > 0 such tokens count more, which favours accuracy
-(exploitation). With p < 0 these tokens count less, which favours pass@k (exploration). tau is the median of |THR| over the tokens of the group, so half
-of them keep their advantage. A group without a right answer keeps plain advantages. p = 0 without a mask (`masked` 0) is GRPO.
+(exploitation). With p < 0 these tokens count less, which favours pass@k (exploration). The bound tau is the median of |THR| over the tokens of the group, so
+half of the tokens keep their advantage. A group without a right answer keeps plain advantages. p = 0 without a mask (`masked` 0) is GRPO.
 
 Use if: groups have right and wrong answers, and you want to favour greedy accuracy or pass@k.
 Avoid if: one more forward pass is too expensive, or most groups have no right answer (see grpo, dapo).
@@ -61,8 +61,8 @@ def weights_of(rewards: np.ndarray, *, p: float, masked: float) -> np.ndarray:
 class HiddenReward:
     """Gives every action the weight of its token hidden reward. The actions of a group without a right answer have the weight 1."""
 
-    p: float = 0.1  # above 0: exploitation; below 0: exploration
-    masked: float = 0.5  # share of a group's tokens, those with the least |THR|, whose advantage is 0
+    p: float = 0.1  # above 0: favours exploitation; below 0: favours exploration
+    masked: float = 0.5  # share of a group's tokens that get the advantage 0: those with the smallest |THR|
     reads: HeadGradient = HeadGradient()
     player: str = "policy"
 

@@ -73,7 +73,7 @@ def response_to(thoughts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Knows:
-    """A scripted agent that knows some true thoughts. The agent adds the missing ones among these thoughts."""
+    """A scripted agent that knows some true thoughts. The agent adds those of its thoughts that the draft lacks."""
 
     thoughts: tuple[str, ...]
 
@@ -123,13 +123,14 @@ def adherence(text: str, problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class Deliberation:
-    """Gives one trajectory per request: the deliberated and refined thoughts and the response; for a problem without `thoughts`, its solution.
+    """Gives one trajectory per request. The text is the deliberated and refined thoughts and the response; for a problem without `thoughts` it is the
+    solution.
 
     At test time the policy acts.
     """
 
     agents: int = 2
-    rounds: int = 3  # 0: the first draft alone
+    rounds: int = 3  # largest number of rounds; 0: only the first draft
     jaccard: float = 0.8
 
     def __post_init__(self) -> None:

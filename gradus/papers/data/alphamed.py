@@ -5,20 +5,20 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.001 k_3]
 
 There are no demonstrations, and no reward for form or length. Before training the model answers each question 5 times. L(x) is the level of question
-x: 1 if all answers are right, 6 if no answer is right. 256 questions are measured, and training uses the questions in a band of levels. The default
+x: 1 if all answers are right, 6 if no answer is right. The model measures 256 questions, and training uses the questions in a band of levels. The default
 is all six: in the paper a mixture of levels does better than easy or hard questions alone, and level 6 helps on hard benchmarks only. Levels 1 to 3
 are `--schedule.stages.train.screen.low 0.6`, and level 6 alone is `--schedule.stages.train.screen.high 0`; `bands(first, last)` gives the screening
 for other levels. In the paper long, informative cases help more than short questions about facts. Metrics: screen/solved and screen/unsolved, the
 numbers of questions of level 1 and level 6.
 
-Use if: questions have one right option, a sample of a few hundred is enough, and their difficulty for the model is unknown.
+Use if: questions have one right option, a sample of a few hundred is enough, and the difficulty of the questions for the model is unknown.
 Avoid if: questions are new in every step (see grpo), or levels change quickly during training (see sec, difficulty_staged_rl).
 Reference: Liu et al., Beyond Distillation: Pushing the Limits of Medical LLM Reasoning with Minimalist Rule-Based RL, arXiv:2505.17952. The paper has
 levels from 5 answers of the starting model, and 1,200 questions from each of MedQA, MedMCQA and PubMedQA. The paper's learning rate is 1e-6, with 8
 answers per question. No code of the authors was found.
-Departures: The verifier of the task decides about the letter. For data files the letter is the content of the last box, capital or not; without a box
-it is the text after the last "answer:", or the whole text. In the paper an answer without a box is wrong. The 256 questions and the 200 steps are
-ours. The weight of the KL is usual in public recipes for GRPO. Temperature and limits of length come from the task.
+Departures: The verifier of the task decides about the letter. In data files the letter is the content of the last box, as a capital or a small
+letter. If there is no box, it is the text after the last "answer:"; else it is the whole text. In the paper an answer without a box is wrong. The 256
+questions and the 200 steps are ours. The weight of the KL is usual in public recipes for GRPO. Temperature and limits of length come from the task.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ originals.
 If the task has a reader for rewrites (`proposed`), unreadable texts are dropped. For other tasks the text itself is the new problem; the text is
 dropped if it is empty, equals the original, or contains the answer as a word.
 
-Use if: many problems are solved never or half of the time, and the model can restate a problem without changing its answer.
+Use if: the policy solves many problems never or about half of the time, and the model can restate a problem without changing its answer.
 Avoid if: the model is too weak to rewrite (see scaf_grpo with given hints), or there are always enough problems of the right difficulty (see dapo,
 sec).
 Reference: Zhang et al., CLPO: Curriculum Learning meets Policy Optimization for LLM Reasoning, arXiv:2509.25004: bounds 0.3 and 0.7, rewrites of both

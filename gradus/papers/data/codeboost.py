@@ -1,5 +1,5 @@
-"""CodeBoost: GRPO on the outputs of bare programs. A clique selects the programs, random changes vary them, and the policy predicts their outputs or
-a missing line.
+"""CodeBoost: GRPO on the outputs of bare programs. A clique selects the programs, random changes vary them, and the policy predicts outputs or a missing
+line.
 
     G = (V, E), quad (i, j) in E "if" |T_i cap T_j| / |T_i cup T_j| < 0.5
     V' subset.eq V "a clique of" G "of the largest size found"
@@ -7,7 +7,7 @@ a missing line.
     R = 0.9 (o + e)/2 + 0.1 f
     A_i = (R_i - mean(R)) / (std(R))
 
-$T_i$ is the set of the 3-grams of tokens of problem i. In a clique every two problems are dissimilar. The clique is searched greedily from ten random
+$T_i$ is the set of the 3-grams of tokens of problem i. Any two problems of a clique are dissimilar. The clique is searched greedily from ten random
 orders. A problem is a program without instructions. The digits and operators of the program are replaced with chance 0.1, and the program runs;
 programs with errors stay. With chance 0.75 the policy predicts output and errors (forward). In the other cases a line is left out, and the policy
 writes a line with which the program has the given output (backward); the completed program runs. The symbol f is the share of the required blocks
@@ -20,11 +20,11 @@ Reference: Wang et al., CodeBoost: Boosting Code LLMs by Squeezing Knowledge fro
 code (sijieaaa/CodeBoost): weights 0.9 and 0.1, the mean of both scores, one left-out line, the share 0.75 of forward problems, the chance 0.1 of a
 change, the bound 0.5 of the similarity, and ten iterations of the search for a clique. The measure of similarity and the search itself were not
 released.
-Departures: The programs are made by the task `code_output` in a small part of Python, and an error is its name alone. Blocks have marks of one
+Departures: The programs are made by the task `code_output` in a small part of Python, and an error is reported by its name alone. Blocks have marks of one
 character in place of fences. There is no input to a program. Our own choices are the similarity by 3-grams, the random orders of the search and the
 pool of 128 problems. The released programs have at least 10 lines; here programs have 4 to 11. A line is left out only if the output differs without
-it. The released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and four updates per batch; here the settings of grpo apply (8,
-0.04, 0.2 and one).
+it. The released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and four updates per batch; here these settings are those of grpo (8,
+0.04, 0.2 on both sides, and one update).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Blocks(Combines):
     Problems without a program (columns `code`, `stdout`, `stderr` and `backward`) are judged by the reward `otherwise`.
     """
 
-    form: float = 0.1  # the weight of the blocks; the accuracy has the rest
+    form: float = 0.1  # weight of the blocks; output and errors have the weight 1 - form
     otherwise: Reward = Verified()
     name: ClassVar[str] = "blocks"
 

@@ -6,8 +6,8 @@
 
 d(x) is the difficulty of problem x, from K = 8 samples $o_k$ of the model at the start of a stage; v is 1 for a right answer, else 0. Problems with d
 <= 0.3 (easy) and with d = 1 (never solved) are in no stage. Stage `medium` trains on the medium problems until the held-out accuracy rises by less
-than one point in 20 steps, at most for 200 steps. Then the model of that moment measures d again, and stage `hard` trains on the problems that are
-now hard but solvable, with longer answers and a new optimiser. In stage `hard` the entropy bonus H is left out, and answers that are cut at the token
+than one point in 20 steps, at most for 200 steps. Then the trained model measures d again. Stage `hard` trains on the problems that are now hard but
+solvable, with longer answers and a new optimiser. In stage `hard` the entropy bonus H is left out, and answers that are cut at the token
 limit have no weight in the loss. The reward only shows whether an answer is right.
 
 Mixed domains are mixed tasks: `--task arithmetic:1,countdown:1` measures the difficulty of both tasks in this ratio; the ratio of the problems that a
@@ -19,8 +19,8 @@ Avoid if: problems are few or already of medium difficulty (see grpo), or diffic
 Reference: Ji et al., How Difficulty-Aware Staged Reinforcement Learning Enhances LLMs' Reasoning Capabilities: A Preliminary Experimental Study,
 arXiv:2504.00829, sections 3.2 and 4. The problems are public, but the code is not. In the paper, stage 1 has level 2 and 16k tokens until its score
 is flat (step 1600), and stage 2 has level 3 and 24k tokens. Level 1, the problems that the 1.5B model sometimes solves, is the best level to train on
-alone. Level 2 has the problems that both the 1.5B and the 7B model sometimes solve, and the problems that only the 7B model solves. Level 3 has the
-problems that the 32B model fails, and half of the problems that it solves. Both stages have 16 answers to each of 128 prompts. A batch has
+alone. Level 2 has the problems that both the 1.5B and the 7B model sometimes solve, and the problems that only the 7B model solves. Level 3 has the problems
+that the 32B model does not solve, and half of the problems that it solves. Both stages have 16 answers to each of 128 prompts. A batch has
 mathematics and code in the ratio 2.1:1, and the reward of code is the share of its tests that pass.
 Departures: Only the trained model measures the difficulty, before each stage. In the paper larger models also measure the difficulty, once, and
 problems that DeepSeek-R1 never solves are left out. Our own choices are the bounds 0.3 and 0.7, K = 8, the numbers that end a stage, the new optimiser, the
@@ -38,8 +38,8 @@ from gradus.study.screen import Screened
 from gradus.types import Frozen
 from gradus.types.moments import Plateau
 
-EVERY = 10  # steps between evaluations
-RISING = Plateau("held_out/accuracy", gain=0.01, evaluations=2, most=200)  # no gain of a point in 2 x 10 steps
+EVERY = 10  # number of steps between evaluations
+RISING = Plateau("held_out/accuracy", gain=0.01, evaluations=2, most=200)  # ends the stage if the accuracy gains less than a point in 2 x 10 steps
 BIT = 1e-9  # makes the bounds of a band exclusive
 MEDIUM = Screened(low=0.3, high=0.7 - BIT, samples=8)  # 0.3 <= pass rate < 0.7, so 0.3 < d <= 0.7
 HARD = Screened(low=BIT, high=0.3 - BIT, samples=8)  # 0 < pass rate < 0.3, so 0.7 < d < 1

@@ -12,7 +12,7 @@ have fewer than $n_max$ answers. In the first pass all problems get n answers.
 
 $H_s$ is the mean entropy of step s at its temperature $tau_s$, V the size of the vocabulary, and $tau_1 = 1$. If the entropy falls below the entropy
 of the first step, the temperature rises. Sampling and log-probabilities use the same temperature. Over the last 40 % of the steps d falls from 1 to f
-= 0.9 along a cosine; t in [0, 1] is the finished share of this end. Before this end d is 1. The rest is GRPO without a KL term. Metrics:
+= 0.9 along a cosine; t in [0, 1] is the finished share of these last steps. Before them d is 1. The rest is GRPO without a KL term. Metrics:
 allotted_most (answers to one problem), entropy. The temperature of each step is stored with its answers.
 
 Use if: problems differ in difficulty and come again, and the entropy of the policy collapses early.
@@ -23,8 +23,9 @@ give n = 8, the bounds 4 and 12, u = 2, no KL, one update per batch of 64 proble
 1.5B.
 Departures: The ranks use all answers up to the step before; the paper sorts after each pass. Problems with equal shares have a common rank. The
 released code limits only the surplus to $n_max$, so a batch with few hard problems can exceed $n_max$. The temperature stays in [0.1, 10], and an
-entropy of 0 leaves it unchanged. V is `--schedule.vocabulary`, with the size for the paper's models; set it for other models. From a source without
-end the pool takes 256 problems. The bias for short answers to easy problems, an option of the code, is left out.
+entropy of 0 leaves it unchanged. The option `--schedule.vocabulary` sets V. The default is the size for the paper's models, so set the option for other
+models. If a task generates problems without end, the pool has 256 of them. The code has an option that favours short answers to easy problems; this option is
+left out.
 """
 
 from gradus.curricula.allotment import ByRank

@@ -7,11 +7,10 @@
 
 $h_i$ is the hidden state of token i of a prompt. Q is the set of tokens of the problem. S is the set of tokens of the fixed beginning that all
 prompts share; without such a beginning the second term is 0. One forward pass per problem before training gives its concentration s. The problem with
-the largest s has place k =
-0. In the paper prompts with a large s give larger gradients, and are learned first.
+the largest s has place k = 0. In the paper prompts with a large s give larger gradients, and are learned first.
 
 An epoch draws its problems without repetition in proportion to $p_k$. At first mu = 0. After the epoch mu moves by the accuracy a of the answers, and
-by c. c is the mean of $C_(i,j)$ over j < i, in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest
+by c. Here c is the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest
 is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
 
 Use if: a fixed set of problems has a wide range of difficulty, and their difficulty has not been measured.
@@ -19,12 +18,12 @@ Avoid if: problems are new in every step, or of one kind (see grpo). To follow m
 Reference: Wang et al., Angles Don't Lie: Unlocking Training-Efficient RL Through the Model's Own Signals, arXiv:2506.02281. Alpha = 2, beta = 0.5,
 lambda = 8 and the form of the move are as in the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
 per epoch. The released code draws 256 problems per epoch; in the code for verl these problems are one batch.
-Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. mu stops at the last place.
-The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the output
-head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the code cuts
-only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from the pass for
-the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. The released accuracy is a reward from 0 to 2,
-halved.
+Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. The centre mu stops at the
+last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the
+output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the code
+cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from the
+pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy is half of
+a reward between 0 and 2.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def shared_beginning(rows: Sequence[np.ndarray]) -> int:
 class ByAngles:
     """Sorts problems by the angle concentration of their prompts. The largest comes first."""
 
-    inter: float = 8.0  # lambda
+    inter: float = 8.0  # lambda, the weight of the second mean of s
 
     def __post_init__(self) -> None:
         check_ranges(self, inter="[0, inf)")
@@ -122,7 +121,7 @@ class AsLearned:
     """Moves the window by accuracy and concentration, at most by n = `step` times the number of problems per epoch."""
 
     alpha: float = 2.0
-    beta: float = 0.5  # the accuracy above which its term is positive
+    beta: float = 0.5  # the term of the accuracy is positive above this accuracy
     step: float = 0.1
 
     def __post_init__(self) -> None:
@@ -234,9 +233,9 @@ class Window:
 
     by: Order = Column()
     pace: Pace = WhenSolved()
-    width: float = 0.1  # standard deviation as a share of all problems; inf: all problems are equally likely
+    width: float = 0.1  # standard deviation of the window, as a share of all problems; inf: all problems are equally likely
     epoch: int = 32  # problems per epoch, at most the number of all problems
-    pool: int = 256  # number of problems that are taken from an endless source
+    pool: int = 256  # number of sorted problems, if the task generates problems without end
     group: int | None = None  # samples per problem; None: `group` of the setting
 
     def __post_init__(self) -> None:

@@ -20,11 +20,12 @@ Avoid if: sampling is the bottleneck, because the probes double it, and each rig
 Reference: Yao et al., Optimizing Chain-of-Thought Reasoners via Gradient Variance Minimization in Rejection Sampling and RL, arXiv:2505.02391,
 algorithms 1 and 2. The released code has 8 probes, 8 further answers per problem on average, and the same alpha and beta. The learning rate of the
 code is 1e-6. With GRPO: `grpo --rollout Allot --rollout.rule GradientVariance --rollout.rounds 2 --rollout.probe true`.
-Departures: The released code estimates once for about 10,000 problems, and trains on them for some ten batches; here each step estimates for its own
-problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no probe of a step is right, the
-step changes no weight; the released code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024 problems has about 32 updates of
-256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So in the released trainer problems with more right answers
-have more weight. For a trajectory of several contexts the norm is the root of a sum: the squares of the norms of its contexts.
+Departures: The released code estimates $p_i$ and $G_i$ once for about 10,000 problems, and then trains on about ten batches of them; here each step
+estimates both for its own problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no
+probe of a step is right, the step changes no weight; the released code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024
+problems has about 32 updates of 256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So in the released trainer
+problems with more right answers have more weight. For a trajectory of several contexts the norm is the root of a sum: the squares of the norms of its
+contexts.
 """
 
 from gradus.objectives.aggregation import SequenceSum

@@ -5,15 +5,15 @@ gain.
     Value(n, p) = (1 - p^n - (1 - p)^n) p (1 - p)^2
     Value(n + 1, p) - Value(n, p) = (p^n (1 - p) + (1 - p)^n p) p (1 - p)^2
 
-$p_i$ is the share of right answers at the last visit of problem i, and $N_i$ the number of answers that it gets now. The first factor of the value is
-the chance that the answers are neither all right nor all wrong, so that GRPO has a gradient. $p (1 - p)^2$ is the expected rise of p by a step along
+$p_i$ is the share of right answers at the last visit of problem i, and $N_i$ the number of answers that it gets now. The first factor of the value is the
+chance of both right and wrong answers, which give GRPO a gradient. $p (1 - p)^2$ is the expected rise of p by a step along
 this gradient: the variance p (1 - p) of the reward, times the distance from p to 1. B problems share B N answers, with N = 8 on average and between
 $N_low = 2$ and $N_up = 128$ for each. Each answer goes to the problem with the largest gain. This division is exact, because the value is concave in
 n.
 
-A problem that was never visited gets N answers, and a problem with p = 1 gets $N_low$. A problem with 0 < p < 1 needs ln(1 - 0.9) / ln max(p, 1 - p)
-answers to be mixed with a probability of 0.9. If the problems with 0 < p < 1 need fewer answers than are left, the problems with p = 0 share the
-surplus equally. The advantage is GRPO's, in each problem's own group. Metrics: allotted_most (answers to one problem), predicted_rate.
+A problem that was never visited gets N answers, and a problem with p = 1 gets $N_low$. With ln(1 - 0.9) / ln max(p, 1 - p) answers, a problem with 0 < p < 1
+has both right and wrong answers with a probability of about 0.9. If these numbers leave a surplus of answers, the problems with p = 0 share it equally. The
+advantage is GRPO's, in each problem's own group. Metrics: allotted_most (answers to one problem), predicted_rate.
 
 Use if: the same problems are drawn several times, many problems are already solved, and other problems are solved in at most one of twenty answers.
 Avoid if: every problem is new, so its success rate is not known, or most unsolved problems are impossible, because impossible problems get the surplus.
@@ -21,12 +21,12 @@ Reference: Li et al., Knapsack RL: Unlocking Exploration of LLMs via Optimizing 
 128 are the paper's. The numbers of answers to new problems and to problems with p of 0 and 1, and the surplus, are as in the released code.
 Departures: The released code solves the knapsack by dynamic programming. In the released code the value of the first further answer includes the
 value of the first $N_low$ answers. So the code tends to give one further answer to each problem with 0 < p < 1. If the last visit has fewer than 16
-answers, the code adds answers of earlier visits, up to 16. Here two equal answers of a last visit make p 0 or 1, unless `--curriculum.keep` gives
-earlier answers a weight. In the code new problems share the surplus with the problems with p = 0. If there are no such problems, the problems with p
-= 1 get the surplus. Here this surplus stays in the knapsack. The code gives a surplus without the bound $N_up$. From a source without end the pool
-takes 256 problems. KL and one update per batch are as in grpo. The released script has eight updates with clip 0.2 and 0.28, a mean over tokens
-and no KL, and limits advantages to 5. Every answer has the same weight in the loss, so a problem with more answers has more weight. The distribution
-of answers over workers is left out.
+answers, the code adds answers of earlier visits, up to 16. Here only the last visit counts, even if it has two answers, unless `--curriculum.keep`
+gives earlier answers a weight. In the code new problems share the surplus with the problems with p = 0. If there are no such problems, the problems
+with p = 1 get the surplus. Here this surplus stays in the knapsack. In the code the surplus can bring a problem above the bound $N_up$. If a task generates
+problems without end, the pool has 256 of them. KL and one update per batch are as in grpo. The released script has eight updates with clip 0.2 and 0.28, a
+mean over tokens and no KL, and limits advantages to 5. Every answer has the same weight in the loss, so a problem with more answers has more weight.
+The distribution of answers over workers is left out.
 """
 
 from gradus.curricula.allotment import Knapsack

@@ -12,12 +12,12 @@ counts only if all problems have finished it. Metrics: made/rows, the number of 
 
 Use if: the same problems are used many times, and a smaller set is wanted for further runs.
 Avoid if: only one run is planned, because the recording costs as much as a training (see mopps, difficulty_staged_rl), or every problem is new.
-Reference: Li, Zou & Liu, LIMR: Less is More for RL Scaling, arXiv:2502.11886, section 2 and the released selection. There theta = 0.6 keeps 1,389 of
+Reference: Li, Zou & Liu, LIMR: Less is More for RL Scaling, arXiv:2502.11886, section 2 and the released selection. In the paper theta = 0.6 keeps 1,389 of
 8,523 problems. The authors train with KL coefficient 0.01, temperature 1.2, 8 answers per problem, one epoch per batch, and lambda = 0.95 in the
 advantages. A batch of the released scripts has 1,024 problems in updates of 256 answers: `limr.but(update__count=32)`.
 Departures: The reward is 1 for a right answer, else 0. In the paper a wrong answer earns -0.5, and an answer of a wrong form -1; the released scripts
-normalise these rewards. The paper's curves show rewards; here, and in the released code, the curves show shares of right answers. The pool of 64
-problems (of a source without end), the number of steps, one update per batch, and leaving out problems that are never solved are ours.
+normalise these rewards. The paper's curves show rewards; here, and in the released code, the curves show shares of right answers. Our own choices are the
+pool of 64 problems (from a source without end), the number of steps, one update per batch, and that problems that are never solved are left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def impact(curves: np.ndarray) -> np.ndarray:
 class LearningImpact:
     """Selects the problems whose accuracy over the passes of the stage moves like the average. `impact` is a column of the rows."""
 
-    theta: float = 0.6  # the least score; -inf: every problem with a whole curve
+    theta: float = 0.6  # smallest score of a selected problem; -inf: every problem whose curve has no gap
     unsolved: bool = False  # whether problems that were never solved can be selected
 
     def __post_init__(self) -> None:

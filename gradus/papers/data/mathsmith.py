@@ -11,7 +11,7 @@ The prompt shows random concepts. The writer gives a rationale between `<rationa
 `</problem>`; n is the number of different step labels in the rationale, such as "Step 2". Without both parts R is 0. A frozen solver reads the
 problem alone and answers it k = 3 times at temperature 0.3. $|y_j|$ is the number of tokens of answer j, and L the limit of an answer. $r_len$
 measures difficulty, and $r_cons$ shows whether a problem is well posed. The rest is GRPO. The variant for hard problems has no $r_cons$, and $r_len$
-has the weight 1. The solver is the first model of the run; name another with `--players.solver.model`. Metrics: reward/form, reward/length,
+has the weight 1. The solver is the start model of the run; `--players.solver.model` names another model. Metrics: reward/form, reward/length,
 reward/agreement.
 
 The writer first learns the form from given problems, and a student learns the forged problems in a later stage. The harvest `Forged` labels problems
@@ -82,7 +82,7 @@ class ForgedProblem(Combines):
     """The reward of an invented problem: a score for its form plus the value of the solver's answers. The reward is 0 if rationale or problem is missing."""
 
     solved: Downstream = _SOLVED
-    weights: Frozen[float] = Frozen(length=0.7, agreement=0.3)  # of the measures of `solved`; the default weight is 1
+    weights: Frozen[float] = Frozen(length=0.7, agreement=0.3)  # weights of the measures of `solved`; a measure without an entry has the weight 1
     steps: int = 5  # the number of steps of a rationale that earns the largest reward
     name: ClassVar[str] = "forged"
     needs: ClassVar[tuple[Signal, ...]] = ()

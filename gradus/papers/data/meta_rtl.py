@@ -58,7 +58,7 @@ State = dict[str, Any]
 class RecurrentWeights:
     """The weights of the kinds are the softmax of an LSTM's output. The LSTM learns by REINFORCE, with the weights as probabilities."""
 
-    hidden: int = 32  # units
+    hidden: int = 32  # number of units
     lr: float = 0.001  # learning rate of Adam; 0: the weights stay equal
     mean: float = 0.1  # share of the newest rewards in the running mean
 

@@ -19,11 +19,11 @@ Avoid if: the data is large or endless, so that scores of all problems cost too 
 Reference: Leng et al., MMR1: Enhancing Multimodal Reasoning with Variance-Aware Sampling and Open Resources, arXiv:2509.21268: the scores, the
 mixture, alpha, beta, lambda, N and the 35 steps. The released script (LengSicong/MMR1) has 8 answers to each of 512 problems per step, KL weight
 0.01, N = 8, a renewal every 4 steps, and OVS alone: `--curriculum.alpha 1 --curriculum.beta 0 --curriculum.samples 8 --curriculum.every 4`.
-Departures: From a source without end the pool takes 64 problems; this number is ours. The released code subtracts the smallest score of all problems
-and divides by the range, so the worst problem has the weight 0; this form is `--curriculum.rescaled true`. The code can mix old and new scores; in
-the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here TDS is the only
-measure. The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is the reward of the task,
-without the paper's reward for the form. The supervised start is `sft`.
+Departures: If a task generates problems without end, the pool has 64 of them; this number is ours. The released code subtracts the smallest score of
+all problems and divides by the range, so the worst problem has the weight 0; this form is `--curriculum.rescaled true`. The code can mix old and new
+scores; in the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here TDS is
+the only measure. The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is the reward of the
+task, without the paper's reward for the form. The supervised start is `sft`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class VarianceAware:
     alpha: float = 0.8  # weight of the outcome variance
     beta: float = 0.2  # weight of the diversity
     share: float = 0.5  # share of a batch that is drawn by score
-    samples: int = 32  # answers per problem for its score
+    samples: int = 32  # number of answers that give the score of a problem
     every: int = 35  # steps between two renewals of the scores
-    pool: int = 64  # problems that are taken from a source without end
+    pool: int = 64  # number of problems in the pool, if the task generates problems without end
     rescaled: bool = False  # True: the scores are shifted and scaled so that the smallest is 0 and the largest is 1
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class VarianceAware:
         return {"step": 0, "drawn": 0, "scores": []}
 
     async def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the number of steps, the place in the passes, and the score of every problem."""
+        """Returns `count` requests. The state contains the number of steps, the place in the passes, and the score of every problem."""
         size = self.pool if source.size is None else source.size
         step, first, scores = state["step"], state["drawn"], state["scores"]
         if self.share and (step % self.every == 0 or len(scores) != size):

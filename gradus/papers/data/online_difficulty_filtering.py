@@ -8,8 +8,8 @@
 
 p is the pass rate of a problem: the mean reward of its G answers $o_i$, with $r_i$ 1 for a right answer, else 0. Only groups in the band enter the
 update. Further problems of the same pass over the data are sampled until the step has the requested number of groups in the band. So updates have the
-same number of groups, and every group has advantages other than 0. The step trains on fewer groups only if four times the requested number of
-problems do not fill it.
+same number of groups, and every group has advantages other than 0. The step has fewer groups only if even four times the requested number of problems do not
+fill it.
 
 $pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. If $pi^**$ is far from pi, there is much to learn from the
 problem. If this distance is expanded in powers of 1 / beta, the term of second order is largest at p = 1/2, and 0 at p = 0 and p = 1. So the band is around
@@ -23,7 +23,7 @@ arXiv:2504.03380. The paper has balanced filtering during training with a batch 
 authors was found.
 Departures: Our own choices are the bounds 0.2 and 0.8, the 8 answers per problem of the setting, and the limit of four times the requested problems.
 The first version of the paper calls the second-order term a lower bound of the distance, but it is above the distance for p >= 1/2. In the paper the
-sampler is asynchronous: it begins a further problem as soon as a problem is dropped, and abandons the answers in progress when the batch is full.
+sampler is asynchronous: it begins a further problem as soon as a problem is dropped, and stops all unfinished answers when the batch is full.
 Here each round samples exactly the missing groups, so the batch does not prefer problems with short answers. KL and one update per batch are as in
 grpo. An answer without a reward does not count in p.
 """

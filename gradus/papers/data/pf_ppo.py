@@ -9,14 +9,13 @@ alone. The filter is chosen before training, by a high $R^2$ (see `r_squared`). 
 bins by their reward. $r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the value at $r_b$ of the line fitted to
 all bins. In the paper $R^2$ is high for the filters with a random other answer and with the worst answer.
 
-Use if: a learned reward judges, its middle values give little information about the true score, and sampling is cheaper than training, so more
-answers can be sampled than used.
+Use if: a learned reward judges, its middle values tell little about the true score, and sampling is cheap enough to sample more answers than are used.
 Avoid if: a verifier judges, because then every answer has its true score (see ppo, grpo). If the judge's highest values are wrong, every filter keeps
 them.
 Reference: Shen and Zhang, Policy Filtration in RLHF to Fine-Tune LLM for Code Generation, arXiv:2409.06957, section 4: N = 5, KL coefficient 0.01,
 learning rates 5e-7 (policy) and 9e-6 (critic). The released scripts make one pass over 1,024 answers in mini-batches of 256.
-Departures: The released code first whitens the advantages of all answers. Then it draws answers with replacement from the whole buffer, with these
-shares (the random filter has the weights 0.4 and 0.1, the same shares for five answers). Here the filter keeps two different answers of each prompt,
+Departures: The released code first whitens the advantages of all answers. Then it draws answers with replacement from the whole buffer, with these shares.
+(The weights of the random filter are 0.4 and 0.1, which are the same shares for five answers.) Here the filter keeps two different answers of each prompt,
 and whitens the advantages of the kept answers. So every prompt has equal weight, and the shares are right on average. The released scripts normalise
 rewards; here they are not normalised, because the advantages are whitened. The critic has the learning rate of the policy; with a large model
 set `--players.critic.optimizer AdamW --players.critic.optimizer.lr 9e-6`. Our own choices are the ten bins with equal numbers of answers, and the fit

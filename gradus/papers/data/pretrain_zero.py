@@ -1,4 +1,5 @@
-"""PretrainZero: one model chooses words of a plain text to hide, and also finds hidden words. Words earn a reward if they are hard to find, but found.
+"""PretrainZero: one model chooses words of a plain text to hide, and also finds hidden words. Words earn a reward if few answers find them, but at least one
+does.
 
     m_j ~ pi(m | w), quad j = 1, ..., J
     p_j = 1/G sum_i 1("answer" i "to" w "without" m_j "is" m_j)
@@ -32,7 +33,7 @@ from gradus.selection.filters import Informative
 
 pretrain_zero = grpo.derive(
     "pretrain_zero",
-    "One model chooses words to hide in plain text and finds hidden words; words that are hard to find, but found, are rewarded.",
+    "One model chooses words to hide in plain text and finds hidden words; words that few answers find, but at least one, are rewarded.",
     family="data",
     rollout=Proposer(proposals=4),
     selection=Informative(),

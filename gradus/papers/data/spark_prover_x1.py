@@ -6,12 +6,12 @@
     A_i = (R_i - mean(R)) / (std(R))
     P = {x : 0 < "pass rate of" x <= 1/2}
 
-Stage `documents` learns every token of documents d about the problems. There are six kinds: a statement and its proof, the translation of a statement
-in one or the other direction, the next state of a proof after a step, the same state after written reasoning, and the repair of a wrong proof from
-the checker's error. All kinds that the task writes have equal weight. Stage `experts` has r = 3 rounds k. In each round the policy $pi_k$ writes n =
-16 whole proofs y of each statement x. The policy imitates the proofs that the checker accepts. N is the number of tokens. Stage `hard` is GRPO with 8
-proofs per problem on the problems in P, measured with 16 proofs at the start of the stage. The reward R is 1 if the checker accepts the whole proof,
-else 0.
+Stage `documents` learns every token of documents d about the problems. There are six kinds. The first three are a statement with its proof, and the
+translation of a statement in each of two directions. The other three are the next state of a proof after a step, the same state after written
+reasoning, and the repair of a wrong proof from the checker's error. All kinds that the task writes have equal weight. Stage `experts` has r = 3
+rounds k. In each round the policy $pi_k$ writes n = 16 whole proofs y of each statement x. The policy imitates the proofs that the checker accepts. N
+is the number of tokens. Stage `hard` is GRPO with 8 proofs per problem on the problems in P, measured with 16 proofs at the start of the stage. The
+reward R is 1 if the checker accepts the whole proof, else 0.
 
 Metrics: reward/document (1 in stage `documents`), and screen/kept and screen/pass_rate at the first step of stage `hard`.
 

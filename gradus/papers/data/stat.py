@@ -16,8 +16,8 @@ Avoid if: steps have no labels (see limr or difficulty_staged_rl, which choose b
 Reference: He, Panigrahi, Lin & Arora, Skill-Targeted Adaptive Training, arXiv:2510.10023, and the released data with its description: 500 difficult
 questions, 2 to 3 missing skills each, 5 problems per skill with 3 answers each, 9.5k pairs. STAT-Syn writes 2 new problems per pair with 3 solutions,
 and keeps a problem if at least 2 of its solutions have the same answer (`AnswersThatAgree`).
-Departures: A comparison with the worked solution, step by step, replaces the teacher and the process reward model; a step is a word of
-the solution, and "=" begins the last one. Only the first wrong step of an answer counts, because later wrong steps follow from it. The bounds 0.85
+Departures: A comparison with the worked solution, step by step, replaces the teacher and the process reward model; a step is a word of the solution, and the
+last step begins with "=". Only the first wrong step of an answer counts, because later wrong steps follow from it. The bounds 0.85
 and 0.7 are ours. The problems of stage `look` are both the validation set and the problems to draw from. Each problem has one solution, so a drawn
 problem gives one pair instead of three. All pairs are kept. Stage lengths are ours. No new problems are written, and there is one round instead of up
 to four.
@@ -75,12 +75,12 @@ class MissingSkills:
     """Draws, for every pair of a difficult problem and a skill that its answers lack, `each` problems of the stage that need this skill."""
 
     column: str = "functions"  # the column with one skill per step of the worked solution
-    each: int = 5  # problems per pair
-    final: float = 0.85  # a problem is difficult if a smaller share of its answers is right, or
-    step: float = 0.7  # if for some step a smaller share of its answers is right so far
-    most: int = 3  # most missing skills per problem
-    difficult: int = 500  # most difficult problems
-    targeted: bool = True  # False: the same number of problems, drawn from all problems
+    each: int = 5  # number of problems per pair of problem and skill
+    final: float = 0.85  # a problem is difficult if the share of right answers is below this bound
+    step: float = 0.7  # a problem is also difficult if, for some step, the share of answers that are right up to this step is below this bound
+    most: int = 3  # largest number of missing skills per problem
+    difficult: int = 500  # largest number of difficult problems
+    targeted: bool = True  # False: draws the same number of problems from all problems
 
     def __post_init__(self) -> None:
         check_ranges(self, each="[1, inf)", final="[0, 1]", step="[0, 1]", most="[1, inf)", difficult="[1, inf)")

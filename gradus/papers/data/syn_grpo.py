@@ -1,4 +1,4 @@
-"""Syn-GRPO: the policy also describes new pictures. Later batches show pictures that are drawn from these descriptions, and reward diverse answers.
+"""Syn-GRPO: the policy also describes new pictures. Later batches show pictures drawn from these descriptions, and diverse answers are rewarded.
 
     R_i = R_task + lambda R_div(d_i)
     R_div(d_i) = 1 - max_(j != i) |d_i cap d_j| / |d_i cup d_j|
@@ -7,9 +7,9 @@
 
 In its answer $o_i$ to a question about a picture the policy writes a description $d_i$ of another picture, between `<desc>` and `</desc>`. The task
 draws this picture: the region of the asked object and the answer stay, and the rest follows the description. The first form of $R_div$ is the novelty
-of the description: one minus the largest overlap of its words with another description of the group. If a picture of exactly this description has
-been answered, the second form counts instead: one minus the mean overlap IoU of the n answers to this picture. The overlap is 1 for equal boxes. For
-answers without boxes the overlap is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
+of the description: one minus the largest overlap of its words with another description of the group. If the policy has already answered a picture
+with exactly this description, the second form counts instead: one minus the mean overlap (IoU) of the n answers to this picture. The overlap is 1 for
+equal boxes. For answers without boxes the overlap is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
 
 After each step, the description with the largest $R_div$ of each group is kept for its problem. When the problem is drawn again, the new picture
 replaces the original with chance 0.5. A description is dropped if its picture cannot be drawn, or if all answers to the picture have equal rewards.
@@ -21,7 +21,7 @@ Reference: Huang et al., Syn-GRPO: Self-Evolving Data Synthesis for MLLM Percept
 that keep the object, and a reward for diversity. Only the abstract could be read, not the authors' repository (hqhQAQ/Syn-GRPO).
 Departures: Our own choices are both forms of $R_div$, lambda, the chance 0.5, the choice of one description per group and the rules for dropping. In
 the paper an image model on a separate server draws the pictures; here the task draws a picture when the problem is requested. The reward has no part
-for the form of an answer. From a source without end the pool takes 64 problems.
+for the form of an answer. If a task generates problems without end, the pool has 64 of them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Redrawn:
     """Requests the problems of shuffled passes. With probability `replace`, a problem with a stored description shows a picture that is drawn from it."""
 
     replace: float = 0.5
-    pool: int = 64  # problems that are taken from a source without end
+    pool: int = 64  # number of problems in the pool, if the task generates problems without end
 
     def __post_init__(self) -> None:
         check_ranges(self, replace="[0, 1]", pool="[1, inf)")
@@ -102,7 +102,7 @@ class Redrawn:
         return {"drawn": 0, "kept": {}}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the number of problems drawn so far, and the kept description by problem."""
+        """Returns `count` requests. The state contains the number of problems drawn so far, and the stored description of each problem."""
         first, size = state["drawn"], self.pool if source.size is None else source.size
         places = sweep_order(size, range(first, first + count), world.seed)
         new = [self._shown(p, state["kept"].get(p.id), world, first + i) for i, p in enumerate(problems_at(source, places, world))]

@@ -1,4 +1,4 @@
-"""Vision-G1: in several rounds, keeps problems whose gradient agrees with the gradient of held-out problems, and which are neither easy nor hard.
+"""Vision-G1: keeps problems whose gradients agree with those of held-out problems, and chooses problems of medium difficulty among them in each round.
 
     I(z) = 1/|V| sum_(v in V) g(z)^T g(v)
     p(z) = share of right answers among m
@@ -6,13 +6,14 @@
     A_i = (r_i - mean(r)) / (std(r))
     loss = 1/G sum_i 1/|o_i| sum_t -min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.28) A_i)
 
-The pool has several sources of problems with verifiers. g(z) is the gradient of the log-likelihood of the worked solution of z at the start model,
-projected to 1024 numbers and scaled to length 1. V are 32 held-out problems. The influence I(z) is large if an update on z raises the likelihood of the
-solutions to the problems in V. A source whose mean influence is negative is left out. Of every other source the half with the largest influence is kept.
+The pool has several sources of problems with verifiers. For a problem z, g(z) is the gradient of the log-likelihood of its worked solution at the
+start model. This gradient is projected to 1024 numbers and scaled to length 1. V are 32 held-out problems. The influence I(z) is large if an update
+on z raises the likelihood of the solutions to the problems in V. A source whose mean influence is negative is left out. Of every other source the
+half with the largest influence is kept.
 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
 for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
-problems are used. The loss has no KL term, and the ratio of a negative advantage is bounded by 10. The source of a problem is its arm, else its
+problems are used. The loss has no KL term, and for a negative advantage the ratio is bounded by 10. The source of a problem is its arm, else its
 category, else its task. Metrics: influence/SOURCE, sources (number of sources left), in_window (share of the kept problems), pass_rate,
 tokens/gradients.
 
@@ -21,10 +22,10 @@ Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a b
 Reference: Zha et al., Vision-G1: Towards General Vision Language Reasoning with Multi-Domain Data Curation, arXiv:2508.12680: selection by influence
 and difficulty, and rounds of selection and training. The released scripts (yuh-zha/Vision-G1) have groups of 16 answers, no KL term, and the clip 0.2
 and 0.28 with the bound 10. The scripts compute pass rates from 5 answers, but have no window, no order and no code for the influence.
-Departures: Our own choices are the gradient of the worked solution, all weights in place of an adapter, the projection, the shares, the window from
-0.1 to 0.9, 8 answers for a pass rate, groups of 8, the number of steps of a round and the sizes of pool (192 problems of an endless source) and V.
-Log-likelihoods are summed over a solution. The reward is the verdict, without a part for the form. The released script continues to sample until the
-answers of a group differ; here `--rollout DynamicSampling --selection Mixed` does so.
+Departures: For the influence, our own choices are the gradient of the worked solution, all weights in place of an adapter, the projection, the
+shares, and the sizes of V and of the pool (192 problems of an endless source). Our own choices are also the window from 0.1 to 0.9, 8 answers for a
+pass rate, groups of 8, and the number of steps of a round. Log-likelihoods are summed over a solution. The reward is the verdict, without a part for
+the form. The released script continues to sample until the answers of a group differ; here `--rollout DynamicSampling --selection Mixed` does so.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ class InfluenceAndRates:
     """Draws problems from the easiest to the hardest. The pool is filtered once by influence, and in every round by pass rate."""
 
     keep: float | None = 0.5  # share of each source that is kept by influence; None: the whole pool
-    held_out: int = 32  # held-out problems that tell the goal
-    project: int = 1024  # numbers of a projected gradient
+    held_out: int = 32  # number of held-out problems that show the goal
+    project: int = 1024  # number of entries of a projected gradient
     low: float = 0.1
     high: float = 0.9
-    samples: int = 8  # answers per problem for its pass rate; 0: no filter by pass rate, and the order of the pool
-    shuffled: bool = False  # with `samples` 0: shuffled passes over the kept problems
-    every: int = 50  # steps of a round
-    pool: int = 192  # problems that are taken from a source without end
+    samples: int = 8  # answers per problem for its pass rate; 0: problems are not filtered by pass rate, and come in the order of the pool
+    shuffled: bool = False  # True: shuffled passes over the kept problems (only if `samples` is 0)
+    every: int = 50  # number of steps of a round
+    pool: int = 192  # number of problems in the pool, if the task generates problems without end
 
     def __post_init__(self) -> None:
         check_ranges(self, keep="(0, 1]", held_out="[1, inf)", project="[1, inf)", low="[0, 1]", high="[0, 1]")
@@ -78,7 +79,7 @@ class InfluenceAndRates:
         return {"step": 0, "place": 0, "kept": [], "order": []}
 
     async def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the step, the kept problems, their order in this round, and the place in this order."""
+        """Returns `count` requests. The state contains the number of steps, the kept problems, their order in this round, and the place in this order."""
         size = self.pool if source.size is None else source.size
         kept = state["kept"] or (list(range(size)) if self.keep is None else await self._influential(source, size, world))
         order, place = state["order"], state["place"]

@@ -6,15 +6,15 @@
 
 The pipeline (`gradus.tasks.data.pipeline`) has four stages. Filter: three kinds of documents are dropped: short documents, documents of repeated
 sentences, and documents without a fact that can be checked. Label: each document d gets a domain and up to three personas, that is kinds of readers.
-Generate: for each persona, questions q with all necessary context, and a short answer a. Check: a pair is dropped if q contains a, if d does not
+Generate: each persona gets questions q with all necessary context, each with a short answer a. Check: a pair is dropped if q contains a, if d does not
 contain a, or if q shares 13 words in a row with a question of the evaluation. A pair keeps domain, persona and document. In RL the policy sees q
 alone and answers from memory. The comparison is continued pre-training on the same documents: `sft --rollout PlainText`. A task has such pairs if its
 problems have the column `documents`, as in the task `facts`. The documents of `facts` are made up, and templates replace the language model that labels,
 writes and checks.
 
 Use if: there are many documents with facts, questions with answers are few, and some samples of the policy have the right answer.
-Avoid if: the policy never guesses the answer, so that no group has a gradient (see sft, or spark_prover_x1 for documents first), or facts are to be
-looked up (see webthinker).
+Avoid if: the policy never guesses the answer, because then no group has a gradient (see sft, or spark_prover_x1 for documents first), or the policy
+should look facts up (see webthinker).
 Reference: Cen et al., Webscale-RL: Automated Data Pipeline for Scaling RL Data to Pretraining Levels, arXiv:2510.06499: the four stages, more than
 nine domains, up to three personas, binary reward, GRPO, and continued pre-training as comparison. The authors' pipeline
 (SalesforceAIResearch/PretrainRL-pipeline) asks one language model in each stage; its checker also drops questions that lack context.

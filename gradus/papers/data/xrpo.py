@@ -19,8 +19,7 @@ allotted_most (to one problem), seeded (share of seeded answers in a request).
 
 Use if: problems differ in difficulty, some problems are never solved although similar problems are solved, and the policy uses only a few ways to
 solve.
-Avoid if: groups are small, because no answers are left to divide if a group has four answers or fewer, or one round of a step should not wait for
-another round (see grpo).
+Avoid if: groups have four answers or fewer, because no answers are then left to divide, or a step cannot wait for several rounds of sampling (see grpo).
 Reference: Bamba et al., XRPO: Pushing the limits of GRPO with Targeted Exploration and Exploitation, arXiv:2510.06672: h, Pi, eta, $lambda_n$ and
 kappa are the paper's.
 Departures: lambda = 0.1, 4 first answers, blocks of 4, two examples, the half of the answers that are seeded, and the nearness of texts (TF-IDF in

@@ -3,25 +3,25 @@
     max_w J_SFT(theta*, w), quad theta* = argmax_theta J_RL(theta, w)
     max_(theta, w) (1 - lambda) J_SFT(theta, w) + lambda [J_RL(theta, w) - max_theta' J_RL(theta', w)]
 
-J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the problem of two levels; the second line is
-its solution by a penalty. The bracket is the gain over RL alone. theta is the set of lower weights, and w the set of upper weights. The player
-`alone` has its own lower weights theta' and the same w, and learns by RL only. A step has three directions, all taken at the old weights:
+J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the problem of two levels; the second line replaces it
+by a single problem with a penalty. The bracket is the gain over RL alone. theta is the set of lower weights, and w the set of upper weights. The player
+`alone` has its own lower weights theta' and the same w, and learns by RL only. A step has three directions, all computed at the old weights:
 
     theta:  (1 - lambda) grad J_SFT(theta, w) + lambda grad J_RL(theta, w)
     theta': grad J_RL(theta', w)
     w:      (1 - lambda) grad J_SFT(theta, w) + lambda (grad J_RL(theta, w) - grad J_RL(theta', w))
 
-lambda rises from 0.3 to 0.8. Policy and `alone` each sample their own answers, and a fifth of the policy's data are worked solutions of further problems. Every 50
-steps theta' gets the value of theta. With lambda = 1 and without upper weights, the method is GRPO; with lambda = 0 it is SFT. While theta' equals theta, the
-RL parts of w nearly cancel.
+lambda rises from 0.3 to 0.8. Policy and `alone` each sample their own answers, and a fifth of the policy's data are worked solutions of other
+problems. Every 50 steps theta' gets the value of theta. With lambda = 1 and without upper weights, the method is GRPO; with lambda = 0 it is SFT.
+While theta' equals theta, the RL parts of w nearly cancel.
 
 Use if: worked solutions exist for a part of the problems, and RL after SFT loses the gain of SFT.
 Avoid if: the memory is too small for a second model, or sampling is the bottleneck, because two players answer each problem (see chord, luffy).
-Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). The
-recipe follows a summary in our catalogue; only the paper's abstract was read, and no public code was found.
-Departures: w are the attention weights of the model itself (`--update.upper`), not low-rank adapters on it, and w and theta have the same learning rate (in the
-paper 5e-6 and 5e-7). Our own choices are the course of lambda, the renewal of theta' and the gradients at the old weights. J_SFT is a mean over
-tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
+Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LLM Reasoning, arXiv:2509.06948 (the penalty, the three directions). We read
+only the abstract of the paper and a summary, and found no public code.
+Departures: The weights w are the attention weights of the model itself (`--update.upper`), not low-rank adapters. Both w and theta have the same
+learning rate; in the paper the rates are 5e-6 and 5e-7. Our own choices are the course of lambda, the renewal of theta' and the gradients at the old
+weights. J_SFT is a mean over tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Cooperative:
     lam is the coefficient of the policy's term `policy`. A step in which one of the two players has no batch is a plain update.
     """
 
-    upper: str = "attn"  # a text in the names of the upper weights; if no name has it, there are none
+    upper: str = "attn"  # the names of the upper weights contain this text; if no name does, there are no upper weights
     alone: str = "alone"
-    renew: int = 50  # steps after which the player alone gets the policy's weights
+    renew: int = 50  # after every `renew` steps, the player `alone` gets the policy's weights
     names_players: ClassVar[tuple[str, ...]] = ("alone",)
 
     def __post_init__(self) -> None:

@@ -16,19 +16,19 @@ branch of such a condition; the scenarios show all branches.
 Use if: a long document of rules stands before every request, and worked replies are few.
 Avoid if: the rules change often, or worked replies show every branch many times (see sft). If replies can be rewarded, see trimpi.
 Reference: Liu et al., Analyzing and Internalizing Complex Policy Documents for LLM Agents, arXiv:2510.11588: the categories, synthesis by category, continued
-pre-training before SFT, and a generator of documents with four kinds of complexity. Only the abstract and summaries were read; no code was found.
+pre-training before SFT, and a generator of documents with four kinds of complexity. We read only the abstract and summaries, and found no code.
 Departures: Our own choices are the numbers of texts, the bound of one condition and the lengths of the stages. A language model writes the texts in
 the paper; here a grammar does. The grammar reads lines of the form "fact: ...", "rule: ..." and "on TOPIC: if FIELD is VALUE (...) else (...)".
 Demonstrations obey the rules "begin with the topic" and "end with WORD"; other rules are only named. A scenario states no field that its branch does not
-test. The paper's identifier of a document is its name here. The share of general text is left out. The task `service_desk` replaces CC-Gen. The four options
+test. The paper's identifier of a document is its name here. The paper also mixes in a share of general text; this share is left out. The task `service_desk`
+replaces CC-Gen. The four options
 of the task are the numbers of fields and tools, the depth, and the share of stated fields. A reply is one turn with all calls.
 """
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from gradus.papers.bases.sft import sft
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.plain_text import PlainText
+from gradus.rollouts.rule_documents import Leaf, Statements, assumed, parsed
 from gradus.schedules.stages import Stage, Stages
 from gradus.types import Frozen, Group, Key, Problem, Request, UserError
 from gradus.types.moments import Steps
@@ -43,82 +44,16 @@ from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 
 PARAPHRASES = ("{name}: {fact}", "at {name}, {fact}", "{fact}. this holds at {name}", "who works at {name} knows: {fact}")
-_VALUE = re.compile(r"(\w+) is (\w+) unless stated")
-_CONDITION = re.compile(r"if (\w+) is (\w+) \(")
-
-Leaf = tuple[tuple[tuple[str, str, bool], ...], str]
-"""The conditions on the path to a leaf (field, value, whether the field has the value), and the decision."""
-
-
-@dataclass(frozen=True)
-class Statements:
-    """The statements of a document by category. Conditional statements are pairs of topic and leaves."""
-
-    name: str
-    facts: tuple[str, ...]
-    rules: tuple[str, ...]
-    simple: tuple[tuple[str, tuple[Leaf, ...]], ...]
-    complex: tuple[tuple[str, tuple[Leaf, ...]], ...]
-
-
-def parsed(document: str, depth: int = 1) -> Statements:
-    """Sorts the statements of a document. A conditional statement with a path of more than `depth` conditions is complex.
-
-    Raises UserError for a line of another form.
-    """
-    name, *lines = document.strip().split("\n")
-    facts, rules, conditional = list[str](), list[str](), list[tuple[str, tuple[Leaf, ...]]]()
-    for line in lines:
-        kind, _, body = line.partition(": ")
-        if kind == "fact":
-            facts.append(body)
-        elif kind == "rule":
-            rules.append(body)
-        elif kind.startswith("on ") and body:
-            conditional.append((kind[3:], tuple(leaves(body))))
-        else:
-            raise UserError(f'the document has the line {line!r:.60}; begin each line after the first with "fact: ", "rule: " or "on TOPIC: "')
-    deep = [max(len(path) for path, _ in found) > depth for _, found in conditional]
-    sorted_ = [tuple(c for c, is_deep in zip(conditional, deep, strict=True) if is_deep is wanted) for wanted in (False, True)]
-    return Statements(name, tuple(facts), tuple(rules), *sorted_)
-
-
-def leaves(text: str, path: tuple[tuple[str, str, bool], ...] = ()) -> Iterator[Leaf]:
-    """Yields the leaves of a condition in order.
-
-    >>> list(leaves("if tier is gold (refund) else (deny)"))
-    [((('tier', 'gold', True),), 'refund'), ((('tier', 'gold', False),), 'deny')]
-    """
-    found = _CONDITION.match(text)
-    if found is None:
-        yield path, text
-        return
-    field, value = found.groups()
-    end = closed(text, found.end())
-    yield from leaves(text[found.end() : end], (*path, (field, value, True)))
-    if not text.startswith(") else (", end) or not text.endswith(")"):
-        raise UserError(f'the condition {text!r:.60} has no other branch; write "if FIELD is VALUE (...) else (...)"')
-    yield from leaves(text[end + len(") else (") : -1], (*path, (field, value, False)))
-
-
-def closed(text: str, start: int) -> int:
-    """Returns the place of the bracket that closes the bracket before `start`; the length of the text if no bracket closes it."""
-    open_ = 1
-    for at in range(start, len(text)):
-        open_ += {"(": 1, ")": -1}.get(text[at], 0)
-        if not open_:
-            return at
-    return len(text)
 
 
 @dataclass(frozen=True)
 class CategoryAware:
     """Gives texts about the document of a problem (column `document`), made by category. The player learns every token of a text, except the first."""
 
-    paraphrases: int = 4  # per fact
-    demonstrations: int = 4  # per rule
-    scenarios: int = 8  # per branch of a complex condition
-    depth: int = 1  # a condition with more conditions on a path is complex
+    paraphrases: int = 4  # number of paraphrases per fact
+    demonstrations: int = 4  # number of demonstrations per rule
+    scenarios: int = 8  # number of scenarios per branch of a complex condition
+    depth: int = 1  # a condition is complex if one of its paths has more than `depth` conditions
 
     def __post_init__(self) -> None:
         check_ranges(self, paraphrases="[0, inf)", demonstrations="[0, inf)", scenarios="[0, inf)", depth="[0, inf)")
@@ -155,14 +90,9 @@ class CategoryAware:
         }
 
 
-def assumed(statements: Statements) -> dict[str, str]:
-    """Returns the values of fields that a request does not state, as the facts give them."""
-    found = (_VALUE.fullmatch(fact) for fact in statements.facts)
-    return {match[1]: match[2] for match in found if match}
-
-
 def scenario(rng: random.Random, statements: Statements, topic: str, leaf: Leaf) -> str:
-    """Writes a case that reaches the leaf: the stated fields in random order, the conditions that decide, and the decision as the rules want it written.
+    """Writes a case that reaches the leaf: the stated fields in random order, the conditions that decide, and the decision in the form that the rules
+    require.
 
     Sometimes a field with its usual value is left out.
     """

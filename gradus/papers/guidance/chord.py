@@ -23,7 +23,7 @@ to 0.05 in 200 steps. For tool use there are 30 steps, and a ninth of the answer
 Departures: The expert answers are worked solutions of the task; their problems are drawn like all other problems. The paper does not say by which
 curve mu falls; the cosine is as in the released code (Trinity-RFT, mix_chord). The released code counts steps from 1, takes both means per
 micro-batch and divides by the deviation of the sample plus 1e-6. The example file of the code has a warm-up to 0.5 with token weights. This schedule
-is close to the paper's appendix B.7, but it is neither of the paper's two variants. The paper's rewards also punish wrong formats and answers without
+is close to the paper's appendix B.7, but it differs from both variants of the paper. The paper's rewards also punish wrong formats and answers without
 an end.
 """
 

@@ -33,7 +33,7 @@ from gradus.types.batch import Batch
 
 @dataclass(frozen=True)
 class Undecided:
-    """p (1 - p), where p is the probability of the action. The weight is largest at p = 1/2, where the policy is undecided."""
+    """The weight p (1 - p), where p is the probability of the action. It is largest at p = 1/2, where the policy is undecided."""
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
         p = old.exp()
@@ -42,7 +42,7 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """p, the probability of the action."""
+    """The weight p, the probability of the action."""
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
         return old.exp()

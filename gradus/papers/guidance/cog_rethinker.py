@@ -1,5 +1,4 @@
-"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. The policy learns all these answers as
-its own.
+"""Cog-Rethinker: if no answer is right, the policy decomposes the problem, and then corrects a wrong solution. It learns from the answers of all stages.
 
     y ~ pi_old(y | x), quad "then" y ~ pi_old(y | x, decompose), quad "then" y ~ pi_old(y | x, y_wrong, correct)
     A_i = (r_i - mean(r)) / (std(r))
@@ -7,12 +6,12 @@ its own.
 
 Each problem x gets G answers under the plain prompt. If no answer is right, the policy gives G answers to a prompt that asks for sub-problems, their
 solutions and the combination. The prompt shows an earlier solved decomposition as an example. If none of these answers is right, the policy gives G
-answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and
-wrong answers are trained by the loss of DAPO, under the prompts from which they were sampled, so rho is 1 before the first update. T is the number of
-their tokens. If too few groups have right and wrong answers, further problems are drawn.
+answers to a prompt with one of its wrong solutions, $y_wrong$. The answers of the last stage are the group of the problem. Groups with right and wrong
+answers have the loss of DAPO, under the prompts from which the answers were sampled. So rho is 1 before the first update. T is the number of tokens of these
+groups. If too few groups have right and wrong answers, further problems are drawn.
 
-In addition, the policy imitates all S right answers of the two later stages under the plain prompt, which evaluations use. S also counts groups in
-which all answers are right. The plain prompt has neither the wrong solution nor the request. mu is 0.1. Metrics: decompose, decompose/right,
+In addition, the policy imitates all S right answers of the two later stages under the plain prompt, which evaluations use. S also counts the answers of
+groups in which all answers are right. The plain prompt contains no wrong solution and no request. The weight mu is 0.1. Metrics: decompose, decompose/right,
 decompose/rescued, correct, correct/right, correct/rescued, copies (imitated answers per problem of a later stage).
 
 Use if: the policy is weak, so that further sampling under one prompt wastes most answers, and it solves some problems better in parts.
@@ -21,8 +20,8 @@ Reference: Sun et al., Cog-Rethinker: Hierarchical Metacognitive Reinforcement L
 right answer, a buffer of demonstrations to which solved problems are added, and imitation of right answers of both stages under the direct prompt.
 Departures: No code was found. mu, the buffer of 32 demonstrations, the single demonstration in a prompt, the measure of similarity (TF-IDF) and the
 wording of the requests are ours. The paper keeps the headings of its template in imitated answers; here an answer is imitated as it was written. The
-reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution is the first one of the stage
-before. A problem whose prompt with the request fills more than half of the model's context gets no further stage.
+reward is the reward of DAPO: it has a penalty for overlong answers, and no points for the form. The wrong solution $y_wrong$ is the first answer of the stage
+before. If the prompt with the request fills more than half of the model's context, the problem gets no further stage.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Demonstrated:
     """
 
     request: str = DECOMPOSE
-    name: str = "decompose"  # of the `Refine` whose right answers become examples
+    name: str = "decompose"  # name of the `Refine` whose right answers become examples
     shown: int = 1
     most: int = 32
 

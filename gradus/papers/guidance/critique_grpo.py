@@ -1,4 +1,4 @@
-"""Critique-GRPO: the policy refines each answer after a critique, and the best refinement replaces one answer, with a shaped weight.
+"""Critique-GRPO: the policy refines each answer after a critique. The best refinement replaces one answer, and its tokens have a shaped weight.
 
     y'_i ~ pi_old(y | x, y_i, c_i), quad i = 1, ..., G
     A_i = R_i - mean(R)
@@ -6,12 +6,12 @@
     f(p) = p / (p + 0.1)
     grad f(p) = (0.1 p) / ((p + 0.1)^2) grad log p
 
-The policy $pi_old$ answers the problem x G times. A verifier judges each answer $y_i$, and the critique $c_i$ gives the verdict and the
-right answer. The policy then reads x, $y_i$ and $c_i$, and writes the refinement $y'_i$. The best refinement replaces the first answer of the group,
-even a right answer. If several refinements are equally good, the first of them is taken. So a group has G - 1 answers of the policy and one
-refinement, and the mean of R is over all G. The policy learns the refinement under the plain prompt x, under which it has the probability p. There is
-no ratio: f gives the most weight to unlikely tokens. The first sum is over the tokens of the policy's answers, with the unclipped ratio rho to
-$pi_old$. The second sum is over the tokens of the refinement. L is a constant, and H the entropy.
+The policy $pi_old$ answers the problem x G times. A verifier judges each answer $y_i$, and the critique $c_i$ gives the verdict and the right answer.
+The policy then reads x, $y_i$ and $c_i$, and writes the refinement $y'_i$. The best refinement replaces the first answer of the group, even a right
+answer. If several refinements are equally good, the first of them is taken. So a group has G - 1 answers of the policy and one refinement, and the
+mean of R is over all G. The policy learns the refinement under the plain prompt x; p is the probability of the refinement under x. There is no ratio:
+f gives the most weight to unlikely tokens. The first sum is over the tokens of the policy's answers, with the unclipped ratio rho to $pi_old$. The
+second sum is over the tokens of the refinement. L is a constant, and H the entropy.
 
 A group of wrong answers gets a gradient if one refinement is right. A wrong refinement among right answers has a negative advantage, and becomes less likely.
 If all rewards of a group are equal, all advantages are 0. There is no KL term. Evaluation has no critiques. Metrics: second/right, second/rescued.

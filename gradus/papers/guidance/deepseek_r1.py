@@ -9,25 +9,25 @@
     A_i = (R_i - mean(R)) / (std(R))
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho A_i, clip(rho, 1 - 10, 1 + 10) A_i) + 0.001 (pi_ref/pi - log pi_ref/pi - 1)]
 
-right is 1 if the answer is right, form is 1 if the tags are in order, and language is the share of the thoughts' words that are in the language of
-the question. All three have the weight 1. A group has 16 answers. After every 400 steps the reference becomes the current policy, because a fixed
-reference would keep the answers short. rho is the ratio of a token to the sampling policy. The bounds are so wide that only rho above 11 with A >
-0 is cut; with one update per batch rho is 1.
+The reward R has three terms with the weight 1. The term right is 1 if the answer is right, and form is 1 if the tags are in order. The term language
+is the share of the thoughts' words that are in the language of the question. A group has 16 answers. After every 400 steps the reference becomes the
+current policy, because a fixed reference would keep the answers short. rho is the ratio of a token to the sampling policy. The bounds are so wide
+that only rho above 11 with A > 0 is cut; with one update per batch rho is 1.
 
-R1-Zero is RL alone: it starts from the base model and has no reward for the language:
-`gradus train deepseek_r1 --schedule RenewReference --reward.weights '{"language": 0}'`. Distillation is SFT of a small model on the kept answers:
-`gradus train sft --task RUN/made/sample.jsonl --model SMALL`.
+R1-Zero is RL alone: it starts from the base model and has no reward for the language: `gradus train deepseek_r1 --schedule RenewReference
+--reward.weights '{"language": 0}'`. Distillation is SFT of a small model on the kept answers: `gradus train sft --task RUN/made/sample.jsonl --model
+SMALL`.
 
 Use if: answers can be checked by rules, and the final model should be readable as well as right.
 Avoid if: one stage of RL is enough (see grpo), or a stronger model's answers exist (see sft).
 Reference: DeepSeek-AI, DeepSeek-R1: Incentivizing Reasoning Capability in LLMs via Reinforcement Learning, arXiv:2501.12948, sections 2.2 and 2.3,
 and the version of 2025 in Nature, which gives the hyper-parameters: KL 0.001, learning rate 3e-6, clip 10, 16 answers, 32 questions, a new reference
 every 400 steps. No code of the training is public.
-Departures: A task's worked solutions replace the few thousand long chains of the cold start. Stage `tune` has no 200,000 general items, and
-stage `align` has neither preference reward models nor a lower temperature. Our own choices are the numbers of steps, the number of kept answers, and
-the reward for the form in the stages `reason` and `align`. The ratio belongs to a token, as in DeepSeekMath; the paper has the ratio of the whole
-answer. The language of a word is the alphabet of most of its letters. The limit on new tokens is not raised midway; `Ramp("setting.max_tokens", ...)`
-does this.
+Departures: A task's worked solutions replace the few thousand long chains of the cold start. Three parts of the paper are left out: the 200,000
+general items of stage `tune`, and the preference reward models and the lower temperature of stage `align`. Our own choices are the numbers of steps,
+the number of kept answers, and the reward for the form in the stages `reason` and `align`. The ratio belongs to a token, as in DeepSeekMath; the
+paper has the ratio of the whole answer. The language of a word is the alphabet of most of its letters. The limit on new tokens is not raised during training;
+`Ramp("setting.max_tokens", ...)` does this.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ReadableAnswers:
     """Makes demonstrations from right answers whose thoughts are in the language of the question: the first `most` different ones for each problem."""
 
     most: int = 4
-    least: float = 1.0  # smallest share of words in the language of the question
+    least: float = 1.0  # smallest share of words in the language of the question that a kept answer has
     alphabets: Frozen[str] = Frozen()
     end: str = "</think>"
 

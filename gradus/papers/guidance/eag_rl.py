@@ -22,9 +22,9 @@ Use if: a small model for the same data knows which inputs matter, and the langu
 Avoid if: there is no expert, or its features do not cause the label (see grpo with a reward for the label alone).
 Reference: Fang et al., Toward Better EHR Reasoning in LLMs: Reinforcement Learning with Expert Attention Guidance, arXiv:2508.13579: tree search guided by an expert
 for the start, the overlap with the expert's features as reward, an upper clip that depends on entropy, GRPO.
-Departures: No code could be reached. The Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the clip, the number of
-steps of stage 1, and the task `patients`, whose expert is a linear model, are ours. Labels are balanced, so no class has a larger weight. A step ends
-with a blank.
+Departures: No code could be reached. Our own choices are the Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the
+clip, and the number of steps of stage 1. The task `patients` is ours, too; its expert is a linear model. Labels are balanced, so no class has a
+larger weight. A step ends with a blank.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class EntropyClip:
     """PPO's clip with the upper bound high + (most - high) * H_t / max_t H_t: the bound grows with the entropy before the action."""
 
     low: float = 0.2
-    high: float = 0.2  # for an entropy of 0
-    most: float = 0.28  # for the largest entropy of the mini-batch
+    high: float = 0.2  # width of the clip above 1 for a token with the entropy 0
+    most: float = 0.28  # width of the clip above 1 for the largest entropy of the mini-batch
     separable: ClassVar[bool] = False  # the largest entropy is that of the whole mini-batch
     needs: ClassVar[tuple[Signal, ...]] = (Entropy(),)
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
@@ -167,7 +167,7 @@ class GuidedTree:
     simulations: int = 16
     children: int = 4
     c: float = 1.4
-    weight: float = 0.5  # of the overlap in the value of an answer
+    weight: float = 0.5  # weight of the overlap in the value of an answer
     step: str = " "  # the text that ends a step
     form: str = "look at {features}"
     plays: ClassVar[str] = "answers"
@@ -203,7 +203,7 @@ class GuidedTree:
         return None if best is None else best[0]
 
     async def _simulate(self, root: Node, request: Request, number: int, world: World) -> tuple[Trajectory, float]:
-        """Returns the answer of one simulation and its value. All nodes on its way have counted the value."""
+        """Returns the answer of one simulation and its value. The value is already added to all nodes on the way to the answer."""
         node = root
         while len(node.children) >= self.children and (child := best_child(node, UCT(self.c).bonus)) is not None:
             node = child

@@ -3,10 +3,11 @@
     c ~ pi_old(c | q, a^(*))
     loss = loss_GRPO - beta 1/N sum_n 1/|c_n| sum_t log pi(c_(n,t) | q, c_(n,<t))
 
-If the share of right answers to the question q is below 0.25, the policy $pi_old$ reads q with its right answer $a^(*)$, and derives this answer. The
-explanation c is trained after q alone. N is the number of explanations of the mini-batch, and $|c_n|$ the number of tokens of an explanation, its final answer
-included. The term needs no ratio. $loss_GRPO$ is the loss of GRPO with a KL coefficient of 0.001. If all answers to q are wrong, GRPO has no gradient, and the
-imitation of the explanation gives the direction. Every step samples new explanations from the present policy.
+If the share of right answers to the question q is below 0.25, the policy $pi_old$ reads q and the right answer $a^(*)$, and derives this answer. The
+policy learns the explanation c under the prompt q alone. N is the number of explanations of the mini-batch, and $|c_n|$ the number of tokens of an
+explanation, its final answer included. The term needs no ratio. $loss_GRPO$ is the loss of GRPO with a KL coefficient of 0.001. If all answers to q
+are wrong, GRPO has no gradient, and the imitation of the explanation gives the direction. Every step samples new explanations from the present
+policy.
 
 An explanation has two properties that a given solution lacks. The explanation is likely under the policy, and raises the chance of the right answer
 more than the policy's wrong answers do. An explanation whose final answer is wrong is not imitated. A question whose rewards are all missing has no

@@ -14,14 +14,14 @@ The first stage imitates worked solutions of hard problems for many epochs. The 
 first stage, and a learning rate that falls along a cosine. A test takes the majority: `--search Majority`.
 
 Use if: long worked solutions exist, and accuracy and length both matter.
-Avoid if: no solutions exist (see grpo). If only the length matters: `grpo --reward GroupLength`.
+Avoid if: no solutions exist (see grpo). If only the length matters, use `grpo --reward GroupLength`.
 Reference: Yoshihara et al., A Practical Two-Stage Recipe for Mathematical LLMs: Maximizing Accuracy with SFT and Efficiency with Reinforcement Learning,
-arXiv:2507.08267, sections 3 and 4. The released code was read (analokmaus/kaggle-aimo2-fast-math-r1): 40 steps of GRPO, and a first stage that ends at step 350
-of 20 planned epochs; the paper reports about 10 epochs.
-Departures: The length of a group is compared within this group; the code compares all answers of one call. The deviation of the group is the
+arXiv:2507.08267, sections 3 and 4. The released code (analokmaus/kaggle-aimo2-fast-math-r1) has 40 steps of GRPO. The first stage of this code is planned for
+20 epochs and ends at step 350; the paper reports about 10 epochs.
+Departures: R_len compares lengths within a group; the released code compares all answers of one call. The deviation of the group is the
 population's deviation, without an added constant; the code has the sample's deviation plus 1e-4. The loss is the mean over answers, as in GRPO; the
 code takes the mean over the tokens of a small batch. The code samples with top_p 0.9 and min_p 0.05, and packs sequences of 24,000 tokens; both are
-left out here. With texts of 100 characters, set `limit` near their length, or R_cos is constant.
+left out here. If texts have only about 100 characters, set `limit` near this length, because R_cos is nearly constant otherwise.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class AnswerBefore(Combines):
-    """1 if a text of the form `answer` occurs before the text `end`, else 0. Without the text `end` the value is 0."""
+    """The reward is 1 if a text of the form `answer` occurs before the text `end`, else 0. Without the text `end` the value is 0."""
 
-    answer: str = r"oxed\{.*?\}"  # a regular expression
+    answer: str = r"oxed\{.*?\}"  # regular expression of the answer
     end: str = "</think>"
     name: ClassVar[str] = "form"
     needs: ClassVar[tuple[Signal, ...]] = ()

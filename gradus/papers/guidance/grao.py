@@ -17,7 +17,7 @@ one update per batch.
 Use if: each prompt has a reference answer of middling quality, and a reward can compare it with the policy's answers.
 Avoid if: references are perfect (see sft, luffy), or no reward exists.
 Reference: Wang et al., Learning to Align, Aligning to Learn: A Unified Approach for Self-Optimized Alignment, arXiv:2508.07750 (the three terms; beta 0.5,
-lambda 0.6). The recipe follows a summary in our catalogue; only the abstract of the paper was read, and no public code was found.
+lambda 0.6). We read only the abstract of the paper and a summary, and found no public code.
 Departures: Our own choices are the mean log-probability per token, the statistics over G + 1 answers and the sign of the third term. The sum of the
 A_i is not 0, because y is in the statistics: while y is better, each step also makes all answers of the policy a little less likely. A group whose
 reference failed has the advantages of GRPO; a reference that is alone in its group has advantage 0. All answers have the same weight, so a prompt
@@ -61,8 +61,8 @@ class Aligned:
     """Gives each answer of the policy A + lam (A - A_y), and the reference answer beta A_y - lam (mean A - A_y). A is the reward standardised over
     the whole group."""
 
-    beta: float = 0.5  # imitation of the reference
-    lam: float = 0.6  # distance between own answers and the reference
+    beta: float = 0.5  # weight of the imitation of the reference
+    lam: float = 0.6  # weight of the term that pushes the policy's answers and the reference apart
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -85,7 +85,7 @@ LIKELIHOOD = PolicyGradient(ratio=Probability(), trust=WeightedLikelihood(), ave
 
 grao = grpo.derive(
     "grao",
-    "Own answers and a reference answer share a group: exploration, imitation by advantage, and a term that pushes them apart.",
+    "The policy's answers and a reference answer share a group: exploration, imitation by advantage, and a term that pushes them apart.",
     family="guidance",
     rollout=MixedPolicy(),
     credit=Aligned(),

@@ -12,20 +12,20 @@ itself reached. Each step draws as many corrections from D as it has answers. N 
 tokens of the answers. The first sum is the loss of PPO with a critic. lambda is 0.5; with lambda = 0, only corrections train the thoughts. The
 imitated text ends before the action, so only PPO trains the actions.
 
-Metrics: thoughts/distinct (different thoughts per thought of the step), thoughts/fine (share of thoughts that the corrector left as they were). Evaluation has
-no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
+Metrics: thoughts/distinct (number of different thoughts divided by the number of all thoughts of the step), thoughts/fine (share of thoughts that the
+corrector left as they were). Evaluation has no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
 
 Use if: rewards are rare and depend on actions only, the policy's thoughts lose their content, and a corrector can judge a thought from the problem.
 Avoid if: thoughts earn rewards or are compared (see grpo), or worked solutions suffice (see sft, luffy).
 Reference: Wei et al., GTR: Guided Thought Reinforcement Prevents Thought Collapse in RL-based VLM Agent Training, arXiv:2503.08525: corrected thoughts at every
 step, imitation of thoughts next to PPO on actions, an aggregated buffer, a reward for the format. The released code (weit123/GTR) has lambda 0.5 for cards and 0.2
 for the household, a clip of 0.1, four epochs, the buffer of the whole run, and no penalty for repetition in the reward.
-Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step,
-from lambda log pi(th) + log pi(a); here each token has its own ratio, and tokens of thoughts have the weight lambda. The clip is as in PPO, 0.2.
-The penalty for repeated thoughts is left out. The released code does not imitate a thought without faults; here such a thought is imitated unchanged.
-The released code adds 5 to the return of an answer with the right format; here an answer without an action loses 1. The released code also ends an
-episode if the corrector calls it lost. The scripted corrector `WorkedThought` takes the worked solution; the paper's corrector is a large model
-(`rollout.corrector=WrittenCritique(...)`).
+Departures: The policy reads text, and an answer is an episode of one step, so there is no discount between steps. The paper has one ratio per step;
+its log-probability is lambda log pi(th) + log pi(a). Here each token has its own ratio, and tokens of thoughts have the weight lambda. The clip is as
+in PPO, 0.2. The penalty for repeated thoughts is left out. The released code does not imitate a thought without faults; here such a thought is
+imitated unchanged. The released code adds 5 to the return of an answer with the right format; here an answer without an action loses 1. The released
+code also ends an episode if the corrector calls it lost. The scripted corrector `WorkedThought` takes the worked solution; the paper's corrector is a
+large model (`rollout.corrector=WrittenCritique(...)`).
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Corrected:
     rollout: Rollout = Auto()
     corrector: Critic = WorkedThought()
     mark: str = "="  # the action begins at the last mark
-    size: int = 4096  # corrections that are kept; the oldest are removed first
-    share: float = 1.0  # corrections drawn per answer of the step
+    size: int = 4096  # number of stored corrections; the oldest are removed first
+    share: float = 1.0  # number of corrections drawn per answer of the step
     plays: ClassVar[str] = "answers"
     gives: ClassVar[frozenset[str]] = frozenset({"thoughts"})
 

@@ -4,22 +4,22 @@
     D_(i,t) = 1/2 (log pi(y_t) - log pi_T(y_t))^2
     beta_s = max(0.001, 0.005 - 0.00005 s)
 
-A_i is the reward standardised in the group, rho the ratio of a token to the sampling policy, and Z the number of all tokens of the batch. $pi_T$ is
-the teacher, s the step. There is no KL to a reference model. D is the k2 estimate at the sampled token. If the samples come from the current policy,
+A_i is the reward standardised in the group, and rho is the ratio of a token to the sampling policy. Z is the number of all tokens of the batch, $pi_T$ is the
+teacher, and s is the step. There is no KL to a reference model. D is the k2 estimate at the sampled token. If the samples come from the current policy,
 its expected gradient is the gradient of KL(pi || pi_T). In contrast, the k3 estimate has the expected gradient of KL(pi_T || pi). So the policy
 imitates first and follows the reward later.
 
 The teacher reads only sampled answers, in one pass, and needs the policy's tokens. Name its folder: `--players.teacher.model FOLDER`. Without a folder the
 teacher is the start model, and the term is a KL penalty. `--objective.distillation.weight WrongOnly` distils only wrong answers (reward 0), and
-`WrongOnly(level=group)` only groups without a right answer. A constant weight: `--schedule ConstantSchedule --objective.distillation.coefficient 0.002`. The exact
-divergence at every token in place of k2: `--objective.distillation Distillation(player=teacher)`.
+`WrongOnly(level=group)` only groups without a right answer. For a constant weight, use `--schedule ConstantSchedule --objective.distillation.coefficient
+0.002`. For the exact divergence at every token in place of k2, use `--objective.distillation Distillation(player=teacher)`.
 
 Use if: a stronger model with the same tokens exists, and rewards can be computed.
 Avoid if: no such model exists (see grpo), or only its finished answers are available (see luffy, chord).
 Reference: Xu et al., KDRL: Post-Training Reasoning LLMs via Unified Knowledge Distillation and Reinforcement Learning, arXiv:2506.02208: the k2 estimate, the
-annealed weight (0.005 to 0.001), reward-guided masks. The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
-Departures: The KL is divided by the number of all tokens, also under a mask; our sources do not give this divisor. D is not multiplied by the ratio, so it is
-exact only in the first update on a batch. There is one update per batch, so the clip 0.2 does not act; a second source writes the term without a
+annealed weight (0.005 to 0.001), reward-guided masks. We read summaries, but not the paper, and found no public code.
+Departures: The KL is divided by the number of all tokens, also under a mask; the summaries do not give this divisor. D is not multiplied by the
+ratio, so it is exact only in the first update on a batch. There is one update per batch, so the clip 0.2 does not act; one of the summaries has no
 clip. The deviation of a group is the population deviation. At level group, the group consists of the problem's answers in the mini-batch. The variant
 with -beta_s (log pi - log pi_T) in the advantage in place of D is not implemented.
 """

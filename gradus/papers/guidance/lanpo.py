@@ -6,16 +6,15 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i) + 0.04 k_3]
 
 The answers to a problem x have three kinds of prompts. The plain kind has x alone. The prompt "reflection" shows an earlier attempt y at the same
-problem, with the request to check it. The prompt does not tell whether y was right, and the choice of y does not depend on its reward, so the prompt contains
-no label that the policy could copy. The lesson z comes from other problems: the policy reads the k = 2 most similar problems of the pool, each with an
-attempt and
-its verdict, and writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a similarity of 0.3, these
-answers get the plain prompt.
+problem, with the request to check it. The prompt does not show whether y was right, and y is chosen without regard to its reward. So the prompt contains no
+label that the policy could copy. The lesson z comes from other problems. The policy reads the k = 2 most similar problems of the pool, each with an attempt
+and its verdict. From these it writes one general lesson. Only the lesson is shown before x, never a raw attempt. If no other problem has a
+similarity of 0.3, these answers get the plain prompt.
 
-Each answer is trained under the prompt from which it was sampled. The advantage compares an answer only with answers of the same kind, because a
-reflection is easier than a first answer. The words of the lessons are not trained. After each step, the pool takes all answers with their rewards. A
-problem without a stored attempt reflects on one of the plain answers of the same step. Evaluation has plain prompts. Metrics: reflected and lessons
-(shares of the answers with these kinds).
+The policy learns each answer under the prompt from which the answer was sampled. The advantage compares an answer only with answers of the same kind,
+because a reflection is easier than a first answer. No update uses the words of the lessons. After each step, the pool takes all answers with their
+rewards. A problem without a stored attempt reflects on one of the plain answers of the same step. Evaluation has plain prompts. Metrics: reflected
+and lessons (shares of the answers with these kinds).
 
 Use if: problems are repeated or resemble each other, and the policy can correct an attempt that it reads.
 Avoid if: problems have nothing in common, or the policy ignores text before the problem (see grpo).
@@ -56,10 +55,10 @@ class Experienced:
     rollout: Rollout = Auto()
     reflect: float = 0.25  # share of the answers that see an attempt; the number is rounded down
     abstract: float = 0.25  # share of the answers that see a lesson
-    floor: float = 0.3  # the least similarity of a problem from which a lesson comes
-    neighbours: int = 2  # most problems from which a lesson comes
-    problems: int = 1000  # problems of the pool; the oldest are removed first
-    attempts: int = 8  # attempts that are kept per problem
+    floor: float = 0.3  # a lesson comes only from problems with at least this similarity
+    neighbours: int = 2  # largest number of problems from which a lesson comes
+    problems: int = 1000  # largest number of problems in the pool; the oldest are removed first
+    attempts: int = 8  # largest number of stored attempts per problem
 
     def __post_init__(self) -> None:
         check_ranges(self, reflect="[0, 0.5]", abstract="[0, 0.5]", floor="[0, 1]", neighbours="[1, inf)", problems="[1, inf)", attempts="[1, inf)")

@@ -5,7 +5,7 @@
     L_off = -1/|y| sum_t log pi(y_t | q, y_(<t))
     xi(q) = (1 if sum_i [o_i right] < 2; 0 otherwise)
 
-o_i are N = 8 answers of the policy to the problem q, A_i is the reward standardised over these answers, and y is the expert's solution. Both losses are
+The policy gives N = 8 answers o_i to the problem q. A_i is the reward standardised over these answers, and y is the expert's solution. Both losses are
 averaged over the problems of the batch. If no answer is right, only the expert's term acts. If two or more answers are right, this term is 0, and
 learning is pure RL. There is no KL term and one update per batch, so rho is 1.
 
@@ -16,8 +16,8 @@ Use if: rewards are so sparse that many groups have no right answer, and an expe
 Avoid if: the policy solves most problems (see grpo), or solutions should always be imitated (see chord, luffy).
 Reference: Zhao et al., MM-HELIX: Boosting Multimodal Long-Chain Reflective Reasoning with Holistic Platform and Adaptive Hybrid Policy Optimization,
 arXiv:2510.08540, section 4 (adaptive hybrid policy optimisation). The public code has the generators and verifiers of the 42 puzzles, not the training.
-Departures: The threshold 2 of 8, the weight 1 and the divisor of L_off are ours. The 42 puzzles in pictures and the rewriting of skeletons by a
-strong model are not included; tasks of this library with solver, verifier and levels replace them (sudoku4, zebra, shapes).
+Departures: The threshold 2 of 8, the weight 1 and the divisor of L_off are ours. The 42 puzzles in pictures, and the expert solutions that a strong model
+writes from skeletons, are not included. Tasks of this library with a solver, a verifier and levels replace both (sudoku4, zebra, shapes).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Guided:
     """Standardises the rewards of the policy's own answers. Given answers get the weight 1 if fewer than `least` of the policy's own answers are right, else
     the weight 0."""
 
-    least: int = 2  # successes that close the gate; 0: it is never open
+    least: int = 2  # number of right answers from which the gate is closed; 0: the gate is never open
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

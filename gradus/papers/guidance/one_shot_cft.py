@@ -13,13 +13,14 @@ The first stage samples at temperature 1.3 and learns nothing (its learning rate
 Use if: there are few problems, but many different answers and a teacher that finds their errors.
 Avoid if: there are many problems with solutions (see sft), or rewards can be computed (see grpo).
 Reference: Wang et al., Unleashing the Reasoning Potential of Pre-trained LLMs by Critique Fine-Tuning on One Problem, arXiv:2506.03295: 10 students with 10
-answers each, 7 teachers, 600 critiques, learning rate 5e-6, batch 512. The paper was not read; the recipe follows a summary in our catalogue. The released
-prompts and training scripts were read (TIGER-AI-Lab/One-Shot-CFT).
-Departures: The answers come from the model itself at a high temperature, not from ten models. The teacher is a program: it compares the words of an answer with
-those of the worked solution, and writes an error in seven forms and praise in three. In the released prompt, a teacher also gives the right solution, and the
-verdict comes last. The temperature 1.3, the 4 steps of sampling and the 100 steps of study are ours; the released script makes 50 passes over the critiques at
-batch 512, which are 1 or 2 steps per pass, with a cosine, 5 percent warm-up and weight decay 0.05. Here the run sets batch and learning rate. The
-problem is the first one of the source; its difficulty is not measured. No checkpoint is chosen on a small set.
+answers each, 7 teachers, 600 critiques, learning rate 5e-6, batch 512. We read a summary of the paper, and the released prompts and training scripts
+(TIGER-AI-Lab/One-Shot-CFT).
+Departures: The answers come from the model itself at a high temperature, not from ten models. The teacher is a program: it compares the words of an
+answer with those of the worked solution, and writes an error in seven forms and praise in three. In the released prompt, a teacher also gives the
+right solution, and the verdict comes last. The temperature 1.3, the 4 steps of sampling and the 100 steps of study are ours; the released script
+makes 50 passes over the critiques. With its batch of 512 a pass has 1 or 2 steps. The script also has a cosine schedule, 5 percent warm-up and weight
+decay 0.05. Here the run sets batch and learning rate. The problem is the first one of the source; its difficulty is not measured. No checkpoint is
+chosen on a small set.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def critique(answer: str, solution: str, right: bool, form: int) -> str:
 class OneProblem:
     """Requests samples of one problem of the source in every step."""
 
-    index: int = 0  # place of the problem in the source
+    index: int = 0  # place of the problem among the task's problems, counted from 0
 
     def __post_init__(self) -> None:
         check_ranges(self, index="[0, inf)")
@@ -91,9 +92,9 @@ class OneProblem:
 class Critiques:
     """Makes critiques of the different answers to each problem. The prompt of a row has problem, answer and request; the critique is its `solution`."""
 
-    answers: int = 100  # most answers per problem
-    teachers: int = 7  # critiques per answer, each in another form
-    most: int = 600  # most rows
+    answers: int = 100  # largest number of answers per problem
+    teachers: int = 7  # number of critiques per answer, each in another form
+    most: int = 600  # largest number of rows
 
     def __post_init__(self) -> None:
         check_ranges(self, answers="[1, inf)", teachers="[1, 7]", most="[1, inf)")

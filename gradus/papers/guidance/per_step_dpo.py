@@ -4,16 +4,16 @@
     A_i = Q_i - Q_(i-1), quad c = min {i : A_i <= -0.3} quad "or, if there is none," c = "argmin" A_i
     loss = -log sigmoid(beta (log (pi(y^+ | x, y_(1:c-1))) / (pi_ref(y^+ | x, y_(1:c-1))) - log (pi(y_(c:L) | x, y_(1:c-1))) / (pi_ref(y_(c:L) | x, y_(1:c-1)))))
 
-The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer are valued by n = 5 continuations from the end of each step: $Q_i$ is
-their mean reward R, $Q_0$ is the mean reward from the prompt, and $Q_L = 0$ is the answer's own reward. The first pit c is the first step with an
-advantage of -0.3 or less; if there is no such step, the step with the lowest advantage. The better text $y^+$ is the first right continuation from
-before the pit. The worse text is the rest of the wrong answer. Both texts have the same beginning, which gets no gradient. So the policy unlearns the
-step that fails, and keeps the steps before it.
+The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer get values from n = 5 continuations after each step. $Q_i$ is the
+mean reward R of the continuations after step i, and $Q_0$ is the mean reward from the prompt. $Q_L = 0$ is the reward of the wrong answer itself. The
+first pit c is the first step with an advantage of -0.3 or less; if there is no such step, c is the step with the lowest advantage. The better text
+$y^+$ is the first right continuation from before the pit. The worse text is the rest of the wrong answer. Both texts have the same beginning, which
+gets no gradient. So the policy unlearns the step that fails, and keeps the steps before it.
 
 An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. No update uses the sampled answers
 and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and 0.4 is the smallest fall beyond the bound. The
-reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the
-step, from 1), value, spread.
+reference $pi_ref$ is the start model, which was fine-tuned on right answers. Metrics: pairs (per wrong answer), pit (mean number of the first pit, counted
+from 1), value, spread.
 
 Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues these right steps to a right answer.
 Avoid if: answers have one step (see dpo), sampling is the bottleneck, because each step of a wrong answer costs 5 continuations, or a reward model of steps exists.
@@ -63,13 +63,13 @@ def first_pit(values: Sequence[float], bound: float = -0.3) -> int | None:
 
 @dataclass(frozen=True)
 class PitPairs:
-    """Adds one pair per wrong answer: a right continuation that starts before the first pit (a step with a low advantage), and the wrong answer from there
-    on. Pairs are auxiliary groups; no
+    """Adds one pair per wrong answer. The pair is a right continuation that starts before the first pit (a step with a low advantage), and the rest of the
+    wrong answer from the same place. Pairs are auxiliary groups; no
     update uses the sampled answers."""
 
     rollout: Rollout = Auto()
     marking: Marking = STEPS
-    count: int = 5  # continuations from the end of each step
+    count: int = 5  # number of continuations from the end of each step
     bound: float = -0.3  # the largest advantage of a pit
     plays: ClassVar[str] = "answers"
     asks_right: ClassVar[str] = "DemonstratedPairs"  # the part to use instead if no answer is marked as right

@@ -14,15 +14,15 @@ batch. There is no KL term, and one update per batch, so rho is 1. A stage ends 
 Use if: worked solutions exist, and most groups of the hard problems have only wrong answers.
 Avoid if: most groups are mixed (see grpo), or the solutions themselves should be imitated (see luffy, sft). To give hints only if all answers fail,
 see scaf_grpo.
-Reference: Li et al., QuestA: Expanding Reasoning Capacity in LLMs via Question Augmentation, arXiv:2507.13266, section 3 (p = 0.5, then 0.25; group of 16). The
-released code was read (foreverlasting1202/QuestA).
+Reference: Li et al., QuestA: Expanding Reasoning Capacity in LLMs via Question Augmentation, arXiv:2507.13266, section 3 (p = 0.5, then 0.25; group of 16).
+We read the released code (foreverlasting1202/QuestA).
 Departures: The code cuts the solution at a share of its characters, and leaves out hints below 10 characters; here a hint has whole words
 (`separator`). In the code a hint has the heading "## Hint.", and the solution is the text after the thoughts. The code computes advantages from
 rewards that are whitened over all tokens of the batch (`--credit RewardToGo`), not from the group. The code samples with weights that are up to 4
 updates old, and corrects for their age with a ratio of at most 5; here the weights are new. The code keeps groups with a success rate from 0.05 to
-0.95; in groups of 16, these are the mixed groups. The learning rate of the code is 2e-5. The paper was not read; a summary gives it a wider upper
-clip, but the released run has 0.2 on both sides. Each stage measures the pass rates again, with the policy of that moment; the paper chooses the hard
-problems once. The rule that ends a stage is ours.
+0.95; in groups of 16, these are the mixed groups. The learning rate of the code is 2e-5. We did not read the paper. According to a summary the paper
+has a wider upper clip, but the released run has 0.2 on both sides. Each stage measures the pass rates again, with the current policy; the paper chooses the
+hard problems once. The rule that ends a stage is ours.
 """
 
 from __future__ import annotations
@@ -123,11 +123,15 @@ claims = (
         own={**_OWN, "rollout.share": "0"},
     ),
     Claim(
-        says="On hard problems, half of the solution in the prompt makes at least three times as many tokens useful: those of groups with both kinds of answers.",
-        source="arXiv:2507.13266, abstract (rewards are no longer sparse); the ground, the measure and the factor are ours",
+        says="On hard problems, half of the solution in the prompt raises the share of groups with both kinds of answers by at least 0.5.",
+        source=(
+            "arXiv:2507.13266, abstract (rewards are no longer sparse); the ground, the measure and the size of the effect are ours. Stated again after a look: "
+            "first as three times the trained tokens, which has no value if a run has no mixed group. On this ground two of eight groups are mixed, so three "
+            "times as many are 0.5 more"
+        ),
         against=_GRPO,
-        measure="tokens/train:mean",
-        at_least=3.0,
+        measure="informative:mean",
+        better_by=0.5,
         ground="sparse",
         own=_OWN,
         budget="steps=4",

@@ -8,7 +8,7 @@ The group's mean and standard deviation are over the policy's own answers alone;
 has advantage 1, and the wrong answers have advantage 0. Z counts the tokens of all answers. rho is the ratio of the policy's own token to the sampling
 policy.
 
-The policy that wrote the solution is unknown. The probability with which a token of the solution was written is unknown. The estimate $pi_w$ of this
+The policy that wrote the solution is unknown, so the probability with which it wrote a token is unknown, too. The estimate $pi_w$ of this
 probability is the mean of $pi_old$ and of 1, the value of greatest uncertainty. The weight r = 4 pi / (1 + 3 pi_old) is at most 4, so it needs no
 clip. In the second sum only r has a gradient; the factor (1 - pi)^0.5 is a constant. A batch is cut into two mini-batches, so the clip acts in the
 second one. A group of 8 has seven sampled answers and one solution.
@@ -16,11 +16,11 @@ second one. A group of 8 has seven sampled answers and one solution.
 Use if: problems come with worked solutions, and RL alone no longer widens the range of problems that the policy solves.
 Avoid if: no solutions exist (see grpo), or the solutions are in the policy's own style (see sft, luffy).
 Reference: Dong et al., RL-PLUS: Countering Capability Boundary Collapse of LLMs in Reinforcement Learning with Hybrid-policy Optimization, arXiv:2508.00222,
-section 3: multiple importance sampling, and the advantage for exploration with gamma 0.5. The released code was read (YihongDong/RL-PLUS).
-Departures: The released script differs from the formula above in four points. The script has no division by the deviation (`--credit.scale none`), no
-clip (`--objective.policy.trust Unclipped`), one constant in place of Z (8,192 per GPU; `ConstantTotal(8192)` in both terms), and an entropy bonus of
-0.001. The code's deviation is the sample's deviation plus 1e-6. In the code, a solution is cut at 8,192 tokens, and a cut solution has reward 0. An
-own answer that is alone in its group has advantage 0; in the code its advantage is its reward.
+section 3: multiple importance sampling, and the advantage for exploration with gamma 0.5. We read the released code (YihongDong/RL-PLUS).
+Departures: The released script differs from the formula above in four points. The script has no division by the deviation (`--credit.scale none`) and
+no clip (`--objective.policy.trust Unclipped`). The script has one constant in place of Z (8,192 per GPU; `ConstantTotal(8192)` in both terms), and an
+entropy bonus of 0.001. The code's deviation is the sample's deviation plus 1e-6. In the code, a solution is cut at 8,192 tokens, and a cut solution
+has reward 0. If a group has a single answer of the policy, this answer has advantage 0; in the code its advantage is its reward.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def balanced_weight(logprobs: Tensor, old: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TwoPolicies:
-    """-r A (1 - pi)^gamma, where r is the weight of `balanced_weight` and (1 - pi)^gamma has no gradient. Use the ratio `Probability`."""
+    """The loss -r A (1 - pi)^gamma, where r is the weight of `balanced_weight` and (1 - pi)^gamma has no gradient. Use the ratio `Probability`."""
 
-    gamma: float = 0.5  # 0: the advantage does not depend on the token
+    gamma: float = 0.5  # exponent of 1 - pi; 0: the advantage does not depend on the token
     separable: ClassVar[bool] = True
     ratios: ClassVar[tuple[type, ...]] = (Probability,)
 

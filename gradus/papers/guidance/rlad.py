@@ -17,11 +17,12 @@ and on answers with hints, and learn in every step. Evaluation has plain prompts
 hint), hints/rejected.
 
 Use if: problems share procedures that a short text can name, and a solver uses such a text.
-Avoid if: the solver ignores hints, or sampling is the bottleneck, because a step has 4 groups of answers per problem and one without a hint (see grpo).
+Avoid if: the solver ignores hints, or sampling is the bottleneck, because a step has 4 groups of answers with hints and one group without a hint per problem
+(see grpo).
 Reference: Qu et al., RLAD: Training LLMs to Discover Abstractions for Solving Reasoning Problems, arXiv:2510.02263: two players, the solver's success as reward of
 an abstraction, answers without an abstraction, whose reward is masked, fine-tuning of the generator on good abstractions, KL and clip of the solver.
-Departures: No code was found. These choices are ours: the group sizes, the imitated share of a quarter, the rule that finds the answer in a hint (as
-a word of the text), and that both players learn in each step; the paper trains them one after the other. Three parts are left out: the warm start by
+Departures: No code was found. Our own choices are the group sizes, the imitated share of a quarter, and the rule that finds the answer in a hint (as a word
+of the text). Here both players learn in each step; the paper trains them one after the other. Three parts are left out: the warm start by
 a stronger model, the curriculum by difficulty, and the split of a test budget between hints and answers. A step makes one update, as in grpo, so the
 clip acts only with `--update.count 2` or more. Groups with equal rewards are kept, unlike in dapo.
 """
@@ -64,7 +65,7 @@ class Hinted:
 
     rollout: Rollout = Auto()
     hints: int = 4
-    solutions: int = 8  # answers per hint
+    solutions: int = 8  # number of answers per hint
     player: str = "abstractor"
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)
@@ -138,7 +139,7 @@ class HintedOnly:
 
 rlad = grpo.derive(
     "rlad",
-    "A player writes hints and is paid by the success of the solver, which learns from its answers with a hint.",
+    "A player writes hints and earns the success of the solver, which learns from its answers with a hint.",
     family="guidance",
     rollout=Hinted(),
     credit=HintedOnly(),

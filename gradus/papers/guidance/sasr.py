@@ -13,10 +13,10 @@ The reference of KL is the policy at the end of the warm-up. After `forced` GRPO
 Use if: worked solutions exist for the task's own problems, and SFT alone overfits while RL alone learns too slowly.
 Avoid if: no solutions exist (see grpo). For a fixed mixture in each step, see chord. For solutions within the groups, see luffy.
 Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026 (the
-probability, gamma 1, the warm-up of one epoch). The recipe follows a summary in our catalogue; the paper was not read, and no public code was found.
+probability, gamma 1, the warm-up of one epoch). We read a summary, but not the paper, and found no public code.
 Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after 20 GRPO
-steps is ours; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides alone. The moment at which
-the reference is taken is ours.
+steps is ours; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides alone. It is our choice
+that the reference is the policy at the end of the warm-up.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ def imitation_chance(last: float, warm: float, *, gamma: float) -> float:
 
 @dataclass(frozen=True)
 class ByGradientNorm:
-    """Sets the rollout of each step: `imitate` in the warm-up and with probability p, else `explore`. p follows from the gradient norms of imitation.
+    """Sets the rollout of each step: `imitate` in the warm-up and with probability p, else `explore`. The gradient norms of imitation give p.
 
     A step of imitation has the credit `Constant`.
     """
 
     gamma: float = 1.0  # weight of the warm-up's norm; 0: imitation only
-    warmup: int = 50  # steps of imitation at the start
+    warmup: int = 50  # number of steps of imitation at the start
     forced: int = 20  # a step of imitation follows this many steps of RL in a row; 0: never
     imitate: Rollout = Demonstrations()
     explore: Rollout = Auto()
-    reference: str | None = "reference"  # gets the policy's weights at the end of the warm-up; None: no player does
+    reference: str | None = "reference"  # this player gets the policy's weights at the end of the warm-up; None: no player gets them
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, inf)", warmup="[1, inf)", forced="[0, inf)")
@@ -71,7 +71,7 @@ class ByGradientNorm:
         return (("rollout", self.imitate), ("credit", Constant()), ("rollout", self.explore))
 
     def at(self, now: Moment, recipe: Any, state: dict[str, Any]) -> tuple[Any, tuple[Event, ...], dict[str, Any]]:
-        """Returns the recipe with the rollout of the step, and the weights' event at the end of the warm-up."""
+        """Returns the recipe with the rollout of the step. At the end of the warm-up it also returns the event that copies the weights to `reference`."""
         seen = seen_norm(state, now, self.warmup)
         imitates = now.step < self.warmup or self._draws(now, seen) or 0 < self.forced <= seen["since"]
         events = self.causes if now.step == self.warmup else ()

@@ -130,7 +130,7 @@ def marked(context: Context, value: float) -> Context:
 
 @dataclass(frozen=True)
 class StudentRatio:
-    """log r_t = log pi(a_t) - log pi_old(a_t) for a token of the student, log pi(a_t) for a token of the teacher."""
+    """The log-ratio: log pi(a_t) - log pi_old(a_t) for a token of the student, log pi(a_t) for a token of the teacher."""
 
     against: ClassVar[str] = "old"
     asks: ClassVar[Mapping[str, str]] = Frozen({"taught": "--rollout Taught"})

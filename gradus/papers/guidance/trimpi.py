@@ -7,19 +7,20 @@
     loss = 1/G sum_i 1/|o_i| sum_t [-min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.3) A_i) + 0.01 k_3]
     rho = (pi(o_(i,t) | x, o_(i,<t))) / (pi_old(o_(i,t) | x, o_(i,<t)))
 
-P is the document, x a request (a text, or a text with pictures) and y the worked reply. At test time the prompt is x alone. Z is the number of tokens of the
-batch that are learned. Stage `read` learns every token of document, request and reply, so the rules enter the weights. Stage `imitate` is SFT without the document.
-In stage `practise` the answers with P and without P form one group: r, its mean and its deviation are over all G. Each answer is trained under x, even if its
-prompt had P, and pi_old is taken under x, too, so rho is 1 before the first update. From a right answer with the document, the policy learns to
-answer without the document, and a group whose plain answers are all wrong can get a gradient. k_3 is the KL term of grpo; its reference is the policy
-at the end of stage `imitate`. Metric: with_document (accuracy of the answers with the document).
+P is the document, x a request (a text, or a text with pictures) and y the worked reply. At test time the prompt is x alone. Z is the number of tokens
+of the batch that are learned. Stage `read` learns every token of document, request and reply, so the rules enter the weights. Stage `imitate` is SFT
+without the document. In stage `practise` the answers with P and without P form one group: r, its mean and its deviation are over all G. The policy
+learns every answer under x, even if its prompt had P. The probability pi_old is also computed under x, so rho is 1 before the first update. So the
+policy learns from a right answer with the document to answer without the document. A group whose plain answers are all wrong can get a gradient, too.
+The KL term k_3 is that of grpo; its reference is the policy at the end of stage `imitate`. Metric: with_document (accuracy of the answers with the
+document).
 
 Use if: a long and fixed document stands before every request, and the model follows the document better if the prompt contains it.
 Avoid if: the document changes often, or the model ignores it (see sft).
 Reference: Wang et al., Multimodal Policy Internalization for Conversational Agents, arXiv:2510.09474: visually masked continued pre-training, SFT with chains of
-thought, and PolicyRollout for GRPO (eq. 3) and DAPO. Sections 4 and 5 and appendices B to D were read; no code was found.
-Departures: Only the GRPO form is here; the DAPO form has no KL term, the upper bound 0.28 and dynamic sampling (see dapo). The paper gives
-neither the size of a group nor the average over tokens; G = 8 is ours, and 1/|o_i| is that of GRPO. The paper updates several times per batch of
+thought, and PolicyRollout for GRPO (eq. 3) and DAPO. We read sections 4 and 5 and appendices B to D, and found no code.
+Departures: Only the GRPO form is here; the DAPO form has no KL term, the upper bound 0.28 and dynamic sampling (see dapo). The paper does not give the size
+of a group and the average over tokens. G = 8 is our choice, and 1/|o_i| is the factor of GRPO. The paper updates several times per batch of
 answers; here one update per batch is the default, and the clip acts from `--update.count 2` on. In stage `read` the paper averages over each text
 first; here Z counts the tokens of the batch. The paper gives each stage its own learning rate, and SFT trains LoRA; here all stages train all weights
 with one rate, and their lengths are ours. The reward has no points for the form. Demonstration pictures inside the document are left out; requests
@@ -83,10 +84,10 @@ class WholeText:
 
 @dataclass(frozen=True)
 class PolicyRollout:
-    """Samples a share of each group after the document, and puts the plain prompt before these answers. The number is rounded down."""
+    """Samples a share of each group (rounded down) with the document in the prompt. In the update these answers follow the plain prompt."""
 
     rollout: Rollout = Auto()
-    share: float = 0.5  # share of the answers that are sampled after the document
+    share: float = 0.5  # share of the answers that are sampled with the document in the prompt
     asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
     plays: ClassVar[str] = "answers"
 

@@ -6,21 +6,23 @@
 
 In turn t every agent i writes a whole response $a_(i,t)$ to its history $h_(i,t)$: the problem, its own instruction, and in later turns the words of its
 partners and the feedback. The environment gives all agents one joint reward $r_t$. The responses of joint sample g belong together; a problem has G =
-4 joint samples. $R_t$ is the return from turn t on, with gamma 1, and it is compared with the returns of the same turn in the other joint samples.
+4 joint samples. $R_t$ is the return from turn t on, with gamma 1. The advantage compares it with the returns of the same turn in the other joint samples.
 All agents get the same advantage; it is not divided by a deviation. N counts the trajectories of all agents. A batch is used for one update, so there
 is no ratio, no clip, no critic and no KL term.
 
-The advantage is central and needs the joint reward; at test time each agent acts on its own history. One policy plays all agents if `rollout.players`
+Training computes the advantage from the joint reward; at test time each agent needs only its own history. One policy plays all agents if `rollout.players`
 is empty.
 
 Use if: agents work at once on parts of one result, and only the result has a score.
 Avoid if: each agent has its own score (see at_grpo), or a batch is used for many updates, which need a ratio (see grpo).
 Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning, arXiv:2508.04652: joint samples, the shared return, the mean as
 baseline without a deviation, G = 4, two agents and one turn.
-Departures: The authors' code (OpenMLRL/CoMLRL) could not be fetched. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
-result with this variable. The reward has the levels structure, syntax, tests and cooperation, each worth 1/4, and a level counts only after the one before; the
-paper names such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the mean of such a turn is
-over the other samples.
+Departures: In a later version of the authors' code (OpenMLRL/CoMLRL) the advantage is divided by the deviation unless a switch is off, and the
+discount is 0.9. There the turns form a tree: every joint sample has G joint samples of the next turn, and the mean of their returns counts. There
+each agent has its own policy, and samples at temperature 0.6. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
+result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level
+before it is reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the
+mean of such a turn is over the other samples.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ from gradus.types.signals import Signal
 
 
 def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Subtracts from the return of each turn the mean return of this turn, over all joint samples that have the turn. 0 for a turn of one sample.
+    """Subtracts from the return of each turn the mean return of this turn, over all joint samples that have the turn. The result is 0 for a turn that only
+    one sample has.
 
     >>> [row.tolist() for row in centred_by_turn([np.array([3.0, 2.0]), np.array([1.0])])]
     [[1.0, 0.0], [-1.0]]
@@ -57,9 +60,10 @@ def centred_by_turn(returns: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class JointReturns:
-    """Gives all tokens of a turn the return from this turn on, minus the mean of the group's returns at the same turn. No deviation."""
+    """Gives all tokens of a turn the return from this turn on, minus the mean of the group's returns at the same turn. There is no division by a
+    deviation."""
 
-    gamma: float = 1.0  # per turn
+    gamma: float = 1.0  # discount per turn
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Seats"})
     plays: ClassVar[str] = "episodes"
@@ -88,10 +92,15 @@ magrpo = reinforce.derive(
 
 claims = (
     same_weights(
-        says="With one turn the final weights are those of REINFORCE with the group's mean as baseline.",
-        source="arXiv:2508.04652, the advantage at horizon 1; the limit is ours",
+        says="From a start that was shown lines, with one turn the final weights are those of REINFORCE with the group's mean as baseline.",
+        source=(
+            "arXiv:2508.04652, the advantage at horizon 1; the limit is ours; stated again after a look at the built-in model, which earns no reward, so neither "
+            "arm moves"
+        ),
         against="reinforce --rollout Seats --reward EnvironmentReturn --credit GroupRelative --credit.scale none",
         task="code_pair",
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        script="benchmarks.warmed magrpo-limit",
     ),
     Claim(
         says="From a start whose main player mostly works alone, the share of programs on held-out problems that reach all levels rises by at least 0.2.",

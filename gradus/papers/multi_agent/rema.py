@@ -11,20 +11,20 @@ both. R is the reward of the dialogue i: the outcome, and a reward for the form 
 dialogues of an agent on one problem are a group; the advantage $A_i$ belongs to all tokens that this agent wrote. The words of the other agent and the
 problem have no loss.
 
-K is the set of the tokens of turn k. All of them share the ratio $rho_k$, the geometric mean of their ratios, so a turn is clipped as a whole. The cap
-of 3 on the mean log-ratio has no gradient above it. Long and short turns weigh the same within a dialogue. A batch is cut into 4
-mini-batches, so the clip acts. One policy plays both agents; `rema_separate` gives each agent a policy, and trains the two policies in turns.
+K is the set of the tokens of turn k. All of them share the ratio $rho_k$, the geometric mean of their ratios, so a turn is clipped as a whole. Above the cap
+of 3 the mean log-ratio has no gradient. Long and short turns of a dialogue have equal weight. A batch is cut into 4
+mini-batches, so the clip acts. One policy plays both agents; `rema_separate` gives each agent a policy, and trains the two policies alternately.
 
 Use if: a problem splits into planning and execution, and turns have several tokens, so that a ratio per token is noisy.
 Avoid if: a turn is a single token (the ratio is then that of a token), or one agent solves the problem alone (see grpo).
 Reference: Wan et al., ReMA: Learning to Meta-think for LLMs with Multi-Agent Reinforcement Learning, arXiv:2503.09501: the two agents, the shared
 outcome, the turn-level ratio. The numbers are from the released script for shared weights (ziyuwan/ReMA-public): 128 problems with 16 dialogues, 30
 turns, mini-batches of 512 dialogues, no KL term.
-Departures: The team is ours: the task `sokoban` with `team` has a planner, who names a move, and a checker, who makes the move. So the agents write no
-tags to continue or to finish, and the reward of the form is the local reward of the task: 0.1 for a legal move, -0.1 for an illegal move, and the
-progress of the move. In the released code a good form adds 0.25 and a bad form subtracts 0.25. The released code divides by the deviation of the
-sample plus 1e-6. A group has the dialogues of one agent, so the mean over turns is taken for each agent; the two agents have equally many turns, up
-to one.
+Departures: The team is ours: the task `sokoban` with `team` has a planner, who names a move, and a checker, who makes the move. So the agents write no tags
+to continue or to finish. The reward of the form is the local reward of the task: 0.1 for a legal move or -0.1 for an illegal move, plus the progress of the
+move. In the released code a good form adds 0.25 and a bad form subtracts 0.25. The released code divides by the deviation of the
+sample plus 1e-6. A group has the dialogues of one agent, so the mean over turns is taken for each agent; the numbers of turns of the two agents differ by at
+most one.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class TurnRatio:
-    """log rho = min(cap, mean over a turn of log r_t), the same number for all tokens of the turn. Above the cap there is no gradient."""
+    """The log-ratio min(cap, mean over a turn of log r_t), the same number for all tokens of the turn. Above the cap there is no gradient."""
 
-    cap: float = 3.0  # nats
+    cap: float = 3.0  # largest mean log-ratio, in nats
     against: Against = "old"
     separable: ClassVar[bool] = True  # a turn lies within one context, and a micro-batch contains whole contexts
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
@@ -66,7 +66,8 @@ class TurnRatio:
 
 @dataclass(frozen=True)
 class TurnMean:
-    """Equal weight per turn within a trajectory, and per trajectory: 1 / (N * turns of the trajectory * actions of the turn)."""
+    """All turns of a trajectory have equal weight, and all trajectories have equal weight. An action has the weight 1 / (N * turns of the trajectory *
+    actions of the turn)."""
 
     asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
 

@@ -1,11 +1,11 @@
-"""ReMA with separate weights: the meta-thinker and the reasoner are two policies, which are trained in turns against each other's newest weights.
+"""ReMA with separate weights: the meta-thinker and the reasoner are two policies, which learn alternately, each against the newest weights of the other.
 
     theta_h, theta_l = "the weights of the meta-thinker and of the reasoner"
     "step" s "updates" theta_h "if" floor(s / 10) mod 2 = 0, quad "else" theta_l
 
 The meta-thinker leads and is the policy of the run; the reasoner follows and is the player `reasoner`. Each step plays whole dialogues of both agents.
-For F = 10 steps only one agent learns, and the weights of the other agent do not change; then the agents swap. So the leader learns against a fixed
-follower, and the follower answers the leader that it has. Each agent learns by the loss of rema from its own turns.
+For F = 10 steps only one agent learns, and the weights of the other agent do not change; then the agents swap. So the leader learns against a fixed follower,
+and then the follower adapts to the current leader. Each agent learns by the loss of rema from its own turns.
 
 Use if: planning and execution need different skills, and the memory is large enough for two policies.
 Avoid if: data are few, because each step trains only one of the policies (see rema, which shares one policy).

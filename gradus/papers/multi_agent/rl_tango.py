@@ -1,4 +1,4 @@
-"""RL Tango: a generator and a verifier learn together. The verifier is paid for its final verdict alone; its step verdicts guide the generator.
+"""RL Tango: a generator and a verifier learn together. The verifier earns rewards for final verdicts and form; its step verdicts guide the generator.
 
     s_(i,k) = 1/K_i "if the verifier calls step" k "right, else" -1/K_i
     A_(i,t)^"step" = sum_(k : "step" k "ends at or after" t) (s_(i,k) - mean(s)) / (std(s))
@@ -6,25 +6,26 @@
     r^v = 1{"final verdict" = o} + 0.8 f
     A^v = s_c (r^v - mean(r^v)) / (std(r^v)), quad s_c proportional to 1 / sqrt(n_c)
 
-The generator writes an answer of $K_i$ steps; its outcome $o_i$ is 1 if the answer is right. The verifier reads problem and answer, and writes a verdict on
-every step and a final verdict. Steps are worth 1/K, so that more steps earn nothing. Mean and deviation of s are taken over all steps of all answers
-to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
+The generator writes an answer of $K_i$ steps; its outcome $o_i$ is 1 if the answer is right. The verifier reads problem and answer, and writes a
+verdict on every step and a final verdict. A step counts 1/K, so an answer with more steps does not earn more. Mean and deviation of s are taken over
+all steps of all answers to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
 
-The verifier writes 5 texts on every answer, which are a group. f is 1 minus 1/2 for a wrong number of step verdicts, minus 1/2 without a final verdict.
-No label of a step is used. The answers of a batch are mostly right or mostly wrong, and a constant verdict would earn too much; so the advantages of
-the texts on right answers (c = 1) and on wrong answers (c = 0) are scaled by $s_c$, from the numbers $n_c$ of such texts, averaged over batches.
-The verifier alone learns in the first 40 steps. Then three updates of the generator and one of the verifier alternate. Metrics: `verdicts/final`, the
-share of true final verdicts; `verdicts/form`, the mean of f; `verdicts/steps`, the share of true step verdicts if problems have worked solutions.
+The verifier writes 5 texts on every answer, which are a group. f is 1, less 1/2 if the number of step verdicts is wrong, and less 1/2 if the final
+verdict is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore
+the factor $s_c$ scales the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0). The factor comes from the numbers $n_c$ of such
+texts, and is averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one of the verifier alternate.
+Metrics: `verdicts/final`, the share of true final verdicts; `verdicts/form`, the mean of f; `verdicts/steps`, the share of true step verdicts if
+problems have worked solutions.
 
 Use if: answers have a key and several steps, and no process labels exist.
 Avoid if: the steps of answers cannot be separated, or the memory does not suffice for two learning models (see prime, oprl).
 Reference: Zha et al., RL Tango: Reinforcing Generator and Verifier Together for Language Reasoning, arXiv:2505.15034: the two rewards, the scaled
 advantages (section 3), alpha 0.1 to 0.001 with GRPO, the weight 0.8 of the form, 40 steps of warm-up, 3 to 1 updates, 5 answers to a problem.
-Departures: No code is released. Ours: the form of the verdicts ("yes no =no"; each word other than "yes" calls a step wrong), the deductions of f,
-the mean decay 0.9 of $s_c$ over batches, its unit (1 for balanced classes), the value 0 for a step without a verdict, and that the first of the 5
-texts guides the generator. The verifier also writes texts in the steps that train the generator. Both players start from one model. Population
-deviations without an epsilon and the KL term are as in grpo. The fine-tuning of the generator on step marks is left to the start model; `marking`
-finds the steps.
+Departures: No code is released. The form of the verdicts is ours ("yes no =no"; each word other than "yes" calls a step wrong). Our own choices are
+also the deductions of f, the decay 0.9 of the average of $s_c$ over batches, the unit of $s_c$ (1 for balanced classes), and the value 0 for a step
+without a verdict. The first of the 5 texts guides the generator; this is our choice, too. The verifier also writes texts in the steps that train the
+generator. Both players start from one model. Population deviations without an epsilon and the KL term are as in grpo. The paper first fine-tunes the
+generator on step marks; here the start model should already write steps that `marking` finds.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def read(text: str) -> tuple[list[bool], bool | None]:
 
 
 def form_score(steps: int, due: int, final: bool | None) -> float:
-    """Returns 1 minus 1/2 for a wrong number of step verdicts, minus 1/2 without a final verdict."""
+    """Returns 1, less 1/2 if the number of step verdicts is not `due`, and less 1/2 if the final verdict is missing."""
     return 1.0 - 0.5 * (steps != due) - 0.5 * (final is None)
 
 
@@ -141,7 +142,7 @@ class WithVerdicts:
         return Group(group_name(request), tuple(made), pool=tuple(t.value for t in made))
 
     def _note(self, answers: Sequence[Trajectory], said: Mapping[str, list[bool]], world: World) -> None:
-        """Notes the share of true step verdicts: a step is right if it equals the step of the worked solution at its place."""
+        """Records the share of true step verdicts: a step is right if it equals the step of the worked solution at its place."""
         for t in (t for t in answers if t.problem.meta.get("solution") is not None):
             steps, due = (parts(self.marking, text) for text in (t.completion, str(t.problem.meta["solution"])))
             truth = [k < len(due) and step == due[k] for k, step in enumerate(steps)]
@@ -167,7 +168,7 @@ def verdict_row(spans: np.ndarray, verdicts: Sequence[bool]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class StepVerdicts:
-    """(1 - alpha) * (reward standardised within the group) + alpha * (sum of the standardised step rewards from the step of the token on)."""
+    """The advantage (1 - alpha) * (reward standardised within the group) + alpha * (sum of the standardised step rewards from the step of the token on)."""
 
     alpha: float = 0.1
     scale: str = "population"
@@ -191,12 +192,14 @@ class StepVerdicts:
 
 
 def to_go(steps: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Returns [A]: for each action, the sum of the values of its step and of all later steps; 0 for an action without a step."""
-    if not len(steps):
-        return np.zeros(len(spans))
-    after = np.cumsum(steps[::-1])[::-1]
-    order = np.searchsorted(np.unique(spans[spans >= 0]), spans)
-    return np.where(spans >= 0, after[np.minimum(order, len(after) - 1)], 0.0)
+    """Returns [A]: for each action, the sum of the values of the steps that end at this action or later; 0 after the end of the last step.
+
+    >>> to_go(np.array([1.0, 10.0]), np.array([-1, 0, -1, 1, -1])).tolist()
+    [11.0, 11.0, 10.0, 10.0, 0.0]
+    """
+    ends = [int(np.flatnonzero(spans == k)[-1]) for k in np.unique(spans[spans >= 0])]
+    after = np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+    return after[np.searchsorted(ends, np.arange(len(spans)))]
 
 
 @dataclass(frozen=True)
@@ -228,7 +231,7 @@ class ClassAware:
 
 
 def averaged(old: float | None, every: int, mine: int, decay: float) -> float | None:
-    """Returns the factor of a class after a batch with `every` texts, of which `mine` belong to the class."""
+    """Returns the factor of a class after a batch. `every`: the number of texts of the batch; `mine`: the number of those texts that belong to the class."""
     if not mine:
         return old
     new = math.sqrt(every / (2 * mine))

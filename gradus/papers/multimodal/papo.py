@@ -19,7 +19,7 @@ Avoid if: problems have no pictures, or the answer follows from the text of the 
 Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448. The numbers are as in the released scripts
 (MikeWangWZHL/PAPO). The KL to the start model has the coefficient 0.01. The scripts for models of 7B with this KL have gamma 0.02 and both eta 0.05.
 The clip has the bounds 0.2 and 0.3, and a mini-batch has 128 of 384 prompts. For models of 3B the scripts have gamma 0.02 and no entropy terms.
-Without this KL, and on DAPO, the scripts have gamma 0.01 and both eta 0.03.
+Without this KL, and with DAPO as the base, the scripts have gamma 0.01 and both eta 0.03.
 Departures: The average per answer and the deviation of the population are as in the base, grpo. The paper writes the token term as r - log r - 1
 (`--objective.perception.form paper`). The released code has the formula above, which estimates the KL from $pi(* | I)$ to $pi(* | I_mask)$ on samples
 of $pi(* | I)$. The released code clamps the log-ratio log r to [-20, 20] and the term to [-10, 10], as here. The released code computes the masked
@@ -65,14 +65,14 @@ def perception(seen: Tensor, masked: Tensor, *, form: Form) -> Tensor:
 
 @dataclass(frozen=True)
 class Perception:
-    """-gamma KL_prcp + eta_seen H[pi(. | I)] + eta_masked H[pi(. | I_mask)]."""
+    """The loss -gamma KL_prcp + eta_seen H[pi(. | I)] + eta_masked H[pi(. | I_mask)]."""
 
     gamma: float = 0.02
     eta_seen: float = 0.05
     eta_masked: float = 0.05
     form: Form = "released"
     view: View = Masked(0.6, 14)
-    constant: bool = False  # the masked view has no gradient
+    constant: bool = False  # True: the masked view has no gradient
     average: Average = TokenMean()
     source: str = "policy"
     separable: ClassVar[bool] = True
@@ -89,7 +89,7 @@ class Perception:
 
     @property
     def masked(self) -> Want:
-        """The row of the log-probabilities under the masked view."""
+        """The request for the log-probabilities under the masked view."""
         return Viewed(LogProb(), self.view)
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
@@ -104,7 +104,7 @@ class Perception:
 
 papo = grpo.derive(
     "papo",
-    "The policy is also rewarded for a change of its distribution if the picture is masked; two entropy terms prevent that it exploits this reward.",
+    "The policy is also rewarded for a change of its distribution if the picture is masked; two entropy terms keep it from exploiting this reward.",
     family="multimodal",
     objective__policy__trust=Clip(0.2, 0.3),
     objective__kl=KL(0.01),

@@ -19,11 +19,12 @@ Use if: the problems are a fixed set that is passed many times, and long answers
 Avoid if: each problem is seen once or twice, because N answers for its value then cost as much as a group (see grpo, rloo).
 Reference: Brantley et al., Accelerating RL for LLM Reasoning with Optimal Advantage Regression, arXiv:2505.20686, algorithm 1. The released scripts
 have N = 8, beta_1 0.5, beta_2 0.001, temperature 1, 25 passes (MATH), and batches of 256 answers with two updates at rate 1e-6.
-Departures: Stage `values` covers only the problems that its 32 steps draw. A step of stage `fit` has as many answers as a step of stage `values`.
-The largest reward is subtracted before the exponential, so that a small beta_1 does not overflow. The released code adds an entropy bonus of 0.001
-(`--objective.entropy EntropyBonus --objective.entropy.coefficient 0.001`). The loss of the paper does not have this bonus. The gradient of beta_2 is
-so small that the bonus has a visible effect. In the released code beta_1 = 0 gives the mean, and a negative beta_1 gives V = 0; here both values are
-refused, and `inf` gives the mean. The released option to leave out problems that are never solved is `--schedule.stages.values.makes.solved true`.
+Departures: Stage `values` covers only the problems that its 32 steps draw. A step of stage `fit` has as many answers as a step of stage `values`. The
+largest reward is subtracted before the exponential, so that a small beta_1 does not overflow. The released code adds an entropy bonus of 0.001
+(`--objective.entropy EntropyBonus --objective.entropy.coefficient 0.001`). The loss of the paper does not have this bonus. With this beta_2 the
+gradient of the loss is so small that the bonus has a visible effect. In the released code beta_1 = 0 gives the mean, and a negative beta_1 gives V =
+0; here both values are refused, and `inf` gives the mean. The released option to leave out problems that are never solved is
+`--schedule.stages.values.makes.solved true`.
 """
 
 from __future__ import annotations

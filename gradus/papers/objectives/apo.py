@@ -50,7 +50,7 @@ class LongerThanRight:
     """Gives a wrong answer the factor 2 - base^(-x) if x > 0, where x is its length minus the mean length of the group's right answers. All other
     answers have the factor 1."""
 
-    base: float = 1.00001  # 1: all factors are 1
+    base: float = 1.00001  # base of the factor; 1: all factors are 1
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks_right: ClassVar[str] = "Same"  # the part to use instead if no answer is marked as right
 
@@ -72,7 +72,7 @@ class Divergence:
     such as KL."""
 
     rule: Credit = GroupRelative()
-    rate: float = math.e  # inf: all weights are 1
+    rate: float = math.e  # rate of k(d); inf: all weights are 1
     asks_right: ClassVar[str] = "GroupRelative"
 
     def __post_init__(self) -> None:

@@ -1,15 +1,15 @@
-"""AR and Lopti: lowers the advantages of unlikely tokens, and updates unlikely and likely tokens in two passes, so that none dominate.
+"""AR and Lopti: lowers the advantages of unlikely tokens, and updates unlikely and likely tokens in two passes, so that unlikely tokens do not dominate.
 
     |e(a) - q| in [1 - q_a, sqrt(2) (1 - q_a)]
     A_t = (alpha p_t + 1 - alpha) (r - mean(r)) / (std(r))
     loss_1 = 1/N sum_t 1[p_t < eta] l_t, quad loss_2 = 1/N sum_t 1[p_t >= eta] l_t
 
-The first line gives the reason. e(a) - q, the one-hot vector of token a minus the distribution, is the gradient of $log q_a$ with respect to the
-logits. So an unlikely token has a large gradient. $p_t$ is the probability that the token had when it was sampled, without gradient. Advantage
+The first line gives the reason. The gradient of $log q_a$ with respect to the logits is e(a) - q: the one-hot vector of token a minus the distribution q. So
+an unlikely token has a large gradient. $p_t$ is the probability that the token had when it was sampled, without gradient. Advantage
 reweighting (AR) is the second line, with alpha = 0.3.
 
-Low-probability token isolation (Lopti) is the third line, with eta = 0.5: an update of the unlikely tokens, then an update of the likely tokens, each
-with all mini-batches and optimizer steps. The first pass also moves likely tokens, as a side effect; the second pass corrects them. $l_t$ is the
+Low-probability token isolation (Lopti) is the third line, with eta = 0.5. First the unlikely tokens are updated, then the likely tokens, each with all
+mini-batches and optimizer steps. The first pass also moves likely tokens, as a side effect; the second pass corrects them. $l_t$ is the
 token's loss, with clip and KL. N counts all tokens in both passes. The ratio compares with the policy before the first pass. `--update.eta 0` is AR
 alone, for which the paper has alpha 0.2 (0.1 in mathematics). `--credit.factor.alpha 0` is Lopti alone, for which the paper has eta 0.4. Metric:
 low_share, the share of tokens with $p_t < eta$.
@@ -58,7 +58,7 @@ class UnlikelyFirst:
 
     eta: float = 0.5
     update: Minibatches = Minibatches(count=2)
-    reverse: bool = False  # True: the likely tokens first
+    reverse: bool = False  # True: updates the likely tokens first
 
     def __post_init__(self) -> None:
         check_ranges(self, eta="[0, 1]")

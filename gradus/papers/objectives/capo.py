@@ -24,8 +24,8 @@ thresholds are as in the released code (luckeciano/stable-pg-llm, GRPO with Adam
 on $m_H$ is symmetric, and each batch is used for one update. The settings of the code for Dr. GRPO are `--credit.policy_bound 0.001
 --credit.objective_bound 0.0005`.
 Departures: The learning rate of the prediction does not follow warm-up. The released code normalises $p_t$ over the 50 likeliest tokens; here $p_t$
-is the probability among all tokens. The released code takes for $h_t$ the state at $a_t$ itself, one position after the state that predicts $a_t$. An
-answer without kept tokens counts in the code's mean over answers. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions, not only
+is the probability among all tokens. In the released code $h_t$ is the state at $a_t$ itself, one position after the state that predicts $a_t$. The mean over
+answers in the code also counts an answer without kept tokens. `--credit.fisher exact` takes the mean of $(s^T u)^2$ over all actions, not only
 the value of the sampled action.
 """
 
@@ -54,7 +54,7 @@ from gradus.types.returned import assigned
 from gradus.types.signals import Read, Signal
 from gradus.types.tally import Tally, tally
 
-CELLS = 1 << 22  # numbers of gradients [tokens, top, d] that are in memory together
+CELLS = 1 << 22  # largest number of entries of gradients [tokens, top, d] in memory at the same time
 
 
 def predicted_changes(
@@ -62,7 +62,7 @@ def predicted_changes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns (m_F, m_H), each [A]: the predicted changes of policy and objective by the step of each token alone.
 
-    Args: `hidden` [A, d]; `chances` [A, k], of which the first belongs to the action; `advantages` [A]; `steps`, `gradients` [A, k, d]: G and g.
+    Args: `hidden` [A, d]; `chances` [A, k], in which the first column belongs to the action; `advantages` [A]; `steps`, `gradients` [A, k, d]: G and g.
     `exact`: m_F has the mean of (s^T u)^2 over all actions, not only the value of the sampled action.
     """
     u = np.einsum("akd,ad->ak", steps, hidden)
@@ -78,8 +78,8 @@ class PredictedChange:
     """Gives weight 0 to actions whose predicted change of policy or objective is not below its bound. Advantages are those of `rule`."""
 
     rule: Credit = GroupRelative("none")
-    policy_bound: float = 1e-4  # of m_F, nats
-    objective_bound: float = 0.01  # of |m_H|
+    policy_bound: float = 1e-4  # bound on m_F, in nats
+    objective_bound: float = 0.01  # bound on |m_H|
     rate: float = 1.5e-5  # the learning rate of the run
     optimizer: Literal["adam", "sgd"] = "adam"
     betas: tuple[float, float] = (0.9, 0.999)

@@ -5,9 +5,9 @@
     loss = 1/(2 beta) (R_beta(y) - R_beta(y'))^2
 
 y and y' are two answers to one problem, with tokens $y_t$. R is the reward, and $pi_ref$ the start model. The baseline of an answer is the
-regularised reward $R_beta$ of the other answer. The second line takes $R_beta$ as a constant; it is the gradient of the third line. With k answers
-the loss is the mean over their pairs: the weight of answer i is 2/k times the difference between $R_beta(y_i)$ and the mean $R_beta$ of the other
-answers. The penalty beta is 0.1, and `coefficient` is $1/(2 beta)$.
+regularised reward $R_beta$ of the other answer. The second line takes $R_beta$ as a constant; it is the gradient of the third line. With k answers the loss
+is the mean over their pairs. The weight of answer i is then 2/k times a difference: $R_beta(y_i)$ minus the mean $R_beta$ of the other answers. The penalty
+beta is 0.1, and `coefficient` is $1/(2 beta)$.
 
 The policy proportional to $pi_ref exp(R/beta)$ is the only minimum, provided that the sampler can give every answer that $pi_ref$ can give. A policy
 gradient without a ratio has no such property: its baseline does not remove the sampler's preferences. With rewards 1/4 and -1/4 for a better and a
@@ -57,10 +57,10 @@ from gradus.types.tally import Tally
 
 @dataclass(frozen=True)
 class PairRegression:
-    """coefficient * mean over pairs of (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over groups.
+    """The loss `coefficient` * (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over groups.
 
-    Target and log-ratio of a trajectory are those of `LogRatioRegression`. Any part of a target that is equal in the whole group cancels, so the reward itself is
-    a target. A group with one trajectory has no pairs and counts as a group with loss 0.
+    Target and log-ratio of a trajectory are those of `LogRatioRegression`. Any part of a target that is equal in the whole group cancels, so the target can
+    be the reward itself. A group with one trajectory has no pairs and counts as a group with loss 0.
     """
 
     beta: float = 0.1  # temperature of the KL, in units of the reward per nat

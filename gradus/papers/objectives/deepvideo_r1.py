@@ -56,7 +56,7 @@ Form = Literal["scaled", "standardised"]
 
 
 def fitted_advantages(log_ratios: Tensor, *, form: Form = "scaled", eta: float = 1.0, eps: float = 0.01) -> Tensor:
-    """Returns the advantages [G] to which the log-ratios [G] of a group correspond: eta (rho - mean), or (rho - mean) / (deviation of the sample + eps)."""
+    """Returns the advantages [G] that correspond to the log-ratios [G] of a group: eta (rho - mean), or (rho - mean) / (deviation of the sample + eps)."""
     centred = log_ratios - log_ratios.mean()
     if form == "scaled":
         return eta * centred
@@ -66,14 +66,14 @@ def fitted_advantages(log_ratios: Tensor, *, form: Form = "scaled", eta: float =
 
 @dataclass(frozen=True)
 class AdvantageRegression:
-    """mean over trajectories of (A - fitted advantage)^2.
+    """The loss: the mean over trajectories of (A - fitted advantage)^2.
 
     The log-ratio of a trajectory is a mean over its actions, relative to the policy at the start of the update.
     """
 
     form: Form = "scaled"
-    eta: float = 1.0  # for the form "scaled": units of the advantage per nat
-    eps: float = 0.01  # for the form "standardised": added to the deviation of the log-ratios
+    eta: float = 1.0  # factor of the form "scaled", in units of the advantage per nat
+    eps: float = 0.01  # added to the deviation of the log-ratios in the form "standardised"
     coefficient: float = 1.0
     source: str = "policy"
     separable: ClassVar[bool] = False  # the trajectories of a group are compared
@@ -120,7 +120,7 @@ class DifficultyAdjusted:
     dead_zone: float = 0.1  # a group whose mean reward is at most this far from the recent mean stays; inf: all groups stay
     noise: float = 0.5  # deviation of the noise for a gap of 1, as a share of the deviation of the pixels
     guidance: float = 0.5  # share of the words of the solution for a gap of 1
-    window: int = 64  # groups in the recent mean
+    window: int = 64  # number of groups in the recent mean
     form: str = "{}"  # the line below a hard question; {} is the beginning of its solution
 
     def __post_init__(self) -> None:

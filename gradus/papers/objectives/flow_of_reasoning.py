@@ -9,7 +9,8 @@ $s_k$ of the problem are equal. So the policy keeps every way to a reward, and d
 answers of any sampler. beta rises from 1 to 2 over training. The bonus (w = 1) is for answers that the start model $pi_ref$ finds likely.
 
 Each step samples K = 4 answers to a problem. The best answer is cut in the middle and completed 16 times; completions with a higher reward join the
-group. A buffer keeps the 50 best answers of each problem; in half of the draws, a problem trains on K of these. Metrics: balance_error, found_better.
+group. A buffer keeps the 50 best answers of each problem; in half of the draws, an update uses K of these answers in place of the new answers. Metrics:
+balance_error, found_better.
 
 Use if: problems are few, many different answers are right, and variety matters.
 Avoid if: one right answer is enough (see grpo), or rewards have no scale on which a ratio makes sense.

@@ -22,7 +22,7 @@ loss, gradient, imitation with alpha 0.1, share of passed tests as the reward fo
 problem, no KL term, and 128 problems per batch in mini-batches of 16 (maths) or 32 (code).
 Departures: The released loss is also constant if A < 0 and r is above 10 (the code's default is 3), but the paper's formula is not. The
 means of the loss and of L are over the mini-batch; in the released code they are over each micro-batch. The authors later multiply the gradient of
-tokens below the lower bound by 0.25 or 0.5, against a collapse of the entropy; this recipe does not multiply it. The released advantage divides by
+tokens below the lower bound by 0.25 or 0.5, against a collapse of the entropy; this recipe has no such factor. The released advantage divides by
 the deviation of the sample plus 1e-6. The released scripts sample 256 problems to fill a batch of 128; here dropped groups are not replaced. The
 supervised stage and the choice of its data are not part of this recipe.
 """

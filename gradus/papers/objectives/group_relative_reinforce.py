@@ -8,9 +8,9 @@ on log-ratios over any samples, so no importance weight is needed. Metric: maske
 
 The paper's other forms are settings of `--objective.policy.trust`: `.mask` none, two_side or ring; `.weight ratio` (REC-OneSide-IS, with PPO's
 gradient); `.weight advantage` (RED-Weight). Wider bounds (`.low 0.6`, `.high 2`) learn faster. `--objective.policy.ratio SequenceTokenRatio` with
-`--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Penalties, with `.mask none`:
-`--objective.near SquaredLogRatio` (OPMD), `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). `--selection BalancedGroups`:
-RED-Drop.
+`--objective.policy.average SequenceMean` masks whole answers; set `.low 3e-4` and `.high 4e-4` for it. Two forms have a penalty in place of the mask (`.mask
+none`): `--objective.near SquaredLogRatio` (OPMD) and `--objective.near Imitation(coefficient=0.1,source=policy)` (AsymRE). The form RED-Drop is `--selection
+BalancedGroups`.
 
 Use if: samples are stale and the log-probabilities of the sampler are exact enough for a mask, but not for a weight.
 Avoid if: each batch is used for one update, because the mask is then inactive (see reinforce, rloo). If rewards of groups differ much in scale, see grpo.
@@ -42,7 +42,8 @@ Mask = Literal["none", "one_side", "two_side", "ring"]
 
 
 def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: float, far_low: float, far_high: float) -> Tensor:
-    """Returns bool [A]: the actions that keep their gradient. Args: `ratio` [A]; `advantages` [A]; the others are distances of bounds from ratio 1."""
+    """Returns bool [A]: the actions that keep their gradient. Args: `ratio` [A]; `advantages` [A]; the other numbers are the distances of the bounds from the
+    ratio 1."""
     check_same_shape(ratio=ratio, advantages=advantages)
     up, down = advantages >= 0, advantages <= 0
     if mask == "none":
@@ -55,15 +56,15 @@ def kept_by(mask: Mask, ratio: Tensor, advantages: Tensor, *, low: float, high: 
 
 @dataclass(frozen=True)
 class MaskedReinforce:
-    """-M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1."""
+    """The loss -M W A log pi: the plain policy gradient with a mask M and a weight W, both without gradient. M compares the ratio with bounds around 1."""
 
-    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past either bound; "ring": but not far past the other one
+    mask: Mask = "one_side"  # drops actions past the bound towards which A pushes; "two_side": past any bound; "ring": also past the other bound, if not far
     weight: Literal["none", "ratio", "advantage"] = "none"  # W: 1, the ratio, or exp(A / temperature)
     low: float = 0.2
     high: float = 0.2
-    far_low: float = 0.6  # for the mask "ring": below 1 - far_low an action with A >= 0 is kept
-    far_high: float = 2.0  # for the mask "ring": above 1 + far_high an action with A <= 0 is kept
-    temperature: float = 1.0  # for the weight "advantage"
+    far_low: float = 0.6  # the mask "ring" keeps an action with A >= 0 if its ratio is below 1 - far_low
+    far_high: float = 2.0  # the mask "ring" keeps an action with A <= 0 if its ratio is above 1 + far_high
+    temperature: float = 1.0  # temperature of the weight "advantage"
     separable: ClassVar[bool] = True
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
 

@@ -7,8 +7,8 @@
 
 The optimum of $E[r] - tau KL(pi, pi_old)$ satisfies $r - tau log Z = tau log(pi / pi_old)$. The mean reward of the 8 answers $y_i$ to a problem replaces $tau
 log Z$, and $pi_old$ is the policy at the start of the step. There is no critic and no clip; wrong answers count, too. A step has
-four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. tau is 0.1,
-and `coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
+four updates. At the first update the log-ratios are 0 and the gradient is a policy gradient; later the tau term pulls the policy back. Here tau is 0.1, and
+`coefficient` is $1/(2 tau)$. Before each step the optimiser forgets its moments, because a new $pi_old$ also makes a new optimisation problem.
 
 $L_i$ is the length of answer i in tokens. The length reward is 0 if all lengths are equal. The length reward slows early training, so its weight is 0
 in the first half of the run, then 1. A problem is drawn with a probability proportional to one minus the share of its right answers so far. In each
@@ -19,12 +19,12 @@ Use if: answers are long and verified, and their length should not grow without 
 Avoid if: the batch is used for one update and length is free, because the method is then REINFORCE with a group baseline (see rloo, grpo).
 Reference: Kimi Team, Kimi k1.5: Scaling Reinforcement Learning with LLMs, arXiv:2501.12599, sections 2.3.2 (loss), 2.3.3 (length), 2.3.4 (sampling),
 2.6.2 (partial rollouts). The code is not public.
-Departures: The paper publishes neither tau nor the number of answers, updates and parts; they are chosen here. The paper's order from easy to hard
-before the weighted drawing needs labels. For such an order use stages with rising `--task.level`. Problems that can be guessed are not removed, and
-repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. There are several ways from long to
-short answers. The stage `Merge` averages the weights of a long and a short model. `RightAnswers(shortest=True)` makes data for sft from the shortest
-right answers. A third way, the paper's further training, is this recipe with a smaller `--max_tokens`. DPO on short and long
-answers is left out.
+Departures: The paper does not give tau and the numbers of answers, updates and parts; these numbers are ours. Before the weighted drawing, the paper
+orders problems from easy to hard, which needs labels. For this order use stages with rising `--task.level`. Problems that can be guessed are not
+removed, and repeated text is not cut early. A problem without an answer so far gets the mean share of the other problems. The paper also makes the
+answers of a trained model shorter, in several ways. The stage `Merge` averages the weights of a long and a short model. `RightAnswers(shortest=True)`
+makes data for sft from the shortest right answers. A third way, the paper's further training, is this recipe with a smaller `--max_tokens`. DPO on
+short and long answers is left out.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GroupLength(Combines):
 
     reward: Reward = Verified()
     weight: float = 1.0
-    after: float = 0.0  # the share of the run's steps before the length reward is added
+    after: float = 0.0  # the length reward begins after this share of the run's steps
     name: ClassVar[str] = "group_length"
 
     def __post_init__(self) -> None:

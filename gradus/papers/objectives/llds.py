@@ -6,14 +6,14 @@ less likely.
     g_a = 1 "if" sum_(t in a) delta_t > 0, quad "else" 0
 
 P contains the answers with an advantage of at least 0, including those of groups with equal rewards. An answer $y_i$ consists of actions a. An action
-is a sequence of tokens that the policy wrote, without text of a tool in between. delta is the fall of a token's log-probability since the start of
-the update. The penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. No sum contains text
+is a sequence of tokens that the policy wrote, without text of a tool in between. The fall of a token's log-probability since the start of the update is
+delta. The penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. No sum contains text
 of tools.
 
 GRPO with tools also lowers the likelihood of good answers, because wrong answers share most of their tokens with good answers. Unlikely answers have
 large gradients, which lower the likelihood further. At the first update of a batch every delta is 0, so a batch is cut into 10 mini-batches (of 256
-answers in the released code). Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the mean
-log-probability in P).
+answers in the released code). Metrics: penalised_share, lost_logprob (mean penalty per token of P) and preserved_logprob (mean log-probability of the tokens
+of P).
 
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
 Avoid if: each batch is used for one update, because the penalty is then 0 (see grpo), or groups with equal rewards should have no effect (see dapo).
@@ -57,10 +57,10 @@ def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PreserveLikelihood:
-    """coefficient * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
+    """The loss `coefficient` * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
 
     coefficient: float = 0.2
-    gate: Literal["action", "response"] = "action"  # the text that must become less likely as a whole: a stretch between tools' texts, or the answer
+    gate: Literal["action", "response"] = "action"  # the penalty needs a fall of this text as a whole: of the action, or of the whole answer
     last: float = 1.0  # factor on the penalty of an answer's last action, which contains the final answer
     source: str = "policy"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)

@@ -48,7 +48,7 @@ def harmful(log_ratio: Tensor, advantages: Tensor) -> Tensor:
 def within_second_moment(squares: Tensor, *, tau: float) -> Tensor:
     """The largest values are removed until the mean of the rest is at most tau. Returns bool [N]: True for the values that remain."""
     ascending, order = squares.sort(stable=True)
-    means = ascending.cumsum(0) / torch.arange(1, len(squares) + 1).to(squares)  # of the smallest 1, 2, ...: they never fall
+    means = ascending.cumsum(0) / torch.arange(1, len(squares) + 1).to(squares)  # means of the smallest 1, 2, ... squares; the means never fall
     kept = torch.zeros_like(squares, dtype=torch.bool)
     kept[order[means <= tau]] = True
     return kept
@@ -60,7 +60,7 @@ def second_moment_cap(squares: Tensor, *, tau: float) -> float:
     if not count or float(squares.mean()) <= tau:
         return float("inf")
     ascending = squares.sort().values
-    larger = torch.arange(count - 1, -1, -1).to(squares)  # how many come after each
+    larger = torch.arange(count - 1, -1, -1).to(squares)  # the number of squares that come after each square
     below = ascending[(ascending.cumsum(0) + larger * ascending) / count < tau]
     return float(below[-1].sqrt()) if len(below) else 0.0
 
@@ -69,7 +69,7 @@ def second_moment_cap(squares: Tensor, *, tau: float) -> float:
 class SecondMoment:
     """Clips nothing. Masks harmful tokens, largest log-ratios first, until the mean squared log-ratio of the other harmful tokens is at most tau."""
 
-    tau: float = 0.04  # nats squared
+    tau: float = 0.04  # bound on the mean squared log-ratio, in nats squared
     separable: ClassVar[bool] = False  # the mask looks at every token of the mini-batch
     not_ratios: ClassVar[tuple[type, ...]] = (Probability, SequenceRatio)  # with a sequence's ratio, a masked token keeps a gradient through the others
 
@@ -94,7 +94,7 @@ class SecondMomentClip:
     of the released function, but the released trainer calls it with 0 for both.
     """
 
-    tau: float = 0.04  # nats squared
+    tau: float = 0.04  # bound on the mean squared log-ratio, in nats squared
     low: float = 0.3
     high: float = 0.5
     separable: ClassVar[bool] = False
@@ -127,7 +127,7 @@ m2po = grpo.derive(
     objective__kl=None,
     players__reference=None,
     players__policy=Player(learns_from="generator"),
-    players__generator=Player(Lagged(of="policy", updates=8)),
+    players__generator=Player(Lagged(of="policy")),
     update__count=4,
 )
 

@@ -1,4 +1,4 @@
-"""Magistral: GRPO with five changes, a gated reward for one language in the whole answer, and weights that change while answers are written.
+"""Magistral: GRPO with five changes, a bonus for the same language in the whole answer, and weights that change while answers are written.
 
     loss = 1/G sum_g 1/(sum_i |o_i|) sum_i sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)
     A_i = (B_i - mean(B)) / (std(B))
@@ -10,10 +10,9 @@ The five changes are as follows. There is no KL term. The loss of a group is div
 the reward minus the group's mean, normalised over the answers of the mini-batch, so it depends on the other groups of the mini-batch. The upper clip
 is 0.28. Groups with equal rewards leave the batch first. G is the number of groups of the mini-batch.
 
-f, v and l are 0 or 1, and s is 0 to -1. Format f: an answer has one closed block of thoughts, and text after it; else the reward is 0. Correctness v:
-the task's verifier. Language l: the problem, the thoughts and the answer are in the same language, after code and formulas are removed. Length s: 0 up to
-$l_max
-- l_cache$ tokens, then falling linearly to -1 at $l_max$.
+f, v and l are 0 or 1, and s is between 0 and -1. f is 1 if an answer has one closed block of thoughts, and text after it; else the whole reward is 0. v is 1
+if the task's verifier accepts the answer. l is 1 if the problem, the thoughts and the answer are in the same language, after code and formulas are removed. s
+depends on the length: it is 0 up to $l_max - l_cache$ tokens, then it falls linearly to -1 at $l_max$.
 
 Generators never stop. New weights reach the generators in the middle of an answer, so the tokens of one answer come from up to four versions, each
 with its own probability $pi_sampled$. Each batch is cut into two mini-batches. Metric: clip_share.
@@ -50,7 +49,7 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.language import SameLanguage
 from gradus.rewards.levels import GatedReward
 from gradus.rewards.overlong import Overlong
-from gradus.rewards.tags import Tags
+from gradus.rewards.tags import Tags, answered
 from gradus.rewards.verified import Verified
 from gradus.rollouts.in_flight import InFlight
 from gradus.selection.filters import Informative
@@ -77,12 +76,21 @@ class NormalisedClip(Clip):
         return super().losses(log_ratio, normalised(advantages, batch), batch)
 
 
+@dataclass(frozen=True)
+class OptionalTags(Tags):
+    """The form of the tags; a completion that has none of the tags gets 1 if its whole text is of the kind `answer`."""
+
+    def value(self, text: str) -> float:
+        tagged = any(mark in text for name in self.order for mark in (f"<{name}>", f"</{name}>"))
+        return super().value(text) if tagged else float(answered(text, self.answer))
+
+
 magistral = grpo.derive(
     "magistral",
     "No KL, mini-batch normalisation, a wider upper clip, a reward gated by format with a bonus for one language, and new weights during generation.",
     family="objectives",
     rollout=InFlight(parts=4),
-    reward=GatedReward(Tags(("think",), answer="any", required=False), 0.9 * Verified() + 0.1 * SameLanguage() + 0.1 * Overlong() + 0.1),
+    reward=GatedReward(OptionalTags(("think",), answer="any"), 0.9 * Verified() + 0.1 * SameLanguage() + 0.1 * Overlong() + 0.1),
     selection=Informative(),
     credit=GroupRelative("none"),
     objective__policy__ratio=TokenRatio(against="behaviour"),

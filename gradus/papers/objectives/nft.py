@@ -9,8 +9,8 @@ right answers, and $pi_minus$, the distribution of wrong answers. The trained po
 $pi_minus$ without a further parameter. $max_v$ bounds the value from below at epsilon = 1. The gradient is the gradient of the unbounded expression,
 divided by the bounded value. So a wrong token with R above 1 has the loss 0, and the gradient still lowers R.
 
-With the odds $r_q / (1 - r_q)$ the expression is 1 - odds (R - 1). Right answers get the advantage 1, and wrong answers get minus the odds; at R = 1
-the gradient is the gradient of -A log pi. w(q) makes hard questions count more, and A w is the advantage of dr_grpo. With `--credit.weight
+With the odds $r_q / (1 - r_q)$ the expression is 1 - odds (R - 1). Right answers get the advantage 1, and wrong answers get minus the odds. At R = 1 the
+gradient is the gradient of -A log pi. The factor w(q) makes hard questions count more, and A w is the advantage of dr_grpo. With `--credit.weight
 deviation`, w is `sqrt((1 - r_q) / r_q)` and A w is GRPO's advantage, so one update per batch gives GRPO's gradient. Only groups with right and wrong
 answers enter the update. Each batch is cut into 16 mini-batches. Metric: clamped_share (tokens of wrong answers with a bounded value).
 
@@ -95,12 +95,12 @@ def negative_likelihood(log_ratio: Tensor, odds: Tensor, *, floor: float) -> Ten
 
 @dataclass(frozen=True)
 class ImplicitNegative:
-    """-A log R if A > 0, else -log max_v(1 + A (R - 1), floor): the likelihood under the policy, or under its implicit negative policy."""
+    """The loss -A log R if A > 0, else -log max_v(1 + A (R - 1), floor): the likelihood under the policy, or under its implicit negative policy."""
 
     floor: float = 1.0  # smallest value of pi_minus / pi_old
-    limit: float = 10.0  # nats: a larger log R counts as the limit, without gradient
+    limit: float = 10.0  # largest log R, in nats; a larger log R counts as the limit and has no gradient
     separable: ClassVar[bool] = True
-    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the mixture holds for a policy that sampled
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the mixture needs the ratio to the sampling policy
 
     def __post_init__(self) -> None:
         check_ranges(self, floor="(0, 1]", limit="(0, inf]")

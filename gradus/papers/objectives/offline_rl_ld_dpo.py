@@ -5,8 +5,8 @@ discounted.
     h(y) = sum_(t <= l) d_t + alpha sum_(t > l) d_t, quad d_t = log pi(y_t) - log pi_ref(y_t)
     loss = mean over pairs of -log sigmoid(beta (h(y_w) - h(y_l)))
 
-$y_w$ is the right answer of a pair, $y_l$ the wrong one, and l the length that both share. alpha = 0.5 discounts the tokens after the first l tokens,
-for policy and reference. In plain DPO (alpha 1) every surplus token adds its ratio to h, so the gradient depends on the difference of lengths; alpha
+$y_w$ is the right answer of a pair, $y_l$ the wrong one, and l the length that both share. The factor alpha = 0.5 discounts the tokens after the first l
+tokens, for policy and reference. In plain DPO (alpha 1) every surplus token adds its ratio to h, so the gradient depends on the difference of lengths; alpha
 0 ignores the surplus. For equal lengths the loss is as in dpo, with beta 0.1.
 
 The data are offline: the start model answers each problem 8 times, the verifier judges, and a pair is drawn from every problem with right and wrong

@@ -14,7 +14,7 @@ token has the mean gradient 0. So only the variance of the draws separates the m
 Use if: worked solutions exist that the model partly knows, and it must keep its other abilities.
 Avoid if: the model gives the tokens of the solutions almost no probability, because they are then never drawn and not learned (see sft).
 Reference: Ming et al., One-Token Rollout: Guiding Supervised Fine-Tuning of LLMs with Policy Gradient, arXiv:2509.26313, with K 256 and beta -0.1.
-Departures: No code of the authors was found. kappa is 1; reviews say that the paper has a larger value, but this value was not found. At another
+Departures: No code of the authors was found. kappa is 1; according to reviews the paper has a larger value, but we did not find this value. At another
 kappa the mean gradient has no such simple form. The loss is averaged over all solution tokens. If a solution occurs several times in a step, each of
 its positions always gets the same draws.
 """
@@ -92,11 +92,11 @@ class OneTokenScores(Want):
 
 @dataclass(frozen=True)
 class OneToken:
-    """-mean of the scores of `OneTokenScores` over all actions of a source: a policy gradient of episodes of one token."""
+    """The loss: minus the mean of the scores of `OneTokenScores` over all actions of a source. This is a policy gradient of episodes of one token."""
 
     draws: int | None = 256  # draws per position; None: the mean is over all tokens, weighted by their probabilities
     beta: float = -0.1  # reward of a draw that misses
-    kappa: float = 1.0  # temperature of the draws, times that of the context
+    kappa: float = 1.0  # temperature of the draws, as a multiple of the temperature of the context
     average: Average = TokenMean()
     coefficient: float = 1.0
     source: str = "expert"
@@ -108,7 +108,7 @@ class OneToken:
 
     @cached_property
     def scores(self) -> OneTokenScores:
-        """The rows that the term reads."""
+        """The request for the scores that the term reads."""
         return OneTokenScores(self.draws, self.beta, self.kappa)
 
     @property

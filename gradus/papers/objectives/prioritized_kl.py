@@ -72,7 +72,7 @@ class CertaintyWeight:
 
     exponent: float = 150.0
     tau: float = 1.0
-    certainty: Measure = "share"  # 1 + log(max q) / log V; "probability": max q
+    certainty: Measure = "share"  # "share": 1 + log(max q) / log V; "probability": max q
     player: str = "reference"
 
     def __post_init__(self) -> None:

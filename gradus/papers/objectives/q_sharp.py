@@ -4,8 +4,8 @@
     pi^**(a | s) = (pi_ref(a | s) exp(1/eta Q^**(s, a))) / (sum_b pi_ref(b | s) exp(1/eta Q^**(s, b)))
     loss = mean over tokens of [-R log p_t - (1 - R) log(1 - p_t)], quad p_t = sigmoid(q(s_t, a_t))
 
-$pi^**$ is, token by token, the optimum of $E[R] - eta KL(pi, pi_ref)$ over answers with a reward R at the end. z is the reward of an answer that
-$pi_ref$ completes after token a in state s, and p is the probability of z = 1 for rewards in {0, 1}; eta is 0.1. The distribution of z depends on
+$pi^**$ is, token by token, the optimum of $E[R] - eta KL(pi, pi_ref)$ over answers with a reward R at the end. If $pi_ref$ completes an answer after token a
+in state s, z is the reward of this answer. For rewards in {0, 1}, p is the probability of z = 1; eta is 0.1. The distribution of z depends on
 $pi_ref$ alone. So p is fitted by maximum likelihood to observed rewards, and no target contains a prediction of the model. A head over the vocabulary
 gives q, the logit of p, for every next token in one pass.
 
@@ -18,7 +18,7 @@ Use if: the policy's weights must not change, but a second model may run during 
 Avoid if: the policy can be trained, because it then needs no second model at test time (see grpo, ppo).
 Reference: Zhou et al., Q#: Provably Optimal Distributional RL for LLM Post-Training, arXiv:2502.20548, section 3, with eta 0.1. In the paper data are
 collected in 2 rounds of 16 answers per problem, and the model is fitted to convergence in each round. Rewards with more than two values have a
-categorical distribution (11 atoms from 0 to 1). Only copies of the released code were read; the `eta` of this code is 1 / eta of this recipe.
+categorical distribution (11 atoms from 0 to 1). We read only copies of the released code; the `eta` of this code is 1 / eta of this recipe.
 Departures: Each step makes one update over its answers and the same number of earlier answers. Rewards are in {0, 1} only. All tokens are guided;
 `--rollout.rule.top 20` draws only from the reference's 20 most likely tokens. The release adds Q / eta to the logits of these 20 tokens and does not
 change the others. The temperature is applied to the guided logits. The released code keeps one more guided token after the cut and learns on it too.

@@ -6,12 +6,11 @@
     q_c := q_c + eta (c - mean(1[s < q_c]))
     loss = 1/N sum_i -min(s_i A_i, clip(s_i, 1 - 0.2, 1 + 0.2) A_i), quad s_i = ((pi(y_i)) / (pi_old(y_i)))^(1/|y_i|)
 
-B is a bundle of five questions of the batch. The answer set g contains the g-th answer to each question of the bundle, like the paper of one student in an
-exam. The score $s_g$ of the set is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of all scores at the
-levels a = 0.2 and b = 0.8.
-The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so answer sets with a higher score have advantage 0. All
-answers of a set get the advantage $A_g$. The deviation is taken over the scores of the bundle. $s_i$ is the ratio of answer $y_i$ of $|y_i|$
-tokens, and N counts the answers.
+B is a bundle of five questions of the batch. The answer set g contains the g-th answer to each question of the bundle, like the answers of one
+student in an exam. The score $s_g$ of the set is the sum of the rewards $r_(q,g)$ of these answers. $q_a$ and $q_b$ are estimates of the quantiles of
+all scores at the levels a = 0.2 and b = 0.8. The tail part u, with weight w = 1.5, falls steeply below $q_a$. The range part v is 0 above $q_b$, so
+answer sets with a higher score have advantage 0. All answers of a set get the advantage $A_g$. The deviation is taken over the scores of the bundle.
+$s_i$ is the ratio of answer $y_i$ of $|y_i|$ tokens, and N counts the answers.
 
 The first batch sets $q_a$ and $q_b$ to its own quantiles. After each later batch, both quantiles move by the fourth line, with eta = 0.1, for c = a
 and c = b. The advantages of a batch come from the values before this move. If scores have few distinct values, the estimate can lie anywhere between
@@ -27,10 +26,10 @@ Departures: In the article the slopes of tail and range have the ratio 1 + w to 
 a), which is 4.5 to 1. In the released script for DAPO-Math v is higher by $(q_b - q_a) / (b - a)$: `--credit.lowered false`. Then most answers become
 more likely, right or wrong, and the policy does not learn the toy task. The released code adds 1e-6 to the deviation of the sample; here A is not
 divided if all scores of a bundle are equal. The code computes ratio and mean per token (`--objective.policy.ratio TokenRatio`,
-`--objective.policy.average TokenMean`). The released scripts share A among the answers of a set by their distance from the question's mean
-(`--credit.share distance`), or divide A by the deviation of the question (`--credit.share deviation`). In the code's snapshot each bundle has its own
-quantiles. If the last bundle has fewer than five questions, its scores are scaled as if it had five; the released code does not scale them. An answer
-beyond the shortest group of a bundle has A = 0.
+`--objective.policy.average TokenMean`). The released scripts divide A among the answers of a set in proportion to their distance from the question's
+mean (`--credit.share distance`), or they divide A by the deviation of the question (`--credit.share deviation`). In the snapshot of the released code
+each bundle has its own quantiles. If the last bundle has fewer than five questions, its scores are scaled as if it had five; the released code does
+not scale them. If the groups of a bundle differ in size, the answers beyond the smallest size have A = 0.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ Share = Literal["uniform", "distance", "deviation"]
 
 
 def paper_scores(rewards: Sequence[np.ndarray], *, size: int) -> np.ndarray:
-    """Returns [P], the scores of the papers of a bundle, scaled to `size` questions. P is the smallest number of answers to one of the questions.
+    """Returns [P], the scores of the answer sets of a bundle, scaled to `size` questions. P is the smallest number of answers to one of the questions.
 
     `rewards` contains the rewards of the answers to each question of the bundle.
     """
@@ -81,10 +80,10 @@ def tracked(quantile: float, scores: np.ndarray, *, level: float, rate: float) -
 
 
 def shares(advantage: float, gains: np.ndarray, spreads: np.ndarray, *, share: Share) -> np.ndarray:
-    """Returns [B], the advantages of the answers of a paper.
+    """Returns [B], the advantages of the answers of an answer set.
 
-    "uniform": the advantage of the paper. "distance": its product with each answer's part in the sum of `gains`, or equal parts if the sum is 0.
-    "deviation": its quotient by the deviation of each question.
+    "uniform": each answer has the advantage of the set. "distance": the advantage times the answer's part in the sum of `gains`; equal parts if the sum is 0.
+    "deviation": the advantage divided by the deviation of each question.
 
     Args: `gains` [B]: reward minus the mean of the question; `spreads` [B]: deviation of the rewards of the question, 1 if it is 0.
     """
@@ -106,11 +105,11 @@ def deviation(values: np.ndarray, scale: Scale) -> float:
 class BundledRisk:
     """Bundles the questions of a batch. All answers of an answer set get the mixed risk of the set's score. The quantiles are tracked over the run."""
 
-    low: float = 0.2  # level a; 0 only without the tail part
+    low: float = 0.2  # level a; it can be 0 only if `tail` is 0
     high: float = 0.8  # level b
-    tail: float = 1.5  # w
-    bundle: int = 5  # questions
-    rate: float = 0.1  # eta
+    tail: float = 1.5  # w, the weight of the tail part
+    bundle: int = 5  # number of questions per bundle
+    rate: float = 0.1  # eta, the step size of the quantiles
     scale: Scale = "sample"  # deviation of the scores of a bundle; "none": no division
     share: Share = "uniform"
     lowered: bool = True  # the range part is 0 above the high quantile and negative below it; False: it is 0 below the low quantile and positive above it

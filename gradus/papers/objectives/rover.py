@@ -10,7 +10,7 @@ positive value. So the values of the uniform policy rank the actions, and no pol
 leads to a right end. $q_t$ is a value relative to the sampling policy: $pi = pi_old exp(q / rho)$, with rho = 1.
 
 $y_t$ has no gradient. The term with the sum over all V tokens of the vocabulary is the uniform policy's value of the next state; this value is 0
-after the last token. r - mean(r) is the reward minus the mean reward of the group, at every token. At $pi = pi_old$ the gradient equals the gradient
+after the last token. At every token, r - mean(r) is the reward minus the mean reward of the group. At $pi = pi_old$ the gradient equals the gradient
 of $-2 (r - mean(r)) log pi$, a policy gradient. So the value of the next state has an effect only from the second of the four mini-batches on.
 Metrics: fit_error, next_value.
 
@@ -45,7 +45,7 @@ from gradus.types.tally import Tally, tally
 
 @dataclass(frozen=True)
 class RandomValuation:
-    """coefficient * mean of (q - y)^2: the Bellman error of the uniformly random policy, with values as log-ratios to the start of the update.
+    """The loss `coefficient` * mean of (q - y)^2: the Bellman error of the uniformly random policy, with values as log-ratios to the start of the update.
 
     q, with gradient, is rho * (log pi - log pi_old) of the action. y, without gradient, is advantage + rho * mean over the vocabulary of (log pi -
     log pi_old) at the next action.

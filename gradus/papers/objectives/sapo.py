@@ -40,7 +40,7 @@ from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.tally import Tally, check_same_shape, tally
 
-LARGEST = 20.0  # nats
+LARGEST = 20.0  # largest log-ratio, in nats
 
 
 def gated_surrogate(log_ratio: Tensor, advantages: Tensor, *, positive: float, negative: float) -> tuple[Tensor, Tensor]:
@@ -60,7 +60,7 @@ def gated_surrogate(log_ratio: Tensor, advantages: Tensor, *, positive: float, n
 class SoftGate:
     """Damps the gradient of an action smoothly with the distance of its ratio from 1. Nothing is clipped."""
 
-    positive: float = 1.0  # tau for A > 0; a larger tau damps sooner
+    positive: float = 1.0  # tau for A > 0; with a larger tau the gradient falls sooner
     negative: float = 1.05  # tau for A < 0
     separable: ClassVar[bool] = True
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # the gate is open at ratio 1, the ratio of a policy that has not changed

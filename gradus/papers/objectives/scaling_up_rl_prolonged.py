@@ -8,8 +8,8 @@
 
 N counts the tokens of the mini-batch, and beta is 0.0001. The start is already a reasoning model, so the KL term preserves the entropy of the policy.
 Methods that start from a base model leave the KL term out (see dapo). In a long run the KL term grows until it cancels the gradient of the reward.
-Therefore the reference becomes the current policy, and the optimizer forgets its moments m, as soon as the held-out accuracy has not risen by more
-than 0.01 in three evaluations. The policy's weights stay. Right after a reset the KL term and its gradient are 0. Metrics: kl,
+Therefore there is a reset as soon as the held-out accuracy has not risen by more than 0.01 in three evaluations: the reference becomes the current policy,
+and the optimizer forgets its moments m. The policy's weights stay. Right after a reset the KL term and its gradient are 0. Metrics: kl,
 event/copy_weights/reference.
 
 Answers are sampled at temperature 1.2, and each batch is cut into 4 mini-batches. Only groups with right and wrong answers are used for training; the
@@ -19,14 +19,14 @@ Several domains are a mixed task, such as `--task arithmetic:1,string_ops:1,knig
 verifier of this task judges its answers. A verdict may be a share, such as the share of passed tests (`--task code --task.reward share`) or of
 fulfilled constraints.
 
-Use if: training goes on for so long that the policy leaves its start far behind, and the entropy must not collapse.
+Use if: training is so long that the policy moves far from its start, and the entropy must not collapse.
 Avoid if: the run is short, because the term with beta 0.0001 then has no visible effect, and no evaluation stagnates (see dapo).
 Reference: Liu et al., Scaling Up RL: Unlocking Diverse Reasoning in LLMs via Prolonged Training, arXiv:2507.12507: clip 0.2 and 0.4, temperature
 1.2, beta 0.0001, 8 stretches between resets by hand. The weights are public; no training code was found.
-Departures: A rule causes the resets, with numbers chosen here. In the paper people decide on a reset when the validation stagnates or falls. Between two
-periods of training, the authors add data and a penalty for answers whose thinking has no end; at the end they double the limit of tokens (`--max_tokens`).
-The reward
-is the verdict, without the penalty of dapo for long answers. The standard deviation is the population deviation, as in dapo.
+Departures: A rule causes the resets, with numbers chosen here. In the paper people decide on a reset when the validation stagnates or falls. Between
+two periods of training, the authors add data and a penalty for answers whose thinking has no end; at the end they double the limit of tokens
+(`--max_tokens`). The reward is the verdict, without the penalty of dapo for long answers. The standard deviation is the population deviation, as in
+dapo.
 """
 
 from gradus.objectives.aggregation import TokenMean

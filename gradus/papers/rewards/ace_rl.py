@@ -7,8 +7,8 @@
 
 A strong model writes the checklist once, from the stated demands of the instruction (explicit constraints) and from its intent, audience and kind of
 text (implicit constraints). The checklist is stored with the instruction, so it is the same in every epoch. A verifier model gives each constraint
-the grade 0 (not met), 1/2 or 1 (met). l is the length of the answer in words, L the length that the instruction asks for, and delta = 0.1. An answer
-without an end has R_len = 0. The rest is GRPO with a KL coefficient of 0.001.
+the grade 0 (not met), 1/2 or 1 (met). l is the length of the answer in words, L the length that the instruction asks for, and delta = 0.1. An answer that the
+sampling limit cuts off has R_len = 0. The rest is GRPO with a KL coefficient of 0.001.
 
 One grade for the whole answer, such as 1 to 10, differs less within a group than the mean over a checklist. The shorter the checklist, the larger the
 spread; 3 to 6 constraints are enough.
@@ -17,11 +17,11 @@ Use if: instructions for long texts have several demands, and no reference texts
 Avoid if: a single verdict suffices (see grpo), or all checklists are the same (because the rubric of mpo_meta is then simpler).
 Reference: Chen et al., ACE-RL: Adaptive Constraint-Enhanced Reward for Long-form Generation Reinforcement Learning, arXiv:2509.04903: checklists,
 three grades, length reward, GRPO.
-Departures: Only the abstract and summaries were read; the released code (ZNLP/ACE-RL) could not be read. The equal weights, the form of the decay,
-delta and the KL coefficient are ours. The checklist is the problem's column `checklist`, or comes from the task's verifier; the model that writes it
+Departures: Only the abstract and summaries were read; the released code (ZNLP/ACE-RL) could not be read. Our own choices are the equal weights, the form of
+the decay, delta and the KL coefficient. The checklist is the problem's column `checklist`, or comes from the task's verifier; the model that writes it
 is not part of the recipe. L is the column `length`, or comes from the task's verifier. For a problem without L, R = R_con / 2. Words are separated by
-spaces; the text begins after the last "=" in tasks whose answers have a draft. The judge is a copy of the first model until `--players.judge.model`
-names another. In the claims, every problem asks for a number of words.
+spaces; the text begins after the last "=" in tasks whose answers have a draft. The judge is a copy of the start model, unless `--players.judge.model` names
+another model. In the claims, every problem asks for a number of words.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def length_score(words: int, wanted: float, *, delta: float = 0.1, width: float 
 
 @dataclass(frozen=True)
 class AskedLength(Combines):
-    """The score of an answer's length in words (see `length_score`); 0 for an answer without an end. The score does not apply to a problem without a
-    wanted length.
+    """The score of an answer's length in words (see `length_score`); 0 for an answer that the sampling limit cuts off. The score does not apply to a
+    problem without a wanted length.
 
     The wanted length is the problem's column `length`, or comes from the function `length` of the task's verifier.
     """

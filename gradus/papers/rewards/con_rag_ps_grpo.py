@@ -5,12 +5,13 @@
     loss = GRPO with beta = 0.04
 
 A question has n paraphrases. Each paraphrase has its own documents: a search found them for its wording. The policy answers each paraphrase g times;
-$o_ij$ is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. No stored answer is needed. For short answers, w times the F1 with the
-stored answer may be added: `--reward.accuracy 1`.
+$o_ij$ is answer j to paraphrase i. sim is BLEU. Each paraphrase is one group. No stored answer is needed. For short answers, the reward can add w times the
+F1 with the stored answer (w = 1: `--reward.accuracy 1`).
 
-The whole sum needs n (n - 1) g^2 comparisons. Here each answer is compared with `rollouts` = 2 answers of `paraphrases` = 3 other paraphrases, chosen
-at random for each answer: n g kappa s comparisons, with the same expected value. An answer is not compared with other answers to its own paraphrase.
-One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness, reward/accuracy.
+The whole sum needs n (n - 1) g^2 comparisons. Here each answer is compared with s answers (`rollouts`, 2) to each of kappa other paraphrases
+(`paraphrases`, 3), all drawn at random. This needs n g kappa s comparisons, and the expected value is the same. An answer is not compared with other
+answers to its own paraphrase. One constant answer to all questions would earn the full reward; the KL term prevents this. Metrics: reward/likeness,
+reward/accuracy.
 
 Use if: users word the same question in several ways, and a search in front of the model makes its answers depend on the wording.
 Avoid if: right answers are known and accuracy is all that matters (see grpo), or the model already gives the same answer to all paraphrases.
@@ -41,7 +42,7 @@ from gradus.types.parts import Judgement, Rollout, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
-SET = "paraphrase_of"  # the id of the problem whose paraphrase a problem is, in `meta`
+SET = "paraphrase_of"  # key in `meta`: the id of the problem of which this problem is a paraphrase
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class Likeness(Combines):
     If a problem has no other paraphrase in the step, the reward is the task's verdict.
     """
 
-    paraphrases: int | None = 3  # other paraphrases that an answer is compared with; None: all
-    rollouts: int | None = 2  # answers of each of them; None: all
+    paraphrases: int | None = 3  # an answer is compared with answers to this many other paraphrases; None: to all
+    rollouts: int | None = 2  # answers per other paraphrase that are compared; None: all
     measure: str = "bleu"  # a measure of `Overlap`
     accuracy: float = 0.0
     name: ClassVar[str] = "likeness"
@@ -129,7 +130,7 @@ def answer_of(trajectory: Trajectory) -> str:
 
 
 def inconsistency(texts: Sequence[Sequence[str]]) -> float:
-    """Returns 1 - the mean Jaccard index over all pairs. `texts`: for each paraphrase the found documents, or its answer as a list of one.
+    """Returns 1 - the mean Jaccard index over all pairs. `texts`: for each paraphrase, a list with the found documents, or a list with only its answer.
 
     >>> round(inconsistency([["a", "b"], ["a", "b"], ["b", "c"]]), 4)
     0.4444

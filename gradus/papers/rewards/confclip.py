@@ -5,18 +5,18 @@
     R = c' "if the answer is right, else" -c'
     A_i = (R_i - mean(R)) / (std(R)) "if" std(R) >= 0.01 "else" R_i - mean(R)
 
-pi_old is the policy that sampled the answer y, and no gradient flows through c. A right and sure answer earns more than a right and unsure one; a
-wrong and sure answer loses most. The clip keeps very sure and very unsure answers from dominating. Groups that are all right or all wrong have a
-gradient, too. The bounds are 0.5 and 0.95. If the confidence of nearly all answers is above the upper bound, set the bounds from the metric
-`confidence`. The rest is GRPO.
+pi_old is the policy that sampled the answer y, and no gradient flows through c. A right and confident answer earns more than a right but uncertain
+answer; a wrong and confident answer loses most. The clip keeps very confident and very uncertain answers from dominating. Groups in which all answers
+are right, or all are wrong, have a gradient, too. The bounds are 0.5 and 0.95. If the confidence of nearly all answers is above the upper bound, set
+the bounds from the metric `confidence`. The rest is GRPO.
 
 Use if: many groups have equal verdicts, and the policy's confidence differs between its answers.
-Avoid if: the policy is sure of its mistakes in whole groups, or the entropy should stay high, because the reward makes confident answers more
-confident (for the opposite, see unlikeliness_reward).
+Avoid if: the policy is sure of its mistakes in whole groups, or the entropy should stay high. This reward makes confident answers more confident; for the
+opposite, see unlikeliness_reward.
 Reference: Zhang et al., ConfClip: Confidence-Weighted and Clipped Reward for Reinforcement Learning in LLMs, arXiv:2509.17730: the abstract names the
 product of verdict and confidence, the clip, and the use with several methods. No code of the authors was found.
-Departures: All formulas beyond the abstract are ours: the confidence over the whole answer, signed rewards, both bounds, and the least deviation by
-which a group is divided (0.01; a division by less would enlarge noise). The deviation is the population deviation.
+Departures: All formulas beyond the abstract are ours: the confidence over the whole answer, signed rewards, both bounds, and the least deviation (0.01).
+Rewards with a smaller deviation are not divided, because the division would enlarge noise. The deviation is the population deviation.
 """
 
 from __future__ import annotations

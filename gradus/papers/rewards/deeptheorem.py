@@ -10,8 +10,8 @@ in a batch at most half of the statements have the same label, so a constant ver
 rest is GRPO with 64 answers per statement and without a KL term; groups with equal rewards are dropped.
 
 The outcome of a theorem is 1 if the verdicts on all its v variants are right; guesses reach $2^(-v)$ on average. A constant verdict has the outcome 0
-if each theorem has a variant of each label. `AllVariants` measures it: held_out/outcome. The process score of a proof is 0.4 validity + 0.3
-completeness + 0.2 correctness + 0.1 clarity, each from 0 to 1 by a judge (`process_score`); it is for reports, and no reward reads it.
+if each theorem has a variant of each label. `AllVariants` measures the outcome (held_out/outcome). The process score of a proof is 0.4 validity + 0.3
+completeness + 0.2 correctness + 0.1 clarity, each from 0 to 1 by a judge (`process_score`). This score is for reports; no reward reads it.
 
 Use if: statements with a known truth value have variants whose truth follows from it, and proofs are in plain language.
 Avoid if: proofs are formal and a checker exists, or a verdict can be guessed and only its reasons matter.
@@ -52,9 +52,9 @@ def process_score(scores: dict[str, float]) -> float:
 
 @dataclass(frozen=True)
 class SeparateVariants:
-    """Requests the problems of shuffled passes: in a step, at most half of the problems have the same answer, and each theorem has at most one variant.
+    """Requests the problems of shuffled passes. In a step, at most half of the problems have the same answer, and each theorem has at most one variant.
 
-    If n problems are requested and 50 n were left out, the next problems are taken without these two conditions.
+    If n problems are requested and 50 n problems were already left out, the next problems need not meet these two conditions.
     """
 
     group: int | None = None  # samples per problem; None: `group` of the setting

@@ -1,4 +1,4 @@
-"""FAPO: a right answer with a wrong step earns less than a clean one. So a flawed answer helps while the policy is weak, and becomes rare later.
+"""FAPO: a right answer with a wrong step earns less than a clean answer. So a flawed answer helps while the policy is weak, and becomes rare later.
 
     R = 1 "if the answer is right and clean;" 1 - lambda "if it is right and flawed;" -1 "if it is wrong"
     A_i = (R_i + overlong_i - mean(R + overlong)) / (std(R + overlong))
@@ -6,12 +6,12 @@
 
 An answer is flawed if its result is right but a step is wrong. A detector, a generative reward model, reads the problem, the reference answer and the
 steps, and names the first wrong step, or -1. The detector is asked only about right answers. If the detector's text has no readable index, the answer
-counts as clean. With lambda = 1, the rewards are 1, 0 and -1. Then the advantage of a flawed answer has the sign of N - P, where N is the number of
-wrong answers of the group, and P the number of clean right answers. So flawed answers are made more likely while errors are in the majority, and less
-likely afterwards. No schedule is needed.
+counts as clean. With lambda = 1, the rewards are 1, 0 and -1. Let N be the number of wrong answers in the group, and P the number of clean right answers.
+Then the advantage of a flawed answer has the sign of N - P. So training makes flawed answers more likely as long as wrong answers outnumber clean
+answers, and less likely afterwards. No schedule is needed.
 
-The detector learns by RL, too; the function `located` computes its reward. An unreadable output, a wrong "no error" and a wrong "error" give -1; a
-right "no error" gives 1; and an index t gives 1 - |t - t*| / n if t* is the first wrong step of n. The clip has the bounds 0.2 and 0.28 and the
+The detector learns by RL, too; the function `located` computes its reward. An unreadable output, a wrong "no error" and a wrong "error" give -1; a right "no
+error" gives 1. If one of the n steps is wrong and t* is the first wrong step, an index t gives 1 - |t - t*| / n. The clip has the bounds 0.2 and 0.28 and the
 ceiling 10, the loss is a mean over tokens, there is no KL term, and the penalty for length is as in DAPO. A batch is cut into 16 mini-batches.
 Training uses all groups.
 
@@ -20,14 +20,13 @@ Avoid if: the result determines the steps, or the detector is worse than chance 
 Reference: Ding et al., FAPO: Flawed-Aware Policy Optimization for Efficient and Reliable Reasoning, arXiv:2510.22543: the rewards, lambda = 1, and
 the condition on N and P. The released code (yyDing1/FAPO) has 8 answers to each of 512 problems in mini-batches of 32 problems, the buffer 4096 for
 overlong answers, and the learning rate 1e-6; the detector has 16 answers at temperature 1.2.
-Departures: Steps are lines (`--reward.parts.flaws.cascade.then.steps.separator`); the released code gives the whole solution to the detector. The last whole
-number of the detector's text is the index; the released code reads the index from a \\boxed{}. An index outside the steps counts as clean; in the released
-code
-as a flaw. If the detector gives no reply, a right answer has failed; in the released code such an answer counts as clean. The recipe for the detector
-is left out, because no task has solutions with labelled errors; its reward is here. The released code samples each batch once, so the further
-sampling and the selection of dapo are left out. The penalty for length grows over the last fifth of the sampling limit, as in dapo; in the released
-script over the last half. Claims use a scripted detector without errors. The two claims about an effect have two updates per batch, because 16
-mini-batches would have only 4 answers each.
+Departures: Steps are lines (`--reward.parts.flaws.cascade.then.steps.separator`); the released code gives the whole solution to the detector. The
+last whole number of the detector's text is the index; the released code reads the index from a \\boxed{}. An index outside the steps counts as clean;
+in the released code it counts as a flaw. If the detector gives no reply, a right answer has failed; in the released code such an answer counts as
+clean. The recipe for the detector is left out, because no task has solutions with labelled errors; its reward is here. The released code samples each
+batch once, so the further sampling and the selection of dapo are left out. The penalty for length grows over the last fifth of the sampling limit, as
+in dapo; in the released script it grows over the last half. Claims use a scripted detector without errors. The two claims about an effect have two
+updates per batch, because 16 mini-batches would have only 4 answers each.
 """
 
 from __future__ import annotations
@@ -43,11 +42,9 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.cascade import Cascade
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.judged import JudgedSteps
-from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import FirstError
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
-from gradus.types import Failed, Frozen, Group
+from gradus.types import Failed, Frozen, Group, NotApplicable, Outcome
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
@@ -69,10 +66,19 @@ def located(text: str, first: int, count: int) -> float:
 
 
 @dataclass(frozen=True)
-class Flaws(Combines):
-    """-penalty for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, their flawed share."""
+class OfReached(Cascade):
+    """A cascade that sends on the answers whose value by `first` is at least `bound`."""
 
-    cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError()), sends="reached")
+    def sent(self, value: Outcome) -> bool:
+        return not isinstance(value, Failed | NotApplicable) and value >= self.bound
+
+
+@dataclass(frozen=True)
+class Flaws(Combines):
+    """Minus `penalty` for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share
+    of right answers with a wrong step."""
+
+    cascade: Cascade = OfReached(JudgedSteps())
     penalty: float = 1.0
     name: ClassVar[str] = "flaws"
 
@@ -102,7 +108,7 @@ class Flaws(Combines):
 
 fapo = dapo.derive(
     "fapo",
-    "A right answer with a wrong step earns less than a clean one, so it helps a weak policy and is unlearned later.",
+    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and is unlearned later.",
     family="rewards",
     reward=dapo.reward + Flaws(),
     rollout=Auto(),

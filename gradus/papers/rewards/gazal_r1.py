@@ -1,17 +1,17 @@
-"""Gazal-R1: medical choice questions with adapters only. Length acts inside the reward for the answer, and repetition costs.
+"""Gazal-R1: medical choice questions, trained with adapters only. The reward for the answer depends on its length, and repetition lowers the reward.
 
     R = v(l) + 0.5 1{"form right"} - 0.5 c
     v(l) = v_"end" + (v_"start" - v_"end") (1 + cos(pi l / L)) / 2
     W' = m (W + alpha / sqrt(r) B A) / (norm(W + alpha / sqrt(r) B A))
     loss = -1/(N L) sum_i sum_t min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i), quad A_i = R_i - mean(R)
 
-l is the number of tokens, at most L, the limit of an answer. v falls from 1.0 to 0.5 for right answers, and rises from -1.0 to -0.5 for wrong
-answers: a short right answer is best, and a long wrong answer is less bad than a short wrong answer. The form is one `<think>` part, then one
+l is the number of tokens, at most L, the limit of an answer. For right answers v falls from 1.0 to 0.5, so a short right answer is best. For wrong answers v
+rises from -1.0 to -0.5, so a short wrong answer is worst. The form is one `<think>` part, then one
 `\\boxed{letter}`. c is the share of repeated n-grams of words (n = 4). An n-gram is repeated if it occurred earlier in the answer. The loss is
 divided by a constant length, the advantage is not divided by the deviation, and no KL term remains.
 
-Only adapters are trained. An adapter is a low-rank change of rank r = 256 with the scale alpha / sqrt(r) (rank-stabilised LoRA), and the norm of each
-row of the weight is a trained magnitude m (DoRA). At the start B is 0 and m the norm of W, so W' = W. The first stage is supervised: `sft` with the
+Only adapters are trained. An adapter is a change of rank r = 256 with the scale alpha / sqrt(r) (rank-stabilised LoRA). The norm of each row of the weight is
+a trained magnitude m (DoRA). At the start B is 0 and m the norm of W, so W' = W. The first stage is supervised: `sft` with the
 same adapter (`--players.policy.model ...`). Metrics: reward/length, reward/form, reward/repetition.
 
 Use if: a large model is adapted on one machine, and its answers grow or repeat under a plain reward.
@@ -19,7 +19,7 @@ Avoid if: long answers are wanted, or all weights can be trained (see dr_grpo, d
 Reference: Adly et al., Gazal-R1: Achieving State-of-the-Art Medical Reasoning with Parameter-Efficient Two-Stage Training, arXiv:2506.21594: 107,033
 examples for the first stage, DoRA with rank 256 and rank-stabilised scale, cosine of the length, form and repetition, GRPO without KL, with a larger
 upper clip and a constant divisor. No code of the authors was found.
-Departures: Our own choices are the weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha. The form counts for the answer of any letter. The
+Departures: Our own choices are the weights 0.5 and 0.5, n = 4, the clip 0.2 and 0.28, and alpha. An answer with any letter can have the right form. The
 divisor is the limit 1,024 of `ConstantLength`. The questions of the task `multiple_choice` are generated; their letters need no box.
 """
 
@@ -73,7 +73,7 @@ _LENGTH = CosineLength(right=(1.0, 0.5), wrong=(-1.0, -0.5), exceeds=None)
 
 gazal_r1 = grpo.derive(
     "gazal_r1",
-    "Adapters with trained magnitudes; the length acts inside the reward, and repetition costs.",
+    "Adapters with trained magnitudes; the reward for the answer depends on its length, and repetition lowers the reward.",
     family="rewards",
     reward=_LENGTH + 0.5 * Tags(("think",), answer="boxed") + (-0.5) * RepeatedShare(),
     credit__scale="none",

@@ -22,7 +22,7 @@ authors' repository (AQ-MedAI/Diver) has the scoring of groups and the supervise
 Departures: Our own choices are the form of $R_dist$, the three weights, k, and the rule for groups without a positive document. The paper's answers
 are JSON; pairs such as "A7 B3" before the last "=" are read too, because the built-in model writes them. The labels are the `grades` of the problem;
 on the task `ranking` they are counts of words, so set `--reward.most` to the largest count. The released code scores shuffled groups of 10 twice,
-takes the mean, and adds the retriever's score with a weight of 0.4; `merged` scores once, and the retriever's order decides equal scores. The
+takes the mean, and adds the retriever's score with a weight of 0.4; `merged` scores once, and the retriever's order decides between equal scores. The
 synthesis of queries and labels, and the supervised stage (`Stages`), are left out.
 """
 
@@ -104,7 +104,7 @@ class GroupScores(Combines):
         check_ranges(self, recall="[0, inf)", ndcg="[0, inf)", distribution="[0, inf)", most="(0, inf)")
 
     def terms(self, problem: Problem, completion: str) -> Mapping[str, float]:
-        """Returns the three terms without their weights. All terms are 0 if the answer is malformed."""
+        """Returns the three terms without their weights. If the answer is malformed, all terms are 0."""
         labels, pairs = problem.meta["grades"], scores_of(completion)
         scores = dict(pairs)
         if sorted(name for name, _ in pairs) != sorted(labels) or not all(0 <= score <= self.most for score in scores.values()):

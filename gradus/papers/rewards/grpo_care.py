@@ -6,20 +6,20 @@
     A_i = (r_i - mean(r)) / (std(r))
 
 An answer consists of reasoning $z_i$ and the final answer $a_i$, the tokens after the last mark ("=" here). $b_i$ is the verdict, in [0, 1]. The
-reference pi_ref is a moving average of the policy: after every 10 updates, ref becomes 0.995 ref + 0.005 policy. c is the chance that the reference
-gives the same answer after the same reasoning, u = 0.95 keeps sure answers from dominating the mean, and beta_c is 0.5. The bonus replaces the KL
-term. If all accurate answers get the bonus, advantages do not change, because the deviation divides them; so the chances must differ by more than the
-margin 0.01 below u. An answer without a mark, or without a token after it, gets no bonus. Metrics: reward/bonus, the mean
+reference pi_ref is a moving average of the policy: after every 10 updates, ref becomes 0.995 ref + 0.005 policy. c is the chance that the reference gives the
+same answer after the same reasoning. The limit u = 0.95 keeps very likely answers from dominating the mean; beta_c is 0.5. The bonus replaces the KL
+term. If all accurate answers get the bonus, advantages do not change, because they are divided by the deviation. So the bonus has an effect only if chances
+below u differ by more than the margin 0.01. An answer without a mark, or without a token after it, gets no bonus. Metrics: reward/bonus, the mean
 bonus; `chance`, the mean of c; with `check_by` also `consistency`, the share of answers whose reasoning implies their own answer.
 
 Use if: answers come after reasoning, and right answers often do not follow from it.
 Avoid if: the reasoning does not determine the answer, or the reference finds every right answer likely, so that all right answers get the bonus (see grpo).
 Reference: Chen et al., GRPO-CARE: Consistency-Aware Reinforcement Learning for Multimodal Reasoning, arXiv:2506.16141, section 4: bonus, reference,
-no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, 0.995 every 10 steps, the sample deviation plus 1e-4,
-the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
-Departures: No epsilon in the deviation. The answer's tokens end before the end token. The released code finds the answer by its tags, and leaves out
-the last tokens, which are the closing tag. The terms for format and length of the released code are left out (add `Tags`). `ReadsShapes` is the
-consistency check of the task `shapes`, ours.
+no KL. The released trainer (TencentARC/GRPO-CARE) has the clamp before the mean, the margin, and 0.995 every 10 steps. It also has the sample deviation plus
+1e-4, the mean over the tokens of each answer, one update per batch, and a largest gradient norm of 5.
+Departures: The deviation has no epsilon. The tokens of the answer do not include the end token. The released code finds the answer by its tags, and
+leaves out the last tokens, which are the closing tag. The terms for format and length of the released code are left out (add `Tags`). `ReadsShapes`,
+the consistency check of the task `shapes`, is our own choice.
 """
 
 from __future__ import annotations
@@ -86,14 +86,15 @@ def bonuses(base: Sequence[float], chances: Sequence[float], *, beta: float, upp
 
 @dataclass(frozen=True)
 class Consistent(Combines):
-    """Adds a bonus to `reward` for accurate answers that fit their reasoning: `player` gives them the mean probability of the accurate answers, or more.
+    """Adds a bonus to `reward` for accurate answers that fit their reasoning: their probability under `player` is at least the mean over accurate answers,
+    less `margin`.
 
-    The probability is that of the final answer after the reasoning. It may be below the mean by `margin`.
+    The probability is that of the final answer after the reasoning.
     """
 
     reward: Reward = Verified()
     beta: float = 0.5  # the bonus as a share of the reward
-    upper: float = 0.95  # larger chances count as this
+    upper: float = 0.95  # larger chances count as this number
     margin: float = 0.01
     mark: str = "="  # the answer is the text after the last mark
     player: str = "reference"

@@ -5,11 +5,11 @@
     loss = L_GRPO + 0.001 KL - c 1/N sum_i sum_t w_(i,t) H_(i,t)
     w_(i,t) = min(10 (exp(A_i log p_(i,t))) / (sum_s exp(A_i log p_(i,s))), 5)
 
-Instructions have several constraints that programs check. The paper sorts the prompts by the start model into pass, easy and hard. On pass prompts it
-keeps traces that restate the constraints before the draft and check them after it; the model learns these traces by Entropy-SFT (light_if_sft). Then
-RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p the probability of the token. In an answer with A > 0, w
-is large at likely tokens; in an answer with A < 0, at unlikely tokens. At these tokens the entropy would fall most. The ratio is clipped at 0 and 2,
-and the loss is constant above ratio 10 if A < 0. A batch is used for four updates.
+Instructions have several constraints that programs check. The paper sorts the prompts by the start model into pass, easy and hard. For pass prompts,
+the paper keeps traces that restate the constraints before the draft and check them after the draft. The model learns these traces by Entropy-SFT
+(light_if_sft). Then RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p the probability of the token. If A
+> 0, w is large at likely tokens; if A < 0, w is large at unlikely tokens. Without the term, the entropy would fall most at these tokens. The ratio is
+clipped at 0 and 2, and the loss is constant above ratio 10 if A < 0. A batch is used for four updates.
 
 `Stages(Frozen(cold=Stage(light_if_sft, Steps(100)), rl=Stage()))` trains both stages in one run.
 
@@ -18,11 +18,11 @@ Avoid if: instructions have one constraint, or constraints cannot be checked one
 Reference: Wang et al., Light-IF: Endowing LLMs with Generalizable Reasoning via Preview and Self-Checking for Complex Instruction Following,
 arXiv:2508.03178: dense reward, TEA-RL. The released code (Qihoo360/Light-IF) has the token weights with 10 and 5, KL 0.001, the clip 1.0 with the
 ceiling 10, groups of 8, four updates per batch (128 problems, 32 per update) and the learning rate 5e-6.
-Departures: The released weight uses cov = (A - mean A)(log p - mean log p) in place of A log p. mean log p cancels in the softmax. mean A is over the
-tokens of a micro-batch, and is left out; it is 0 if all answers are equally long. p is the probability under the policy at the start of the update,
-and the weight has no gradient; the released weight has a gradient. The coefficient c = 0.001 is ours: the released function has 1, but the released
-trainer does not call it, and its scripts have no other entropy term. The bonus 0.5 is ours. The released code has three separate scores: one per
-constraint, one for all constraints together, and one that grows with the length of the thinking (up to twice the other scores at 8192 tokens). The
+Departures: The released weight uses cov = (A - mean A)(log p - mean log p) in place of A log p. The term mean log p cancels in the softmax. The term mean A,
+over the tokens of a micro-batch, is left out; it is 0 if all answers are equally long. p is the probability under the policy at the start of the update,
+and the weight has no gradient; the released weight has a gradient. The coefficient c = 0.001 is our own choice. The released function has 1, but the released
+trainer does not call this function, and the scripts have no other entropy term. The bonus 0.5 is ours. The released code has three separate scores: one per
+constraint, one for all constraints together, and one for the length of the thinking. The last score grows to twice the other scores at 8192 tokens. The
 score of the length is left out. The released loss is a mean over tokens. No target entropy was found in the code.
 """
 

@@ -46,7 +46,7 @@ class HardImitation:
     """Maximum likelihood of the hardest actions of a source's mini-batch (see `hardest`). Metric: chosen_entropy, the entropy at these actions."""
 
     share: float = 0.8
-    coefficient: float = 0.8  # of the entropy in the choice
+    coefficient: float = 0.8  # weight of the entropy in the choice of the tokens
     source: str = "expert"
     separable: ClassVar[bool] = False
     wants: ClassVar[tuple[Want, ...]] = (LogProb(), EntropyOf())

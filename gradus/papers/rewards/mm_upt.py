@@ -9,10 +9,10 @@ has no vote and gets 0. If several answers are equally frequent, the first of th
 term (coefficient 0.01) acts. Labels are votes of the current policy, so y may change from step to step. A batch is cut into 4 mini-batches. Metric:
 `majority_share`. If this reward rises and the true accuracy does not rise, the majority is usually wrong. Only the evaluation reads verdicts.
 
-With `OwnQuestions` the policy writes questions about the same pictures. The policy sees the picture with the task's question (form "context"), or the
-picture alone (form "direct"), and writes a new question. No label is needed to answer the new question.
+With `OwnQuestions` the policy writes questions about the same pictures. The policy sees the picture with the task's question (form "context"), or the picture
+alone (form "direct"), and writes a new question. The new question needs no label.
 
-Use if: questions about pictures have short answers but no labels, and the majority of samples is right for more than half of them.
+Use if: questions about pictures have short answers but no labels, and the majority of samples is right for more than half of the questions.
 Avoid if: the majority is usually wrong, as on hard problems, or labels exist (see grpo). For text, and for votes over more samples than the training
 uses, see ttrl.
 Reference: Wei et al., Unsupervised Post-Training for Multi-Modal LLM Reasoning via GRPO, arXiv:2505.22453, sections 3 and 4: majority labels, KL
@@ -20,7 +20,7 @@ Reference: Wei et al., Unsupervised Post-Training for Multi-Modal LLM Reasoning 
 rate 1e-6, and 512 questions per batch in mini-batches of 128.
 Departures: In the released reward the samples without an answer vote together. If these samples are the majority, they get 1; `--reward.missing true`
 does this. The released reward counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. In the paper
-the policy also sees the answer when it writes a question in context; here the policy sees no label. Top-p is the task's. `TemplateQuestion`, which
+the policy also sees the answer when it writes a question in context; here the policy sees no label. The task sets top-p. `TemplateQuestion`, which
 fills a template with a shape that the policy reads in the picture, is for models that write no questions.
 """
 
@@ -57,7 +57,7 @@ class Writer(Protocol):
         ...
 
     def question(self, problem: Problem, reply: str, world: World) -> str | None:
-        """Returns the new question; None if the reply has none."""
+        """Returns the new question; None if the reply contains no question."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""MolReasoner: text to molecule. A valid molecule earns a little, a similar one more, and the right one the most. Training starts from chains of
+"""MolReasoner: text to molecule. A valid molecule earns a little, a similar molecule more, and the right molecule the most. Training starts from chains of
 thought.
 
     R = 0 "if the answer is missing or no molecule"; 2 "if it is the right molecule"
@@ -7,15 +7,15 @@ thought.
 
 An answer is `<think>...</think><answer>SELFIES</answer>`. $s_"print"$ is the mean Tanimoto index of three fingerprints. $s_"fragment"$ is half the
 Jaccard index of fragments, plus half their recall. $s_"group"$ is $e^(-d / n)$ with d differences in the counts of functional groups and n groups of
-the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So the first thing to learn is validity, then likeness. The KL weight is
-0.001, and the temperature 0.7.
+the right molecule. $s_"bleu"$ is BLEU of the characters, without smoothing. So the policy first learns to write valid molecules, then similar ones.
+The KL weight is 0.001, and the temperature 0.7.
 
 A caption describes a molecule in words. For captions, R has the mean of text measures in place of the four terms: `--reward.caption true` takes
 BLEU-2, BLEU-4, ROUGE-1, ROUGE-2 and ROUGE-L. The supervised stage imitates chains of a large model, except chains that contradict the molecule's
 facts. Metrics: reward/valid, reward/exact, reward/likeness.
 
 Use if: answers are structures that a program can parse and compare, and exact matches are rare at first.
-Avoid if: a program can check the wanted property itself, so that no single structure is the right one.
+Avoid if: a program can check the wanted property itself, because many structures can then be right.
 Reference: Zhao et al., MolReasoner: Toward Effective and Interpretable Reasoning for Molecular LLMs, arXiv:2508.02066, and the released rewards
 (545487677/MolReasoner, chembl_desc2mol.py, chembl_mol2desc.py, and the script for text to molecule): floor 0.5, exact 2, the four terms, KL weight
 0.001, learning rate 1e-7, temperature 0.7.

@@ -6,7 +6,7 @@
     Q becomes merge(Q_1, ..., Q_n)
 
 The reward model is a language model with a rubric Q, a list of criteria c with points. For an answer y the reward model writes points for each
-criterion. A criterion without readable points counts as 0. The policy learns from the reward R. Mean and deviation of r are over the whole run so
+criterion. A criterion without readable points counts as 0. The policy learns from the reward R. The mean and the deviation of r are over the whole run so
 far, because the range of the sum grows with the rubric. The policy learns by PPO with a critic, KL 0.05 in the reward, lambda 0.95, clip 0.2, four
 epochs (see ppo).
 
@@ -31,10 +31,10 @@ reward of an answer without an end.
 Departures: The tuples are drawn from the last batch, so no earlier answers are stored. Refinement sees the analysis and the criteria. One reply of
 the judge has a line for each criterion, and a rubric is written in lines "POINTS: CRITERION". Points outside a criterion's range count as 0. Repeated
 criteria are dropped. If the merged rubric cannot be read, the $Q_i$ are joined in order; if no $Q_i$ can be read, the rubric stays unchanged. Rewards
-are standardised. There is no value coefficient, because the critic is a separate network. Judge and meta model are copies of the policy until
+are standardised. There is no value coefficient, because the critic is a separate network. The judge and the meta model are copies of the policy, unless
 `--players.judge.model` and `--players.meta.model` name larger models. The paper's plans for clusters of problems are left out. In the released code
-the judge writes one sentence and then an integer, criterion by criterion. The analysis and the refinement are one conversation, in which the meta model first
-gives the number of criteria and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
+the judge writes one sentence and then an integer, criterion by criterion. The analysis and the refinement are one conversation. In it the meta model first
+gives the number of criteria, and then each criterion. Pre-screening keeps n tuples: first those with the score bad, then those with the score ok. In
 the released code the n tuples come from all batches since the last change of the rubric. The released code whitens advantages, but does not
 standardise rewards.
 """
@@ -82,7 +82,7 @@ class MetaReview:
     )
     refine: str = "Analysis: {analysis}\nCriteria:\n{criteria}\nWrite all criteria again, none twice, each on a line POINTS: CRITERION.\n"
     merge: str = "Criteria of several judges:\n{rubrics}\nJoin them without overlap, a line POINTS: CRITERION each.\n"
-    max_tokens: int = 512  # of each reply
+    max_tokens: int = 512  # largest number of tokens of a reply
     temperature: float = 0.0
     names_players: ClassVar[tuple[str, ...]] = ("player",)
 
@@ -124,13 +124,14 @@ class MetaReview:
 
 @dataclass(frozen=True)
 class ScriptedReview:
-    """Replaces MetaReview in tests and proving grounds: adds criteria that the rubric lacks if an answer got full marks but fails their checks.
+    """Replaces MetaReview in tests and proving grounds. If an answer got full marks but fails further checks, adds the criteria of these checks to the
+    rubric.
 
-    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion has
-    as many points as the criterion with the most points in the rubric.
+    For each sample with full marks that fails further checks, this part returns the rubric plus the criteria of these checks. Each new criterion gets the
+    largest number of points that a criterion of the rubric has.
     """
 
-    checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: those of the task
+    checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: the checks of the task
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if neither this part nor the task has checks."""
@@ -184,7 +185,7 @@ def read_criteria(text: str) -> list[Criterion]:
 
 
 RUBRIC: Any = Rubric((Criterion("The text is a story.", 5),), judge=WrittenPoints(), reviser=MetaReview(), every=10, samples=20)
-"""The rubric at the start, and who judges by it and revises it."""
+"""The first rubric, the part that judges by it, and the part that revises it."""
 
 mpo_meta = ppo.derive(
     "mpo_meta",

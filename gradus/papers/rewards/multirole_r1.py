@@ -4,11 +4,11 @@
     r_"div" = 1/2 (m / n_max + 1/5 (d_1 + d_2 + d_3 + H / (ln T) + 1 - J))
     A_i = (R_i - mean(R)) / (std(R))
 
-A response argues for roles under headers such as [owner], and ends with a final answer. m counts the different roles with a real argument: a part of
-at least 10 words that is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the n-grams of the T
-words, H the entropy of the words, and J the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$ is 4, and lambda
-is 0.2. A wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final answer. The KL
-coefficient is 0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
+A response argues for roles under headers such as [owner], and ends with a final answer. m is the number of different roles with a real argument. A
+real argument has at least 10 words and is no near copy of an earlier part (word overlap below 0.8). $d_n$ is the share of different n-grams among the n-grams
+of the T words, and H is the entropy of the words. J is the mean overlap of the word sets of two parts; 1 - J is 0 for fewer than two parts. $n_max$
+is 4, and lambda is 0.2. A wrong answer gets no bonus, so diversity cannot replace correctness. $r_fmt$ is 1 if there is a header before a final
+answer. The KL coefficient is 0.001. Metrics: reward/roles (m), reward/diversity ($r_div$).
 
 The start is fine-tuned on the model's own chains. The harvest `AgreedChains` keeps chains of several roles whose final answer is the answer of the
 majority: `Stages(Frozen(write=Stage(makes=AgreedChains()), tune=Stage(recipe=sft, start="first", task="made:write"), learn=Stage()))`.
@@ -75,7 +75,8 @@ def argued(parts: Sequence[tuple[str, Sequence[str]]], *, least: int, copy: floa
 
 
 def lexical(words: Sequence[str], parts: Sequence[Sequence[str]]) -> float:
-    """Returns the mean of distinct-1, -2 and -3, the entropy of the words divided by ln T, and 1 - the mean overlap of two parts; in [0, 1]."""
+    """Returns the mean of five measures, in [0, 1]: distinct-1, distinct-2, distinct-3, the entropy of the words divided by ln T, and 1 minus the mean
+    overlap of two parts."""
     numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
     shares = [distinct_share([[numbers[w] for w in words]], n) for n in (1, 2, 3)]
     total = len(words)
@@ -93,7 +94,7 @@ class Diverse(Combines):
     form: float = 0.1
     most: int = 4  # n_max: more roles earn no more
     least: int = 10  # words of a part that counts
-    copy: float = 0.8  # overlap from which a part is a copy of an earlier one
+    copy: float = 0.8  # a part with at least this overlap is a copy of an earlier part
     name: ClassVar[str] = "diverse"
 
     def __post_init__(self) -> None:

@@ -11,15 +11,15 @@ A judge compares a written text with the reference, once in each order, so a pre
 options, so guessing fails.
 
 $S_(i,j)$ is the score on task j after stage i. BWT, the backward transfer, is negative if later stages make the policy forget. `order` ranks tasks by
-the transfers between pairs. First come the tasks that are forgotten least and disturb others least: code, maths, questions, writing. `in_order` makes
-the stages. The alternatives of the paper are one mixture, `--task code:1,arithmetic:1,multiple_choice:1,stories:1`, which is the default here, and
-`Merge` of single models. Metrics: reward/judged_pairs, judged/order.
+the transfers between pairs of tasks. The first tasks are those that are forgotten least and disturb others least: code, maths, questions, writing.
+`in_order` makes the stages. The alternatives of the paper are one mixture, `--task code:1,arithmetic:1,multiple_choice:1,stories:1`, which is the
+default here, and `Merge` of single models. Metrics: reward/judged_pairs, judged/order.
 
-Use if: one model should learn structured and open-ended tasks, and forgets the first tasks while it learns the last tasks.
+Use if: one model should learn structured and open-ended tasks, and the model forgets the first tasks while it learns the last tasks.
 Avoid if: there is only one kind of task (see grpo), or no judge can be trusted.
 Reference: Li et al., Omni-Thinker: Scaling Multi-Task RL in LLMs with Hybrid Reward and Task Scheduling, arXiv:2507.14783: hybrid rewards, both orders, the
 order by backward transfer, and the comparison with joint training and merging. No code of the authors was found.
-Departures: The weight 0.1 of the form and the KL weight 0.001 are ours. The judge is the first model of the run, without training; name another with
+Departures: The weight 0.1 of the form and the KL weight 0.001 are ours. The judge is the start model of the run, without training; name another model with
 `--players.judge.model`. The ranking adds both transfers of a task with equal weights. The prompts of `multiple_choice` keep their options; for
 questions without options use the task `facts` or `search_qa`.
 """
@@ -53,8 +53,8 @@ def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
 
 
 def order(transfers: Sequence[Sequence[float]]) -> list[int]:
-    """Ranks tasks. `transfers` [K, K]: the change on task j after training on task k, in row k. The tasks are sorted by a sum, the largest first: the
-    effects of the task on the other tasks, plus the effects of the other tasks on the task."""
+    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The tasks are sorted by a sum, the largest sum first.
+    The sum of a task has its effects on all other tasks, and the effects of all other tasks on it."""
     found = np.asarray(transfers, np.float64)
     off = found - np.diag(np.diag(found))
     return np.argsort(-(off.sum(0) + off.sum(1)), kind="stable").tolist()

@@ -2,23 +2,24 @@
 
     loss = mean over pairs of -log sigmoid(0.1 (h_w - h_l)), quad h = sum_t log pi(y_t) - log pi_ref(y_t)
 
-Stage `sft` is that of `physics_rlhaif`. In stage `rank` the supervised policy answers each problem four times, nothing learns, and people and the AI
-rank the answers. Every pair of different answers of a group with different ranks becomes a row. In stage `policy` DPO learns the rows; the reference
-is the supervised policy. No answer is sampled in this stage.
+Stage `sft` is the same as in `physics_rlhaif`. In stage `rank` the supervised policy answers each problem four times, and people and the AI rank the
+answers. No player learns in this stage. Every pair of different answers of a group with different ranks becomes a row. In stage `policy` DPO learns
+the rows; the reference is the supervised policy. No answer is sampled in this stage.
 
 Use if: rankings of a policy's own answers exist, and no run should depend on a reward model.
 Avoid if: new answers of the policy can be scored (see physics_rlhaif), or the rankings come from answers of another model.
 Reference: Anand et al., Enhancing LLMs for Physics Problem-Solving using Reinforcement Learning with Human-AI Feedback, arXiv:2412.06827, the arm DPO;
 the loss is eq. 7 of arXiv:2305.18290.
-Departures: The departures of `physics_rlhaif` hold here, too. The coefficient 0.1 and all pairs of a problem as rows are ours.
+Departures: The departures of `physics_rlhaif` apply here, too. Our own choices are the coefficient 0.1, and that all pairs of a problem are rows.
 """
 
 from __future__ import annotations
 
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.rewards.physics_rlhaif import IMITATION, RANKED, STILL, TERMS, AllPairs
+from gradus.papers.rewards.physics_rlhaif import IMITATION, RANKED, STILL, TERMS
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.verified import Verified
+from gradus.schedules.harvests import AllPairs
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import HeldOut
 from gradus.types import Frozen

@@ -7,10 +7,10 @@ s is the score of the reward model that learns from the rankings by people and a
 In stage `policy` ReMax starts from the supervised policy. An answer that equals the greedy answer has no gradient.
 
 Use if: a critic does not fit into memory, and one greedy answer per problem is affordable.
-Avoid if: the scores of two answers differ mostly by errors of the reward model, because the error of the greedy answer's score is then in every advantage.
+Avoid if: scores differ mostly by errors of the reward model, because every advantage then contains the error in the greedy answer's score.
 Reference: Anand et al., Enhancing LLMs for Physics Problem-Solving using Reinforcement Learning with Human-AI Feedback, arXiv:2412.06827, the arm
-ReMax; the baseline is that of arXiv:2310.10505.
-Departures: The departures of `physics_rlhaif` and `remax` hold here, too. There is no KL penalty.
+ReMax; the baseline comes from arXiv:2310.10505.
+Departures: The departures of `physics_rlhaif` and `remax` apply here, too. There is no KL penalty.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class OptimisedAndDegraded:
     def _made(self, request: Request, base: str, world: World) -> Group:
         draw = random.Random(f"{request.problem.id} {base}")
         texts = (answer_text(request.problem, "solution"), base, degraded(base, draw))
-        rewards = dict(zip(reversed(texts), (0.0, 1.0, 2.0), strict=True))  # of equal texts the best reward counts
+        rewards = dict(zip(reversed(texts), (0.0, 1.0, 2.0), strict=True))  # if texts are equal, the best reward counts
         prompt = world.prompt(request)
         made = [given(request, i, told(prompt, text, request, world), world, reward=r, component="quality") for i, (text, r) in enumerate(rewards.items())]
         return Group(group_name(request), tuple(made), pool=tuple(rewards.values()))
@@ -122,7 +122,7 @@ JUDGE = Frozen(
 
 posterior_grpo = grpo.derive(
     "posterior_grpo",
-    "The score of the reasoning counts only behind a right outcome; the judge learns from improved and spoilt reasoning.",
+    "The score of the reasoning counts only if the outcome is right; the judge learns from improved and spoilt reasoning.",
     family="rewards",
     reward=Sum(Frozen(form=MarkedOnce("=", required=True), verified=Verified(), thinking=GatedReward(Verified(), RewardModel("judge", chance=True)))),
     players__judge=Player(Head(of=Copy("policy"), bias=False)),

@@ -17,7 +17,7 @@ The method assumes that the outcome lies in [0, 1]. Process model and reference 
 first step. A batch is used for one update, as in the released configuration, so rho is 1 and the clip never acts; `--update.count` sets more updates.
 
 Use if: answers have many steps, only their outcome can be labelled, and the memory is large enough for a process model and a reference.
-Avoid if: answers are short, so that the outcome is enough (see rloo, grpo), or rewards lie outside [0, 1].
+Avoid if: answers are so short that the outcome is enough (see rloo, grpo), or rewards lie outside [0, 1].
 Reference: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al., arXiv:2412.01981.
 The division by the largest return, and scoring before the update, are as in the released code.
 Departures: Whitening divides by the standard deviation of the population. The policy and the process model learn at the setting's rate; the paper has 1e-6
@@ -77,8 +77,8 @@ class ImplicitProcess:
     beta: float = 0.05
     gamma: float = 1.0
     process_coef: float = 1.0
-    bound: bool = True  # divide process rewards by the batch's largest absolute return
-    whitened: bool = True  # over all tokens of the batch
+    bound: bool = True  # whether process rewards are divided by the batch's largest absolute return
+    whitened: bool = True  # whether the advantages are whitened over all tokens of the batch
     model: str = "prm"
     reference: str = "reference"
 

@@ -14,9 +14,9 @@ from the rewards, with a critic, gamma 1 and a KL penalty of 0.1 in the reward. 
 Use if: a process reward model exists, and the policy makes its answers longer to collect scores.
 Avoid if: only whole answers can be scored, because a score of the whole answer adds little to s (see ppo).
 Reference: Gao et al., On Designing Effective RL Reward at Training Time for LLM Reasoning, arXiv:2410.15115, section 4 (Clip, Delta).
-Departures: No code of the authors was read. Our catalogue gives this form of $d_K$. As we remember it, the paper drops the last step's score, because
-s takes its place; `--reward.last dropped` has this form: $d_(K-1) = q_(K-1)$ and $d_K = 0$. The sum is $q_1$ in both forms. alpha 0.02 and eta 0.5
-are not confirmed. With `eta` None, eta is the mean score of the batch's steps. The arm with one score of the whole solution is left out. The default
+Departures: No code of the authors was read. Our catalogue gives this form of $d_K$. As we remember it, the paper drops the score of the last step, because s
+replaces this score; `--reward.last dropped` has this form: $d_(K-1) = q_(K-1)$ and $d_K = 0$. The sum is $q_1$ in both forms. The values alpha 0.02 and eta
+0.5 are not confirmed. With `eta` None, eta is the mean score of the batch's steps. The arm with one score of the whole solution is left out. The default
 judge of steps is a rule: a step with a true equation scores 0.9, any other equation 0.1. With this rule a repeated true equation is a hack. For a
 trained judge, set `--reward.scorer LearnedScores --players.prm.model FOLDER` (a run of process_reward_model).
 """
@@ -112,7 +112,7 @@ class LearnedScores:
 
 
 def holds(expression: str, result: int) -> bool:
-    """Returns whether a sum of products of whole numbers has this result. False if the text is no such sum.
+    """Returns whether a sum of products of whole numbers has this result. False if the text is not a sum of products of whole numbers.
 
     >>> holds("4*6+3", 27), holds("7+5", 13), holds("7++5", 12)
     (True, False, False)
@@ -168,7 +168,7 @@ class RefinedSteps(Combines):
 
 prm_clip_delta = ppo.derive(
     "prm_clip_delta",
-    "Step scores of a process reward model, bounded above and made telescoping, are added to the verdict.",
+    "The step scores of a process reward model are bounded, and their differences are added to the verdict.",
     family="rewards",
     reward=RefinedSteps(),
     credit__coefficient=0.1,

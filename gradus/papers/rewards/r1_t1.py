@@ -8,17 +8,17 @@ An answer is `<think>chain</think><answer>translation</answer>`, each tag once a
 COMET in the paper, chrF here. The chain itself earns nothing, so new ways to think can appear. The KL penalty inside the reward preserves the
 model's knowledge of other languages. The rest is REINFORCE++.
 
-The first stage imitates chains in six styles: first word by word and then as a sentence, through a third language, with a back translation, from the
-context, with an explanation, or with another structure of the sentence. For each sentence, only the chain with the best translation is imitated
-(`BestChain`): `Stages` with a stage of sampling that `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest also makes the rows of an
-optional third stage, which imitates the policy's own best chains.
+The first stage imitates chains in six styles. A chain translates first word by word and then the sentence, translates through a third language, adds
+a back translation, uses the context, explains, or changes the structure of the sentence. For each sentence, the model imitates only the chain with
+the best translation (`BestChain`). Use `Stages` for this: a stage of sampling with `makes=BestChain()`, then `sft` on `made:NAME`. The same harvest
+also makes the rows of an optional third stage, which imitates the policy's own best chains.
 
 Use if: a quality measure compares translations with references, and the translation gains from thinking first.
 Avoid if: sentences are short and literal, or no references exist.
 Reference: He et al., R1-T1: Fully Incentivizing Translation Capability in LLMs via Reasoning Learning, arXiv:2502.19735: six templates, the choice of
 a template per sentence, form and quality, KL inside the reward. The released code (superboom/R1-T1: translate.py, main_grpo.sh) has 0.2 for the form,
-COMET on two digits, GRPO with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
-Departures: The form earns 1. Our own choices are beta 0.01, chrF and the choice of chains by chrF. If two chains are equally good, the shorter one is
+COMET with two digits, GRPO with 8 answers, a KL loss of 0.001, learning rate 4e-7, temperature 0.8.
+Departures: The form earns 1. Our own choices are beta 0.01, chrF and the choice of chains by chrF. If two chains are equally good, the shorter chain is
 chosen; a chain of quality 0 is never chosen. Quality is chrF with its usual weights, not a learned measure. The third language and the idioms of the
 paper's tests are left out; the task `translation` has one pair of made-up languages per problem, and `--task.form tags` gives solutions in tags.
 """

@@ -1,5 +1,4 @@
-"""Reasoning-SQL: GRPO for queries, with partial rewards between a wrong and a right result, for the used items, n-grams, syntax, the judge's grade and the
-form.
+"""Reasoning-SQL: GRPO for queries. A query with a wrong result can earn partial rewards: for its tables and columns, n-grams, syntax, logic and form.
 
     R = 3 r_exec + 2 r_judge + r_schema + r_ngram + r_syntax + r_form
     r_schema = (|S cap S^*|) / (|S cup S^*|), quad r_ngram = (|B cap B^*|) / (|B cup B^*|)
@@ -8,14 +7,14 @@ form.
 An answer is `<reasoning>...</reasoning><answer>query</answer>`. $r_exec$ is 1 if query and reference have the same result; $r_syntax$ is 1 if the
 query runs. S is the set of tables and columns in a query, and B the set of pairs of neighbouring tokens; a star marks the reference. The judge grades
 the logic of a wrong query from 0 to 1, and is asked about wrong queries only; a right query has $r_judge$ = 1. $r_form$ is 1 if both tags occur once
-in this order. A wrong query earns at most 6, a right one at least 6, so a right query is never worse than a wrong one. No supervised stage comes
-first. The KL weight is 0.001, and a group has 6 answers.
+in this order. A wrong query earns at most 6, and a right query at least 6, so a right query is never worse than a wrong query. There is no supervised stage
+before. The KL weight is 0.001, and a group has 6 answers.
 
 At test time several queries are sampled, and the most common result is taken (`Majority`).
 Metrics: reward/syntax, reward/schema, reward/ngram, reward/judge, reward/form.
 
 Use if: queries are judged by their results, and most groups have equal results, so the result alone gives no gradient.
-Avoid if: there is no reference query to compare with (then only result, syntax and judge remain), or most groups are mixed already.
+Avoid if: there is no reference query to compare with (then only result, syntax and judge remain), or most groups already have right and wrong queries.
 Reference: Pourreza et al., Reasoning-SQL: Reinforcement Learning with SQL Tailored Partial Rewards for Reasoning-Enhanced Text-to-SQL,
 arXiv:2503.23157: the six rewards and GRPO without a supervised stage. No code of the authors was found.
 Departures: The weights are ours; the result of a query counts more than all other rewards together. The paper's judge is a large model with its own
@@ -57,7 +56,7 @@ def bigram_overlap(said: str, due: str) -> float:
 
 @dataclass(frozen=True)
 class ClauseJudge:
-    """A scripted judge: the share of the reference query's clauses that the query has too, word for word."""
+    """A scripted judge: the share of the clauses of the reference query that the query also has, word for word."""
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
         return [[round(c.points * self.share(t)) for c in criteria] for t in trajectories]

@@ -84,7 +84,7 @@ class Staged(Combines):
 
 reform_dafny = grpo.derive(
     "reform_dafny",
-    "Formal specifications, rewarded in stages by a verifier, and for being as strong as the reference.",
+    "A verifier rewards formal specifications in stages; the last stage needs a specification as strong as the reference.",
     family="rewards",
     reward=Staged(),
     objective__kl__coefficient=0.001,

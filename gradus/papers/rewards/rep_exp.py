@@ -1,12 +1,12 @@
-"""RepExp: a reply whose hidden states differ from those of the group's other replies gets a bonus, so that the policy keeps trying new solutions.
+"""RepExp: a reply gets a bonus if its hidden states differ from the hidden states of the group's other replies. So the policy keeps trying new solutions.
 
     Sigma = lambda I + sum_j h_j h_j^T
     b_i = h_i^T Sigma^-1 h_i
     R_i = correct_i + beta b_i
     A_i = (R_i - mean(R)) / (std(R))
 
-A frozen copy of the start model reads reply i. The mean of the last hidden layer over the tokens of the reply is projected to `dim` numbers by a
-sparse random matrix (a new matrix at each step). The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the
+A frozen copy of the start model reads reply i. A sparse random matrix (a new matrix at each step) projects the mean of the last hidden layer over the tokens
+of the reply to `dim` numbers. The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the
 group, lambda is the ridge, and I is the unit matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. The rest
 is GRPO on R, without KL, with a mean over all tokens and four updates per batch. If a group has no right reply, none of its replies gets a bonus. In
 other groups wrong replies get a bonus too.

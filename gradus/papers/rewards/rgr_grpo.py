@@ -6,12 +6,13 @@
     f(x) = x / (x + 0.1)
 
 Each question has criteria of facts (results) and of steps, with weights w. A judge marks each criterion as met (s = 1) or not. A group of 8 begins
-with 7 answers. If none of them meets all criteria, the policy refines the best answer: its prompt has the question, this answer and the criteria that
-the answer misses. If several answers are equally good, the shortest one is refined. A refinement that scores above the best answer joins the group;
-otherwise a further answer of the policy joins it. A refinement is trained under the question alone, without the guidance. The mean and the deviation
-are over the whole group. Z counts the tokens of the mini-batch, own and refined. The slope of f is largest at unlikely tokens, and f has no clip, as
-in luffy. There is no KL term. A batch is used for two updates, so the clip acts on the policy's own tokens in the second one. Metrics: `refined`, the
-share of groups with a refinement; `refined/kept`, the share of these groups in which a refinement is kept.
+with 7 answers. If no answer meets all criteria, the policy refines the best answer. The prompt for this has the question, the best answer and the
+criteria that this answer misses. If several answers are equally good, the policy refines the shortest of them. A refinement that scores above the
+best answer joins the group; otherwise a further answer of the policy joins it. In the loss, the prompt of a refinement is the question alone, without
+the guidance. The mean and the deviation are over the whole group. Z counts the tokens of the mini-batch, own and refined. The slope of f is largest
+at unlikely tokens, and f has no clip, as in luffy. There is no KL term. A batch is used for two updates, so the clip acts on the policy's own tokens
+in the second update.
+Metrics: `refined`, the share of groups with a refinement; `refined/kept`, the share of these groups that keep a refinement.
 
 Use if: questions have criteria that can be checked one by one, and the policy can use a list of missing criteria.
 Avoid if: a list of missing criteria does not help the policy (look at `refined/kept`), or worked solutions exist (see luffy).

@@ -7,21 +7,21 @@ answer.
     R = s - 0.1 (log pi_old(a_t) - log pi_ref(a_t)) "at each token"
     Rely = "Rate" "Truth" + (1 - "Rate") "Acc"
 
-The policy samples k = 8 answers to each question, and $c_q$ of them are right. A pair is made of answers that occur among the samples, and of the
-refusal. A question without a right sample has only the pair of a refusal and a wrong answer. Without labels (`labelled` false), an answer with at least half
-of the samples beats the refusal, and the refusal beats the most frequent answer otherwise. Acc is the share of right answers, Truth the share of
+The policy samples k = 8 answers to each question, and $c_q$ of them are right. Pairs are made from the sampled answers and from the refusal. A question
+without a right sample has only the pair of a refusal and a wrong answer. Without labels (`labelled` false), the most frequent answer beats the refusal if at
+least half of the samples have this answer; otherwise the refusal beats the answer. Acc is the share of right answers, Truth the share of
 right answers and refusals, and Rate the share of answered questions. Rely is low for a policy that refuses all questions, and for a policy that
 guesses.
 
-Stages: `begin` imitates solutions, 5 % of which are replaced by a refusal, so that the policy sometimes refuses. `sample` makes the pairs and learns nothing.
+Stages: `begin` imitates solutions; a refusal replaces 5 % of them, so that the policy sometimes refuses. `sample` makes the pairs and learns nothing.
 `judge` trains the reward model, a copy of the policy with a value head. `policy` is PPO with the fixed reward model. Metrics: judge/pair_accuracy,
 held_out/accuracy (Acc), held_out/uncertain (1 - Rate), held_out/reliability (Rely).
 
 Use if: wrong answers do harm, the policy knows some questions and not others, and luck does not decide whether an answer is right.
 Avoid if: an abstention can be rewarded directly, because RL has a verifier (see truthrl).
 Reference: Xu et al., Rejection Improves Reliability: Training LLMs to Refuse Unknown Questions Using RL from Knowledge Feedback, arXiv:2403.18349,
-abstract: reliability and its metrics, knowledge feedback, the reliable reward model, PPO; the formula of Rely as our catalogue gives it.
-Departures: No code was found, and only the abstract was read. k, the bound 0.5, the share 5 % and the KL coefficient 0.1 are those of our catalogue.
+abstract: reliability and its metrics, knowledge feedback, the reliable reward model, PPO. The formula of Rely comes from our catalogue.
+Departures: No code was found, and only the abstract was read. The numbers k, the bound 0.5, the share 5 % and the KL coefficient 0.1 come from our catalogue.
 Two choices are ours: known questions, too, have pairs of a refusal and a wrong answer; and a question with some right samples, but fewer than the
 bound, has no pair of a right answer and a refusal. The refusal in pairs is one fixed text. The other numbers are as in ppo. Numbers of steps are
 ours.

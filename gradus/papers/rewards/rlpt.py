@@ -1,19 +1,20 @@
-"""RLPT: reinforcement learning on plain text. The policy thinks, then predicts the next segment of a document, or a hidden one, and a judge compares.
+"""RLPT: reinforcement learning on plain text. The policy thinks, then predicts the next segment of a document, or a hidden segment. A judge compares the
+prediction with the true text.
 
     J = E_"next"[R] + lambda E_"gap"[R]
     R = 1 "if the prediction is a valid prefix of the reference, else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-A document is cut into segments $s_1, ..., s_n$, such as sentences. "Next": the prompt shows $s_1, ..., s_(i-1)$, and the reference is $s_i$ and the segments
-after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it. A prediction and the true segment often end at different places, so the judge
-asks for a prefix: nothing in the prediction may contradict the reference, or go beyond it. The advantages of gap answers are multiplied by lambda. The
-rest is GRPO without a KL term.
+A document is cut into segments $s_1, ..., s_n$, such as sentences. "Next": the prompt shows $s_1, ..., s_(i-1)$, and the reference is $s_i$ and the
+segments after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it. A prediction and the true segment often end at different
+places. So the prediction only has to be a prefix: it may not contradict the reference, and may not go beyond the reference. The advantages of gap
+answers are multiplied by lambda. The rest is GRPO without a KL term.
 
-The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix
-of the reference: the likeness 1 - edits / words must be at least 0.9, with the words of the longer text, and all numbers must be exact. Metrics:
+The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix of the reference.
+The likeness 1 - edits / words must be at least 0.9, where words is the number of words of the longer text. All numbers must be exact. Metrics:
 reward/prefix, reward/likeness.
 
-Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier ones.
+Use if: plain text is abundant, questions with answers are few, and later parts of a text follow from earlier parts.
 Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words, see pretrain_zero.
 Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19249: the two predictions, the prefix reward, GRPO without KL, batches of
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.
@@ -53,7 +54,7 @@ def words(text: str) -> list[str]:
 
 
 def prefix_likeness(said: str, reference: str, *, strict: bool = False) -> float:
-    """Returns the likeness 1 - edits / longer length, in words, to the nearest prefix of the reference; 0 if a number differs, or if there is no
+    """Returns the likeness to the nearest prefix of the reference: 1 - edits / longer length, in words. Returns 0 if a number differs, or if there is no
     prediction.
 
     With `strict`, only the whole reference counts.

@@ -6,11 +6,12 @@ reward.
     loss = -1/N sum_i A_i sum_t log pi(y_(i,t))
 
 A reference answer of free form ("one half", "0.5") has many right forms, so exact comparison rejects right answers. The verifier reads the question,
-the reference answer and the final answer, and writes 1 or 0. p is the probability of this token. A sure "right" gives a reward near 1, and a sure
-"wrong" a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft false` the reward is the
-written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut` (RLOO), and the credit of reinforce_plus_plus.
+the reference answer and the final answer, and writes 1 or 0. p is the probability of this token. A confident "right" gives a reward near 1, and a
+confident "wrong" gives a reward near 0. The mean and the deviation are over the whole batch; with equal rewards A is 0. With `--reward.judge.soft
+false` the reward is the written verdict. The three algorithms of the paper are this recipe (REINFORCE), `--credit LeaveOneOut` (RLOO), and the credit
+of reinforce_plus_plus.
 
-The verifier is distilled: RL with a large judge gives good and bad answers from all stages of training, and a small model imitates the large judge's
+The verifier is distilled. RL with a large judge gives good and bad answers from all stages of training. A small model then imitates the large judge's
 verdicts on these answers. `Judgements` makes these rows from the groups of a run: `Stages(Frozen(judged=Stage(makes=Judgements()),
 verifier=Stage(recipe=sft, start="first", task="made:judged")))`. Two judges are compared by Cohen's kappa (`kappa`).
 

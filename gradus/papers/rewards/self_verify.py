@@ -5,9 +5,9 @@
     A = (r - mean(r)) / (std(r)) "within each group of answers, and within each group of verdicts"
     "score"(a) = sum_(i : a_i = a) 1/M sum_(m=1)^M "yes"_(i,m)
 
-After the answers of a step are judged, the question, the answer and the truth go into a buffer of the last 2 steps. Verification problems are drawn from the
+A buffer stores the judged answers of the last 2 steps with their questions. Verification problems are drawn from the
 buffer: one right and one wrong answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends
-with "yes" or "no"; each verification problem gets as many verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
+with "yes" or "no"; a verification problem gets the same number of verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
 from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
 Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 
@@ -20,8 +20,8 @@ Avoid if: nearly all answers are right or nearly all wrong, because balanced pai
 Reference: Zhang et al., Incentivizing LLMs to Self-Verify Their Answers, arXiv:2506.01369, sections 3 and 4: one run for both problems, the buffer of
 the policy's own answers, and votes weighted by verdicts. The repository of the authors could not be read.
 Departures: Our own choices are the buffer of 2 steps, the share 0.5, M = 4, and the steps without verification at the start (`warmup`, by default none). The
-problem shows the final answer, not the whole solution; `{solution}` in the template shows it. If there are more pairs than the share allows, the
-newest pairs are taken. A verdict without "yes" or "no" is wrong.
+verification problem shows only the final answer; `{solution}` in the template shows the whole solution. If there are more pairs than the share allows, the
+newest pairs are used. A verdict without "yes" or "no" is wrong.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from gradus.types.signals import Signal
 
 
 def balanced_items(buffer: Sequence[Item], most: int, key: Key) -> list[Item]:
-    """Returns up to `most` items, newest questions first: for each question with right and wrong answers in one step, one of each, drawn at random."""
+    """Returns up to `most` items, the newest questions first. A question with right and wrong answers in one step gives one right and one wrong answer, drawn
+    at random."""
     found: dict[tuple[int, str], tuple[list[Item], list[Item]]] = {}
     for item in reversed(buffer):
         found.setdefault((item["step"], item["id"]), ([], []))[0 if item["right"] else 1].append(item)

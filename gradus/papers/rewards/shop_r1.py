@@ -1,4 +1,4 @@
-"""Shop-R1: the next action of a shopper, with a rationale. A sure rationale earns more, and the action earns in a hierarchy from type to values.
+"""Shop-R1: the next action of a shopper, with a rationale. A confident rationale earns more. The reward of the action is a hierarchy from type to values.
 
     R = 0.5 1{"valid"} + alpha S + v
     S = 1/N sum_t sum_i p_ti log (p_ti |V|)
@@ -9,21 +9,20 @@ An answer is a JSON object with a rationale and an action: click (a name), type_
 the uniform distribution to the policy's distribution is computed, in nats. S is the mean of this KL over the N tokens of the rationale; alpha is
 0.005. With the right type, a click earns 0.2 for having a name, and 1000 rouge for the name; a submission earns 0.1 for having a name, 0.1 for having
 a text, 0.1 rouge for the name, and 1000 rouge for the text. rouge is the ROUGE-L with the true value; a value below 0.75 counts as 0. With the factor 1000,
-long values earn more than easy actions such as terminate, which earns 0.3. The division by the deviation keeps the scale harmless. The
+long values earn more than easy actions such as terminate, which earns 0.3. The large scale does no harm, because advantages are divided by the deviation. The
 rest is GRPO with a KL weight of 0.001 and temperature 0.6.
 
 If one answer of a group has an exact value, this value alone decides the advantages of the group; the small terms matter only in the other groups. The flat
-reward of the
-ablation is `--reward.attributes 0 --reward.values 0`. Metrics: reward/type, reward/value, reward/certainty.
+reward of the ablation is `--reward.attributes 0 --reward.values 0`. Metrics: reward/type, reward/value, reward/certainty.
 
 Use if: structured actions with free text are predicted, and easy actions would win if all actions earned the same.
-Avoid if: all actions are equally hard, or values are only equal or different.
+Avoid if: all actions are equally hard, or a value is either right or wrong, without degrees.
 Reference: Zhang et al., Shop-R1: Rewarding LLMs to Simulate Human Behavior in Online Shopping via Reinforcement Learning, arXiv:2507.17842: certainty,
 hierarchy, factor 1000, threshold 0.75, alpha 0.005, KL 0.001, temperature 0.6, learning rate 1e-7, after supervised fine-tuning. No
 code of the authors was found.
-Departures: In the paper the mean in S may be over the vocabulary as well, which makes the term tiny; the form above has an effect. The split
-0.2 and 0.1 follows a public re-implementation of the paper's table. The sessions of the task `shop` are generated. A problem without the column
-`action` gets the task's verdict as its reward.
+Departures: In the paper the mean in S may be over the vocabulary as well, which makes the term tiny; the form above is large enough to have an
+effect. The split 0.2 and 0.1 follows a public re-implementation of the paper's table. The sessions of the task `shop` are generated. A problem
+without the column `action` gets the task's verdict as its reward.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def peaked(logits: Tensor) -> Tensor:
 
 
 def action_of(completion: str) -> Mapping[str, Any] | None:
-    """Returns the action of the JSON object of a completion; None unless it has a rationale and an action of a known type."""
+    """Returns the action of the JSON object of a completion; None if the object lacks a rationale, or an action of a known type."""
     try:
         found = json.loads(completion[completion.index("{") : completion.rindex("}") + 1])
     except (ValueError, RecursionError):
@@ -85,7 +84,7 @@ class ShopperReward(Combines):
     certainty: float = 0.005  # alpha
     type_right: float = 0.3
     attributes: float = 1.0  # factor on the rewards for having a name and a text, and for the name of a submission
-    values: float = 1000.0  # the factor on likeness of the last value
+    values: float = 1000.0  # factor on the likeness of the last value
     least: float = 0.75  # ROUGE-L below this bound counts as 0
     name: ClassVar[str] = "shopper"
 

@@ -1,18 +1,19 @@
-"""SIRL: an optimisation solver is the verifier of models in code. The KL penalty applies to the model and the code only, so the thoughts stay free.
+"""SIRL: an optimisation solver verifies models that are written as code. The KL penalty applies to the model and the code only, so the thoughts stay free.
 
     R_1 = 1{"answer right"} + 1{"code ran"} + 0.5 f
     R_2 = 1{"answer right"} (1 + h) + 1{"code ran"}
     r_t = 1{t = T} R - 0.0005 1{t "in" M} (log pi_old(a_t) - log pi_ref(a_t))
     A_t = (hat R_t - mean(hat R)) / (std(hat R)), quad hat R_t = sum_(s >= t) r_s
 
-An answer is `<think>thoughts</think><model>formulas</model><python>code</python>`. The code is run by the solver. The answer is right if the optimal
-value v has |v* - v| / (|v*| + 1) < 1e-6, or if the problem and the code both have no solution. f is 2 minus a sum: 1/8 for each think or model tag that does
-not occur exactly once, 1/4 for each such python tag, and 1/3 for each of three faults of order. The faults are a thought that ends after another part
-begins, a part that ends before it begins, and code that does not come last. h is the share of the best solution's values that the code also finds.
+An answer is `<think>thoughts</think><model>formulas</model><python>code</python>`. The solver runs the code. The answer is right if the optimal value
+v has |v* - v| / (|v*| + 1) < 1e-6, or if the problem and the code both have no solution. f is 2 minus a sum of penalties. The penalty is 1/8 for each
+think or model tag that does not occur exactly once, 1/4 for each such python tag, and 1/3 for each of three faults of order. The faults are a thought
+that ends after another part begins, a part that ends before it begins, and code that does not come last. h is the share of the best solution's values
+that the code also finds.
 
-M is the text from `<model>` to the end; without this tag, the text from `<python>` to the end. Without both tags no token has a penalty. The reward
-is $R_1$ in the first phase and $R_2$ in the second. Only a right answer can earn the bonus of $R_2$, so a model that runs but is wrong gains nothing
-from it. The clip is 0.2 and 0.3, the group has 16 answers, and the rest is REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
+M is the text from `<model>` to the end; without this tag, the text from `<python>` to the end. If both tags are missing, no token has a penalty. The reward
+is $R_1$ in the first phase and $R_2$ in the second. Only a right answer can earn the bonus of $R_2$, so a model that runs but is wrong gets no bonus. The
+clip is 0.2 and 0.3, the group has 16 answers, and the rest is REINFORCE++. Metrics: reward/executed, reward/form, reward/overlap.
 
 Use if: a program of the answer can be run and its result compared, and a long free thought comes before it.
 Avoid if: the answer is only text, or the code part has nothing to preserve (see reinforce_plus_plus with a small KL).
@@ -25,7 +26,7 @@ policy learns from all tokens. The authors' run with KL on all tokens has the co
 `<model`. In h the reference's values are rounded too. If the true optimum is 0, the released code calls every answer wrong; here such an answer can
 be right. In the paper, the bonus of phase 2 is for advanced models; the released scorer gives the share h as the bonus. The lengths of the phases are
 ours. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on value, direction
-and number of whole variables, with our weights; the paper reads them from LP files.
+and number of whole variables, with our weights; the paper reads these properties from LP files.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.reward_to_go import RewardToGo
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
 from gradus.recipe.claim import Claim, same_weights
@@ -43,7 +48,7 @@ from gradus.rewards.combine import Combines
 from gradus.rollouts.spans import WithSpans
 from gradus.schedules.phases import Phase, Phases
 from gradus.types import Frozen, Group, Trajectory
-from gradus.types.parts import Judgement, Signals, World
+from gradus.types.parts import Credit, Judgement, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.spans import Phrases
@@ -64,8 +69,8 @@ def form(text: str) -> float:
 
 
 def overlap(said: Sequence[float], due: Sequence[float]) -> float:
-    """Returns the share of the values `due` that are also in `said`, rounded to 3 digits; 0 if `due` is empty. A value counts as often as it occurs
-    in both.
+    """Returns the share of the values `due` that are also in `said`, rounded to 3 digits; 0 if `due` is empty. If a value occurs several times in both, each
+    occurrence counts.
 
     >>> overlap([3, 2, 1], [3, 0, 2])
     0.6666666666666666
@@ -110,14 +115,26 @@ class SolverReward(Combines):
         return await beside_verdict(groups, world, terms)
 
 
+@dataclass(frozen=True)
+class PartialKL(KLPenalty):
+    """A KL penalty of the actions at which the stream `within` is 0 or more."""
+
+    rule: Credit = RewardToGo()
+    coefficient: float = 0.0005
+    within: str | None = "span"  # None: all actions pay
+
+    def costs(self, trajectory: Trajectory, signals: Signals) -> np.ndarray:
+        costs = super().costs(trajectory, signals)
+        return costs if self.within is None else np.where(trajectory.stream(self.within) >= 0, costs, 0.0)
+
+
 sirl = reinforce_plus_plus.derive(
     "sirl",
-    "An optimisation solver verifies models in code; the KL is charged on the model and the code only.",
+    "An optimisation solver verifies models in code; the KL penalty applies only to the model and the code.",
     family="rewards",
     reward=SolverReward(),
     rollout=WithSpans(marking=Phrases(r"(?s)<(?:model|python)>.*")),
-    credit__coefficient=0.0005,
-    credit__within="span",
+    credit=PartialKL(),
     objective__policy__trust=Clip(0.2, 0.3),
     schedule=Phases((Phase(100), Phase(100, Frozen({"reward.form": 0.0, "reward.bonus": 1.0})))),
     setting__group=16,

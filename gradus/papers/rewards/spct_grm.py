@@ -6,8 +6,8 @@
     S_i^"sum" = sum_(m in M) S_(i,m), quad M = "the" k/2 "samples with the largest meta score"
 
 The policy is the reward model. It reads a query with n responses and ends with n scores $S_1, ..., S_n$ from 1 to 10; j is the preferred response. A
-single response must get its label as score. There is no reward for the form; the large KL weight keeps the form. A sum of k samples has a scale k times as fine, so
-ties are rare. Each sample sees the responses in another random order.
+single response must get its label as score. There is no reward for the form; the large KL weight keeps the form. The sum of k samples has about k times as
+many values, so ties are rare. Each sample sees the responses in another random order.
 
 Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples with a wrong
 ranking are dropped, and items whose three samples are all right are dropped, too (`RankedRightly`). `tune`: fine-tuning on the kept samples, under
@@ -50,7 +50,8 @@ from gradus.types.prompts import after, prompt_of
 
 @dataclass(frozen=True)
 class AlsoHinted:
-    """Adds to the answers of `rollout` one answer that read the number of the best response, under the plain prompt and with the source "expert"."""
+    """Adds one hinted answer to the answers of `rollout`. The prompt of this answer contains the number of the best response. The answer is stored with the
+    plain prompt and the source "expert"."""
 
     rollout: Rollout = Auto()
     form: str = "best: {}"
@@ -100,7 +101,7 @@ class RankedRightly:
 
 
 SAMPLE = Frozen({"setting.learning_rate": 0.0, "setting.group": 3, "rollout": AlsoHinted()})
-"""The fields that differ in stage `sample`: three samples and a hinted one, and nothing is learned."""
+"""The fields that differ in stage `sample`: three samples and a hinted sample, and nothing is learned."""
 META = Frozen(
     {
         "reward": Verified(),

@@ -7,10 +7,11 @@ verdict.
     R = R_"result" (1 + 0.5 R_"cons") + 0.5 R_"format"
 
 The method trains a model that reasons before it says which of two answers is better; the reward model is the policy. $R_"result"$ is 1 if the verdict
-is right, else 0. $R_"cons"$ is 1 if a judge finds that the reasoning supports the verdict, -1 if the judge finds that it does not, and 0 without
-an opinion. $R_"format"$ is 1 if the answer has the form, else 0. So a right verdict with reasoning against it earns 0.5, plus 0.5 for the form.
+is right, else 0. $R_"cons"$ is 1 if a judge finds that the reasoning supports the verdict, -1 if the judge finds that the reasoning does not support it, and
+0 if the judge has no opinion. $R_"format"$ is 1 if the answer has the form, else 0. So a right verdict with reasoning against it earns 0.5, plus 0.5 for the
+form.
 
-A ratio of a negative advantage has no upper bound in the clipped loss. With the clip of d the ratio is at most 1,000, so the loss stays finite, and
+If an advantage is negative, its ratio has no upper bound in the clipped loss. With the clip of d the ratio is at most 1,000, so the loss stays finite, and
 a token beyond the bounds has no gradient. Means and deviation are as in Reinforce++ (see reinforce_plus_plus). An outlier keeps its place in the
 mean over tokens. `--search "Majority(count=5)"` takes a vote of five verdicts.
 
@@ -18,12 +19,12 @@ Use if: a policy learns by Reinforce++, and single rewards are far from the rest
 Avoid if: the policy must learn from rare successes, because one success among eleven or more other tokens of equal return counts as an outlier.
 Reference: Zhang et al., R1-Reward: Training Multimodal Reward Model Through Stable Reinforcement Learning, arXiv:2505.02835, section 4.
 The released code (yfzhang114/r1_reward) has the clip of d, the values 1, -1 and 0 of $R_"cons"$, both weights 0.5, and 256 answers in two mini-batches.
-Departures: By our catalogue, the paper's text gives $R_"cons"$ the values 0 and 1; here are the values of the code. The released filter bounds the
-normalised value by the raw mean plus and minus 3; this is |A| <= 3 only if the mean is 0. Here is the paper's form. A slack of 1e-6 covers rounding.
-The released code averages the loss over the tokens of each answer; here the mean is as in Reinforce++, over all tokens. The released script also
-normalises rewards. The judge reads the whole answer; the released judge reads the three lines before the verdict. The policy reads text, not
-pictures. The start by long solutions of a stronger model is left out. By default the task's verifier judges the result, a script judges the
-consistency, and an answer has the form if it has one "=". Two mini-batches and the KL coefficient 1e-3 are as in the released run.
+Departures: According to our catalogue, the paper's text gives $R_"cons"$ the values 0 and 1; this recipe has the values of the code. The released
+filter bounds the normalised value by the raw mean plus and minus 3; this is |A| <= 3 only if the mean is 0. This recipe has the paper's form. A slack
+of 1e-6 covers rounding. The released code averages the loss over the tokens of each answer; here the mean is as in Reinforce++, over all tokens. The
+released script also normalises rewards. The judge reads the whole answer; the released judge reads the three lines before the verdict. The policy
+reads text, not pictures. The first training on long solutions of a stronger model is left out. By default the task's verifier judges the result, a
+script judges the consistency, and an answer has the form if it has one "=". Two mini-batches and the KL coefficient 1e-3 are as in the released run.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     "difference:" (0.25 s_1 + 0.25 s_2 + 0.5 e^(-a_d |n - n^*|)) P, quad "ordering:" (0.2 (s_1 + s_2 + s_3) + 0.4 c) P
     R = "accuracy" + 0.05 "valid" + 0.025 "form" + 0.025 "tags" - "no event" - "penalty"
 
-d is a month of the answer and $d^*$ the right one, both counted in months. n is the claimed number of months between two events; $a_d$ is a if n <
-25, else 0.05. c is the share of right pairs among the three pairs of an order; each right pair counts 0.333. delta is the distance of the completed
-year, or of the month around the year.
+d is a month of the answer, and $d^*$ is the right month; both are counted in months. n is the claimed number of months between two events; $a_d$ is a if n <
+25, else 0.05. c is the share of right pairs among the three pairs of an order; each right pair counts 0.333. delta is the error of the completed year, or of
+the completed month; months are counted around the year, so December is next to January.
 
 P compares the answer with the months that the answer itself gives. Difference: $P = e^(-a_p |n - "own gap"|)$, where $a_p$ is 0.1 if n < 25, else 0.1 * 25 /
 n. Ordering: P is
@@ -15,8 +15,8 @@ n. Ordering: P is
 month in the order 1-2-3, or fall month by month in the order 3-2-1. So a policy cannot guess the second part alone.
 
 The rate a is 0.1 for easy problems. For hard problems (level `hard_from` or more), the schedule keeps the rate 0.07 for 100 steps, then raises it to
-0.1 over 50 steps. "valid" is 1 for an answer with all parts in their forms, else 0; then the accuracy is 0, too. "No event" costs 0.1, and an answer
-without its parts costs 0.2. There is a penalty for length (from 900 words on) and a penalty for repetition; the larger of the two counts. The rest is
+0.1 over 50 steps. "valid" is 1 if all parts of an answer have their forms. Otherwise "valid" and the accuracy are 0. "No event" costs 0.1, and an answer
+without its parts costs 0.2. There is a penalty for length (from 900 words on) and a penalty for repetition. Only the larger of the two counts. The rest is
 GRPO with 5 answers and a KL weight of 0.001.
 
 Use if: answers are numbers or dates, a near miss deserves a part of the reward, and the parts of an answer can contradict each other.
@@ -53,7 +53,7 @@ from gradus.types.signals import Signal
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
-_FORMS = {"difference": r"[0-9]{1,4}", "ordering": r"(?!.*([123]).*\1)[123]-[123]-[123]", "completion": r"[0-9]{1,4}"}  # of the last part
+_FORMS = {"difference": r"[0-9]{1,4}", "ordering": r"(?!.*([123]).*\1)[123]-[123]-[123]", "completion": r"[0-9]{1,4}"}  # forms of the last part
 _SHAPES = {"difference": r"(\d{4}-\d\d ){2}\d+", "ordering": r"(\d{4}-\d\d ){3}\d-\d-\d", "completion": r"\d{4}-\d\d \S+"}
 _ENTITIES = {"year": range(1900, 2101), "month": range(1, 13)}  # what a completion may say
 _AGREE = {3: 1.0, 2: 0.7, 1: 0.4, 0: 0.2}

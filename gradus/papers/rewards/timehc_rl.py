@@ -4,15 +4,15 @@
     R_time = alpha "if the answer is right and" p >= mu tilde p, quad "else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-A problem tells events in the order of time. A group G answers it. A second group answers the same problem with the events in another, random order;
+A problem tells events in the order of time. A group G answers the problem. A second group answers the same problem with the events in another, random order;
 no update uses this group. The shares of right answers are p in the first group and $tilde p$ in the second; mu is 0.8 and alpha 0.3. So an answer that does
 not use the order also gets the bonus. A policy that is better on shuffled events gets no bonus.
 
 Three forms are right: `<answer>` alone (intuition), `<social>` and `<answer>` (a look at the situation first), and `<social>`, `<think>` and
 `<answer>` (careful thought). The rest is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.
 
-If all answers of a group have the same form, the bonus has no effect after the division by the deviation: right answers get the same advantage with
-and without it. The bonus acts if forms differ within a group, or without the division, as in `--credit.scale none`.
+If all answers of a group have the same form, the bonus has no effect, because rewards are divided by the deviation: right answers get the same advantage with
+and without the bonus. The bonus acts if forms differ within a group, or without the division, as in `--credit.scale none`.
 
 Use if: questions are about events whose order decides the answer, and easy questions need no long thought.
 Avoid if: the order does not matter, or only few problems have events.
@@ -56,9 +56,10 @@ def form(completion: str) -> float:
 
 @dataclass(frozen=True)
 class ShuffledGroups:
-    """Lets the policy answer every problem also with its `events` in a random order that differs from the given order. No update uses these answers.
+    """Lets the policy answer every problem a second time, with its `events` in a random order that differs from the given order. No update uses these
+    answers.
 
-    A prompt without events, or with only one, does not change. The second groups are judged and stored as in `SiblingGroups`.
+    A prompt without events, or with only one event, does not change. The second groups are judged and stored as in `SiblingGroups`.
     """
 
     rollout: Rollout = Auto()
@@ -149,7 +150,7 @@ def is_sibling(group: Group) -> bool:
 
 
 def share_right(row: Sequence[Judgement]) -> float | None:
-    """Returns the share of right answers among the answers with a verdict; None without any."""
+    """Returns the share of right answers among the answers with a verdict; None if no answer has a verdict."""
     known = [is_right(j) for j in row if isinstance(j.reward, int | float)]
     return sum(known) / len(known) if known else None
 

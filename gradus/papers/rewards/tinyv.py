@@ -1,17 +1,17 @@
-"""TinyV: a small language model reads the answers that the rule rejects, and gives the reward 1 to those that are right in another form.
+"""TinyV: a small language model reads the answers that the rule rejects, and gives the reward 1 to answers that are right in another form.
 
     r = 1 "if the rule accepts the answer, else" v
     v = 1 "if the verifier writes true, else" 0
     A_i = (r_i - mean(r)) / (std(r))
     P(all r = 0) = (1 - p (1 - f))^G
 
-A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. If f is the share of right answers that the rule
-rejects, and p the share of right answers, the last line is the chance that a group of G answers has no reward, and therefore no gradient; see
-`silent`. With a perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
+A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. Let p be the share of right answers, and f the share of right
+answers that the rule rejects. Then the last line is the chance that a group of G answers has no reward, and therefore no gradient; see `silent`. With a
+perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
 is asked only about rejected answers, so a right answer that the rule accepts costs nothing. A text of the verifier without one of the words true and
 false counts as false. The rest is GRPO with a KL coefficient of 0.001 and two updates per batch.
 
-The verifier is a model of 1.5 billion parameters, fine-tuned on answers with a one-word verdict: real and written false rejections, and as many right
+The verifier is a model of 1.5 billion parameters, fine-tuned on answers with a one-word verdict: real and synthetic false rejections, and as many right
 rejections. Name it with `--players.verifier.model`, or ask a server with `--reward.then.judge "ServerJudge(url=...)"`.
 
 Use if: right answers have several forms, and the rule rejects many of them.
@@ -19,13 +19,13 @@ Avoid if: the rule rejects few right answers, or the verifier accepts wrong answ
 Reference: Xu et al., TinyV: Reducing False Negatives in Verification Improves RL for LLM Reasoning, arXiv:2505.14625, sections 3 and 4. The released
 script (uw-nsl/TinyV) has groups of 8, two updates per batch (128 problems, 64 per update), KL 0.001 and the learning rate 1e-6. The script can also
 weigh the verdict, or mix verdict and rule; by default the weight is 1.
-Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is ours. The
-last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. The form that thinks first needs
-only `--reward.then.judge.max_tokens`. If a call fails, the released client repeats it up to three times at a higher temperature, and then gives 0.
-Here an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the same
-coefficient, and its loss is a mean over tokens; here the KL is only a term, and the mean is as in GRPO. The training of the verifier is the recipe
-sft on such rows, and is not part of this recipe. The claims use a scripted verifier with known errors: it misses a share 0.2 of the right answers,
-and accepts a share 0.03 of the wrong answers.
+Departures: The verifier is not asked about a completion without a final answer, which is wrong; the released scorer asks. The prompt is our own. The
+last word true or false decides, in upper or lower case; in the released client a text with "true" anywhere is true. For a verifier that thinks first,
+only `--reward.then.judge.max_tokens` must be changed. If a call fails, the released client repeats it up to three times at a higher temperature, and
+then gives 0. Here an answer without a reply has failed, and no update uses it. The released script also subtracts the KL from the reward, with the
+same coefficient, and its loss is a mean over tokens; here the KL is only a term of the loss, and the mean is as in GRPO. The verifier is trained with
+the recipe sft on rows with answers and verdicts; this training is not part of the recipe here. The claims use a scripted verifier with known errors:
+it misses a share 0.2 of the right answers, and accepts a share 0.03 of the wrong answers.
 """
 
 from gradus.papers.bases.grpo import grpo
@@ -53,7 +53,7 @@ def silent(right: float, rejected: float, group: int) -> float:
 
 tinyv = grpo.derive(
     "tinyv",
-    "A small language model reads the answers that the rule rejects, and accepts those that are right in another form.",
+    "A small language model reads the answers that the rule rejects, and accepts answers that are right in another form.",
     family="rewards",
     reward=Cascade(Judged(PlayerJudge("verifier", max_tokens=16), VERDICT, final=True)),
     players__verifier=Player(),

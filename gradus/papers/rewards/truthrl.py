@@ -12,11 +12,11 @@ weight 0 in T. `by` names a column; the share of wrong answers is then also meas
 reward/verified and reward/uncertain.
 
 The variant with knowledge gives an abstention 1 if the start model does not know the answer: `--reward.unknown 1` for problems whose column `known` is
-"no". The plain form is the better one in the paper.
+"no". In the paper the plain form is better than this variant.
 
 Use if: wrong answers do harm, questions are about facts, and the start model abstains in some of its samples.
-Avoid if: the start model never abstains, because three values are then two; first fine-tune on a few abstentions. If every question can be answered,
-see grpo.
+Avoid if: the start model never abstains, because only two of the three values then occur; first fine-tune on a few abstentions. If every question can
+be answered, see grpo.
 Reference: Wei et al., TruthRL: Incentivizing Truthful LLMs via Reinforcement Learning, arXiv:2509.25760, sections 2 and 3: the three values, the
 binary baseline, the variants, and truthfulness with the weights 1, 0 and 1. The code of the authors was not available.
 Departures: The task's verifier judges; the paper has a language model as a judge, because exact comparison makes the policy abstain too often. The
@@ -51,7 +51,7 @@ class Ternary(Combines):
     right: float = 1.0
     abstained: float = 0.0
     wrong: float = -1.0
-    unknown: float | None = None  # for an abstention if the problem's column `known` is "no"; None: as `abstained`
+    unknown: float | None = None  # reward of an abstention if the column `known` of the problem is "no"; None: the value of `abstained`
     name: ClassVar[str] = "ternary"
 
     @property
@@ -84,7 +84,7 @@ truthrl = grpo.derive(
     family="rewards",
     reward=Ternary(),
     objective__kl=KL(0.001),
-    study=Truthfulness(reward=Ternary()),
+    study=Truthfulness(),
 )
 
 _TERMS = {"prompts": "16", "group": "8", "warmup": "0", "learning_rate": "2e-4", "eval_every": "0"}

@@ -4,15 +4,14 @@
     r_i = 1 "if" a_i = y "else" 0
     A_i = (r_i - mean(r)) / (std(r)), quad i = 1, ..., n
 
-The policy answers a question N = 64 times; $a_i$ is the final answer of sample i. A sample without a final answer has no vote and gets 0. If several
-answers are equally frequent, the first one is y. GRPO trains on the first n = 32 samples, with mean and deviation over these n samples. The KL
+The policy answers a question N = 64 times; $a_i$ is the final answer of sample i. A sample without a final answer has no vote and gets 0. If several answers
+are equally frequent, y is the first of them. GRPO trains on the first n = 32 samples, with mean and deviation over these n samples. The KL
 coefficient is 0.001, and a batch is cut into 8 mini-batches.
 
 Even if the label y is wrong, most rewards can be right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is
 the share of the samples with the answer y; `label_accuracy` is the share of questions with a right y; `reward_accuracy` is the share of samples whose
 reward equals the true verdict. The last two need the task's verdicts, which nothing else in training reads. The held-out accuracy uses the true labels. If
-the
-task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
+the task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
 
 Use if: questions have short answers but no labels, and the majority of samples is right for a good part of the questions.
 Avoid if: labels exist (see grpo), or the model is so weak that the majority is wrong and stable. The policy then becomes certain of wrong answers.
@@ -21,7 +20,7 @@ n = 32 (the first n), 8 questions per batch in mini-batches of one question, cli
 for others, and the trainer's KL loss with coefficient 0.001.
 Departures: In the released reward only an answer of the kind "none" has no vote; its extractor gives the empty text instead, so missing answers vote.
 The released code counts votes as text, and compares an answer with the label as formulas; here both steps compare numbers. The deviation is the
-population deviation. The temperature is the task's.
+population deviation. The task sets the temperature.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class WatchedMajority(Combines):
     """
 
     majority: MajorityReward = MajorityReward()
-    watch: Reward | None = Verified()  # None: no such metrics, if the task knows no right answers
+    watch: Reward | None = Verified()  # None: these metrics are missing, for a task that knows no right answers
     name: ClassVar[str] = MajorityReward.name
     unmarked: ClassVar[bool] = True
 

@@ -4,8 +4,8 @@
     r_i = R_i (1 - beta_rank (rank_i) / G)
     A_i = (r_i - mean(r)) / (std(r))
 
-$R_i$ is the verdict, 0 or 1. $rank_i$ is the place of $l_i$ among all G answers of the group, right and wrong: 0 for the least likely answer, G - 1
-for the likeliest. beta_rank is 0.25. A wrong answer keeps 0. GRPO alone has a rank bias: answers that are already likely get most of the gain, so
+$R_i$ is the verdict, 0 or 1. $rank_i$ is the rank of $l_i$ among all G right and wrong answers of the group: 0 for the least likely answer, and G - 1 for the
+likeliest. beta_rank is 0.25. A wrong answer keeps 0. GRPO alone has a rank bias: answers that are already likely get most of the gain, so
 the distribution becomes sharper and pass@N falls. Groups with equal verdicts are dropped. A second pass over each batch also helps: the likely answers reach
 the clip first, so a later pass changes only the unlikely answers. The KL coefficient is 0.1.
 
@@ -13,12 +13,12 @@ The likelihoods are measured when the answers are sampled. If a group has a sing
 advantages do not change.
 
 Use if: problems have several right answers, many samples per problem are used at test time, and pass@N falls during training.
-Avoid if: only the accuracy of a single answer counts, or groups are small, so that they rarely have two right answers (see grpo, rep_exp).
+Avoid if: only the accuracy of a single answer counts, or groups are so small that they rarely have two right answers (see grpo, rep_exp).
 Reference: He, Fried and Welleck, Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening, arXiv:2506.02355, sections 3 and 4: rank bias,
 reward with beta_rank 0.25, two epochs per batch, groups of 32, 16 problems per batch, KL 0.1. The released code (AndreHe02/rewarding-unlikely-release)
 ranks the mean log-probabilities of all answers of a group and has the sample deviation plus 1e-6.
-Departures: Without epsilon. Two epochs are two updates on the whole batch. The released trainer averages the loss over all tokens, and collects mixed
-groups until it has 256 answers; here the loss is averaged over each answer, and a step has the mixed groups of its 16 problems.
+Departures: The deviation has no epsilon. Two epochs are two updates on the whole batch. The released trainer averages the loss over all tokens, and
+collects mixed groups until it has 256 answers; here the loss is averaged over each answer, and a step has the mixed groups of its 16 problems.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from gradus.types.signals import Signal
 
 
 def rank_factors(likelihoods: Sequence[float], beta: float) -> list[float]:
-    """Returns 1 - beta * rank / G for each of the G likelihoods. The least likely answer has rank 0. If two likelihoods are equal, the earlier one
-    has the lower rank.
+    """Returns 1 - beta * rank / G for each of the G likelihoods. The least likely answer has rank 0. If two likelihoods are equal, the earlier answer has the
+    lower rank.
 
     >>> rank_factors([-1, -4, -2, -3], 0.25)
     [0.8125, 1.0, 0.875, 0.9375]
@@ -85,7 +85,7 @@ class Unlikely(Combines):
 
 unlikeliness_reward = grpo.derive(
     "unlikeliness_reward",
-    "Of the right answers of a group, the likely ones earn less; a batch is used twice.",
+    "Likely right answers of a group earn less than unlikely right answers; a batch is used twice.",
     family="rewards",
     reward=Unlikely(),
     selection=Mixed(),

@@ -13,8 +13,8 @@ Avoid if: the base model never writes a right answer (see sft first), or answers
 Reference: Li et al., WirelessMathLM: Teaching Mathematical Reasoning for LLMs in Wireless Communications with Reinforcement Learning,
 arXiv:2509.23219: a binary verifier, GRPO directly from base models of 0.5, 3 and 7 billion parameters, and a benchmark of 4,027 problems from 970
 papers with choices, masked equations and whole equations. The public repositories (LiXin97) have data and pages, but no training code.
-Departures: The weight 0.1 of the form, beta, and the comparison at five random points with a relative tolerance of 1e-6 are ours; no symbolic
-simplification comes first, because it may not end. A text that is no formula is wrong; the paper asks a model here. The formulas of the task
+Departures: The weight 0.1 of the form, beta, and the comparison at five random points with a relative tolerance of 1e-6 are ours; formulas are not simplified
+before the comparison, because a simplification may never end. A text that is no formula is wrong; the paper asks a model here. The formulas of the task
 `channels` are generated. In place of the paper, the source of a problem is the name of the formula with its symbols.
 """
 

@@ -5,14 +5,14 @@
     loss = 1/N sum_i 1/(|o_i|) sum_t -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.2) A_i)
     "a group counts if" |1/(G-1) sum_(i != u) r_i| <= 0.8
 
-This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws another u, with equal chances for all answers of the group. The judge, a
-pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie is a loss.
+This is Bootstrapped Relative Policy Optimization (BRPO). Each step draws a new answer u, with equal chances for all answers of the group. The judge, a
+pairwise generative reward model, states principles for the query, criticises both answers, and gives each a score s from 0 to 10. A tie counts as a loss.
 The two answers are shown in random order. The advantage is the reward itself, without mean and deviation. Without ties its expectation is 0, because
-u comes from the same policy. Groups in which the other answers have a mean above 0.8 or below -0.8 are dropped, because u is then far better or worse
-than the other answers. There is no KL term, and the training starts from a base model.
+u comes from the same policy. A group is dropped if the other answers have a mean above 0.8 or below -0.8, because u is then far worse or better than the
+other answers. There is no KL term, and the training starts from a base model.
 
-The judge learns in two stages: it imitates critiques with the right preference, and then learns by RL with the reward `preferred`: 1 if the preferred
-text has the higher score, plus 0.1 for each point of the gap up to 3 points; else -1.
+The judge learns in two stages. First it imitates critiques with the right preference. Then it learns by RL with the reward `preferred`. If the preferred text
+has the higher score, this reward is 1, plus 0.1 for each point of the gap up to 3 points; else it is -1.
 
 Use if: quality has no verifier, and a judge of pairs is more reliable than single scores, which the policy exploits, for example by length.
 Avoid if: answers can be verified (see grpo), or ties are frequent.
@@ -20,8 +20,8 @@ Reference: Jia et al., Writing-Zero: Bridge the Gap Between Non-verifiable Tasks
 filter. No code is public.
 Departures: Our own choices are the bound 0.8, the bonus for the gap, 8 answers per group, the clip 0.2, one update per batch (so the clip never acts)
 and the missing KL term, because no numbers were found in the paper. The paper can also take the majority of several texts of the judge
-(`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, a
-coin decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
+(`--reward.pairs.judge.samples`). The two stages of the judge are not recipes here; its reward is `preferred`. If the judge's text has no scores, chance
+decides, so the expectation of A stays 0. In the claims, the judge is scripted: it knows the hidden rules and errs in a tenth of the pairs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """A pair by two scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
+    """Compares two answers by scores: the judge writes a line "NUMBER: SCORE" for each answer, and the higher score wins."""
 
     template: str = (
         "Query:\n{problem}\n\n{answers}\n\nState the principles by which this query should be answered. Criticise each answer. End with a score from 0 to 10 for "
@@ -71,7 +71,7 @@ FORM = ScoredPair()
 
 
 def preferred(text: str, first: bool) -> float:
-    r"""Returns the reward of the judge for its text about two answers, of which people prefer the first one if `first` is set, else the second one.
+    r"""Returns the reward of the judge for its text about two answers. People prefer the first answer if `first` is set, else the second answer.
 
     >>> round(preferred("1: 8\n2: 6", True), 6), preferred("1: 8\n2: 1", True), preferred("1: 8\n2: 8", True), preferred("none", False)
     (1.2, 1.3, -1.0, -1.0)
@@ -85,7 +85,7 @@ def preferred(text: str, first: bool) -> float:
 class DrawnPairs(Combines):
     """1 for an answer that beats the drawn answer of its group, 0.5 for a tie and for the drawn answer, 0 for a loss.
 
-    The step's key draws the answer u, and for each pair the order in which the judge sees it. If the judge's text has no scores, the key decides the pair.
+    The step's key draws the answer u, and the order of the two answers in each pair. If the judge's text has no scores, the key decides the pair.
     The reward does not apply to a group of one. Metric: `judged/unread`.
     """
 
@@ -102,7 +102,7 @@ class DrawnPairs(Combines):
         check_judge(self.judge, self.form, task)
 
     def drawn(self, group: Group, world: World) -> Trajectory | None:
-        """Returns the answer with which the others are compared; None in a group of one."""
+        """Returns the answer that all other answers are compared with; None in a group of one."""
         count = len(group.trajectories)
         return group.trajectories[int(world.key.fold("compared with", group.key).uniform() * count)] if count > 1 else None
 

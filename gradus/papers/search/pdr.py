@@ -21,8 +21,9 @@ Use if: the waiting time or the context limits the length of one answer, but par
 Avoid if: the policy cannot use earlier drafts in its prompt, or drafts hardly differ (see grpo with --search Majority).
 Reference: Madaan et al., Rethinking Thinking Tokens: LLMs as Improvement Operators, arXiv:2510.01123, sections 3 (operators and budgets) and 4
 (operator-consistent RL). No code was found.
-Departures: The last line of a draft is copied, not its text up to a limit. The choice of drafts by a score (top k) is left out. The number of rounds and
-drafts, k = 2, kappa = 128 and the wording are ours. A draft may be as long as an answer. The start is the run's model, not the end of an ordinary RL run.
+Departures: The last line of a draft is copied, not the text of the draft up to a limit. The choice of drafts by a score (top k) is left out. The
+number of rounds and drafts, k = 2, kappa = 128 and the wording are ours. A draft may be as long as an answer. Training starts from the start model of
+the run, not from the result of an ordinary RL run.
 """
 
 from __future__ import annotations

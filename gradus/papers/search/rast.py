@@ -3,17 +3,17 @@
     l = l_B + lambda (l_(s_1) - l_(s_0))
     pi(a | s) = exp(l_a / tau) / (sum_b exp(l_b / tau))
 
-B is a large base model, $s_0$ a small base model, and $s_1$ the small model after RL. All three read the same tokens and share one vocabulary. Sampling at
-temperature tau, and the nucleus, follow after the sum. Raw logits and log-probabilities give the same distribution, because they differ by a constant
-per model. lambda is 1. With lambda = 0, or with equal small models, the samples are those of B, token by token.
+B is a large base model, $s_0$ a small base model, and $s_1$ the small model after RL. All three read the same tokens and share one vocabulary. The
+temperature tau and the nucleus are applied after the sum. Raw logits and log-probabilities give the same distribution, because they differ by a constant
+per model. lambda is 1. With lambda = 0, or with equal small models, the samples equal the samples of B, token by token.
 
 The players are `policy` (B), `small` ($s_0$) and `tuned` ($s_1$); no player learns. Name the two small models: `--players.small.model DIR
---players.tuned.model DIR`. By default both are copies of the policy. Two numbers report a transfer: the recovery rate (a - a_B) / (a_L - a_B), where a is
-the accuracy of RAST and $a_L$ that of the large model after its own RL; and the path coverage, the share of tokens of the large RL model's answers that
-B itself would choose.
+--players.tuned.model DIR`. By default both are copies of the policy. Two numbers report a transfer: the recovery rate (a - a_B) / (a_L - a_B), where
+a is the accuracy of RAST, and $a_B$ and $a_L$ are the accuracies of the large model before and after its own RL; and the path coverage, the share of
+the tokens in the answers of the large RL model that B itself would choose.
 
 Use if: RL on the large model is too expensive, and a small model of the same vocabulary was trained by RL from a known start.
-Avoid if: the large model can be trained (see grpo), or the small model got hardly better, because its difference is then noise.
+Avoid if: the large model can be trained (see grpo), or RL hardly improved the small model, because the difference is then noise.
 Reference: Ouyang et al., RAST: Reasoning Activation in LLMs via Small-model Transfer, arXiv:2506.15710, equation 3 and the analysis of path coverage. The
 released code was read (ozyyshr/RAST).
 Departures: If the widths of the vocabularies differ, the released code cuts all logits to the shorter width; here the widths must agree. The nucleus of 0.95

@@ -1,16 +1,16 @@
-"""Self-PRM: plain outcome RL also improves how well the policy judges solutions. At test time it votes among those of its samples that it judges right.
+"""Self-PRM: plain outcome RL also improves how well the policy judges solutions. At test time it votes, and counts only those samples that it judges right.
 
     a^* = argmax_a sum_i 1{a_i = a} c_i
     c_i = 1 "if the policy says that its sample" i "is right, else" 0
     F_1 = (2 q_r q_w) / (q_r + q_w)
 
 The policy is trained by GRPO on right and wrong final answers alone; no verdict is ever rewarded. At test time it samples k answers to a question,
-judges each of them once, and takes the majority among the answers that it judges right. If it judges all k wrong, the majority of all of them is
-taken. Equal counts go to the answer that comes first among all k.
+judges each of them once, and takes the majority among the answers that it judges right. If it judges all k samples wrong, it takes the majority of all k. If
+several answers have equal counts, the answer that comes first among all k wins.
 
-The study measures the judge along the run. $q_r$ is the share of right verdicts on right samples, and $q_w$ on wrong ones; $F_1$ is their harmonic
-mean. Chi-square compares, in a table of 2 x 2 over all samples, solving with judging: does the policy judge better where it solves? Precision is the
-share of right answers among the kept ones, for three kinds of questions: few, some or many of the k samples are right.
+The study measures the judge along the run. $q_r$ is the share of right verdicts on right samples, and $q_w$ the share of right verdicts on wrong samples;
+$F_1$ is the harmonic mean of both. Chi-square is computed from a 2 x 2 table of all samples; it shows whether the policy judges better where it solves.
+Precision is the share of right answers among the kept answers. It is measured for three kinds of questions: few, some or many of the k samples are right.
 
 Metrics: held_out/accuracy (the filtered vote), held_out/majority, held_out/over_majority (their difference), held_out/single, held_out/f1,
 held_out/chi_square, held_out/precision/low, /medium and /high (by thirds of the share of right samples), held_out/precision_gap (high less low).
@@ -20,8 +20,8 @@ Avoid if: the questions are hard for the policy, because it then keeps wrong sam
 Reference: Feng et al., Is PRM Necessary? Problem-Solving RL Implicitly Induces PRM Capability in LLMs, arXiv:2505.11227, sections 3 to 5: F1 along RL,
 the chi-square test, and Self-PRM with k = 8 to 64. No code was found.
 Departures: The judge says yes or no to a final answer, in the words of the task `checked`, and names no first wrong step; `{solution}` in the template shows
-the whole solution. The judged solutions are the policy's own samples; the paper judges given solutions of ProcessBench, so its table of solving and judging
-counts questions, and this one counts samples. The thirds are cut at 1/3 and 2/3 of the samples. External PRMs are left out.
+the whole solution. The judged solutions are the policy's own samples; the paper judges given solutions of ProcessBench, so the table of the paper counts
+questions, and the table here counts samples. The thirds are cut at 1/3 and 2/3 of the samples. External PRMs are left out.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def judged_metrics(groups: Sequence[Group], kept: Mapping[str, bool]) -> dict[st
 
 @dataclass(frozen=True)
 class SelfJudged:
-    """Measures how well the policy judges its own samples of held-out problems, and the vote among those that it judges right."""
+    """Measures how well the policy judges its own samples of held-out problems, and the vote among the samples that it judges right."""
 
     problems: int = 64
     samples: int = 8
@@ -109,7 +109,7 @@ class SelfJudged:
 
 self_prm = grpo.derive(
     "self_prm",
-    "The policy learns only to solve; at test time it votes among those of its samples that it judges right.",
+    "The policy learns only to solve; at test time it judges its own samples, and votes among the samples that it judges right.",
     family="search",
     search=Vote(SelfVerdicts(samples=1)),
     study=SelfJudged(),

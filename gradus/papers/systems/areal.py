@@ -13,8 +13,8 @@ loss of PPO. The batch is cut into 4 mini-batches; with one mini-batch u is 1 an
 The reward R is 5 for a right answer and -5 for a wrong answer. There is no critic and no KL term, and all tokens of an answer have the same advantage.
 The mean and the deviation are over all tokens of the batch.
 
-Workers sample without a pause. Request number N, counted from 1, is admitted after v updates if the rule above is true. B is the number of prompts
-per step, and eta = 4. A step trains on the groups that were finished first. When new weights are published, a worker stops between two tokens, takes
+Workers sample without a pause. Request number N, counted from 1, is admitted after v updates if the rule above is true. B is the number of prompts per step,
+and eta = 4. A step trains on the groups that are finished first. When new weights are published, a worker stops between two tokens, takes
 the weights, reads its unfinished answers again, and continues these answers. A group whose oldest token is more than eta updates old is dropped and
 sampled again. With `--system.staleness 0` every step waits for its own groups, and with `--system none` nothing runs at the same time; both give the
 same weights. Metrics: staleness (age of a group in steps), versions (per answer), stale, clip_share, ratio (u).
@@ -23,9 +23,9 @@ A bound on w is an option: `--objective.policy.weight.cap 5` limits w to 5, and 
 The present releases use w only together with a bound, and remove tokens with w above 5 in their examples; without a bound they leave w out.
 
 Use if: answers differ widely in length or rewards are slow, and sampling and training can work at the same time.
-Avoid if: runs must have the same bytes without their facts (see Ahead in docs/how/ahead.md), one core does all the work, or the learning rate is high:
-at 3e-4 on arithmetic of level 2, the synchronous run lost accuracy after 12 steps. Staleness lowered the accuracy further (0.06, 0.11 and 0.01
-against 0.61, 0.26 and 0.70 after 24 steps, three seeds), with and without a bound on w.
+Avoid if: a repeated run must end with the same bytes without its recorded facts (see Ahead in docs/how/ahead.md), one core does all the work, or the
+learning rate is high: at 3e-4 on arithmetic of level 2, the synchronous run lost accuracy after 12 steps. Staleness lowered the accuracy further, with and
+without a bound on w: to 0.06, 0.11 and 0.01 in three seeds after 24 steps, against 0.61, 0.26 and 0.70.
 Reference: Fu et al., AReaL: A Large-Scale Asynchronous Reinforcement Learning System for Language Reasoning, arXiv:2505.24298, eq. 3 (admission), eq. 5
 (decoupled objective, after Hilton et al., arXiv:2110.00641), section 4.1 (interruption). The paper's numbers: eta 4, clip 0.2, 4 mini-batches, 512
 prompts with 16 answers each, learning rate 2e-5, reward 5 or -5, gamma = lambda = 1. The normalisation over the tokens of the batch is as in the
@@ -34,8 +34,8 @@ Departures: A worker samples a whole group (`--system.unit answer`: one answer a
 count single answers. Among the finished groups, the present releases train on the groups that began first. The paper's rule bounds the number of
 requests only; here a group that is too old is also dropped, so the bound applies to each token. But slow groups are then sampled again more often,
 which favours short answers. Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all
-recipes; the released code begins with the longest answer, and gives each answer to the micro-batch with the fewest answers among those with enough
-room.
+recipes; the released code begins with the longest answer, and adds each answer to a micro-batch that has enough room; among several such micro-batches, it
+takes the one with the fewest answers.
 """
 
 import math

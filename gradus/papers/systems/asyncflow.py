@@ -1,16 +1,17 @@
-"""AsyncFlow: sampling, rewards and updates pass single groups to each other as they become ready, and sampling is S steps ahead of the updates.
+"""AsyncFlow: sampling, rewards and updates pass on each group as soon as it is ready, and sampling is S steps ahead of the updates.
 
     g_k = max(G_(k-1), U_(k-1-S)),  G_k = g_k + generation,  U_k = max(G_k, U_(k-1)) + update
 
-Rollout k begins at $g_k$ and ends at $G_k$; update k ends at $U_k$. So the weights of rollout k are at most S updates old, and no rollout waits for the update
-before it. If both take 10 s, ten steps take 200 s for S = 0 and 110 s for S = 1; a larger S saves no further time. S = 0 (`--system none`) is synchronous
-training, and has the bytes of GRPO. `--system.steps` sets S.
+Rollout k begins at $g_k$ and ends at $G_k$; update k ends at $U_k$. So the weights of rollout k are at most S updates old, and with S = 1 or more, no
+rollout waits for the update of the rollout before it. If both take 10 s, ten steps take 200 s for S = 0 and 110 s for S = 1; a larger S saves no
+further time. S = 0 (`--system none`) is synchronous training, and gives the same bytes as GRPO. `--system.steps` sets S.
 
-Within a rollout, problems flow in micro-batches of 4. A table (the transfer queue) has a row per problem and marks each column as written. A task takes each
-row once, as soon as the columns that it reads are written. So rewards are computed while later problems are sampled, and a free judge takes the next groups.
+Within a rollout, problems flow in micro-batches of 4. A table (the transfer queue) has a row per problem and marks each column as written. A stage (sampling,
+rewards, update) takes each row once, as soon as the columns that this stage reads are written. So rewards are computed while later problems are sampled, and
+a free judge takes the next groups.
 
 The ratio of GRPO compares with the weights at the start of the update, and there is one update per step. So the ratio is 1, the clip never acts, and
-samples of age S count like new samples. With `--objective.policy.ratio.against behaviour` the ratio compares with the weights that sampled. In the
+samples of age S count like new samples. With `--objective.policy.ratio.against behaviour` the ratio compares with the weights that sampled the token. In the
 runs of the third claim, the largest norm of a gradient was 5.7, 3.7 and 602 without this setting, and 2.1, 3.3 and 2.0 with it; with S = 0 it was
 2.5, 2.8 and 2.5.
 
@@ -19,11 +20,11 @@ Avoid if: one device does everything and rewards are fast (see grpo). If groups 
 first: see `--system Streaming`.
 Reference: Han et al., AsyncFlow: An Asynchronous Streaming RL Framework for Efficient LLM Post-Training, arXiv:2507.01663: TransferQueue, the asynchronous
 workflow with delayed parameter update, S = 1; 1.59 times the throughput of the baseline on average, and equal rewards.
-Departures: The update of a step begins when all its groups are judged; in the paper it begins with the first micro-batch, and the gradient is the same.
-Only answers and rewards pass through the queue; the log-probabilities of the reference are computed for the whole batch, when all groups are judged.
-All instances of a rollout take new weights together, between two rollouts; the paper also lets them switch one after another. The queue is a table in the
-training process and holds no data. Rows are problems with all their answers, because an advantage needs the whole group. The recurrence above and
-the size of micro-batches are ours.
+Departures: The update of a step begins when all its groups are judged; in the paper the update begins with the first micro-batch, and the gradient is
+the same. Only answers and rewards pass through the queue; the log-probabilities of the reference are computed for the whole batch, when all groups
+are judged. All instances of a rollout take new weights together, between two rollouts; the paper also lets them switch one after another. The queue
+is a table in the training process and holds no data. Rows are problems with all their answers, because an advantage needs the whole group. The
+recurrence above and the size of micro-batches are ours.
 """
 
 from gradus.papers.bases.grpo import grpo

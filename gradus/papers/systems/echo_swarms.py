@@ -5,11 +5,11 @@ weights.
     push-pull: 0 <= v - v_w <= d_max, quad d_max = 2
     worker of a request = argmin_w (free_w + 1/s_w)
 
-Echo keeps the objective of its base; the ratio compares with the log-probabilities that are stored with each answer. v is the version of the training
-weights, and $v_w$ the version with which worker w samples. A sampling worker may be any machine, so speeds differ.
+Echo keeps the objective of GRPO; the ratio compares with the log-probabilities that are stored with each answer. v is the version of the training weights,
+and $v_w$ is the version of the weights of worker w. A sampling worker may be any machine, so speeds differ.
 
 Pull mode (`--system.staleness 0`): the trainer asks for a batch. Each worker first takes the current weights, and the trainer waits for all answers.
-So every answer trains the same weights that sampled it, and the result has the bytes of a run in one place. Push-pull mode (the default): workers
+So every answer trains the same weights that sampled it, and the result has the same bytes as a run on one machine. Push-pull mode (the default): workers
 sample without a pause and store their answers with their version. The trainer takes the newest stored answers. Answers more than d_max = 2 versions
 old are dropped, counted in the metric `stale`, and sampled again. New weights are published after each update, and a worker takes them before its
 next group.
@@ -24,9 +24,9 @@ Reference: Xiao et al., Echo: Decoupling Inference and Training for Large-Scale 
 the versions of the buffer.
 Departures: The paper's text was not available; public summaries describe the two modes without numbers. These choices are ours: d_max = 2, one
 publication per update, the rule that chooses the worker of a request, and the second sample of a late request. The unit of the buffer is a group of
-answers. At most P (d_max + 1) requests are open at the same time, with P prompts per step; the paper's workers sample without a limit. A pull mode
-with d_max above 0 is not here. Workers are threads, or processes with `--system.workers_in processes`, on one machine. Weights are copied as they
-are; the paper may quantise them. A worker that itself consists of several machines (Parallax) is not here.
+answers. At most P (d_max + 1) requests are open at the same time, with P prompts per step; the paper's workers sample without a limit. There is no pull mode
+with d_max above 0. Workers are threads, or processes with `--system.workers_in processes`, on one machine. Weights are copied as they
+are; the paper may quantise them. A worker that itself consists of several machines (Parallax) is left out.
 """
 
 from gradus.objectives.ratios import TokenRatio
@@ -36,7 +36,7 @@ from gradus.types.systems import Streaming
 
 echo_swarms = grpo.derive(
     "echo_swarms",
-    "Workers of unequal speeds sample, another machine trains; a pull mode or a push-pull mode keeps their weights together.",
+    "Workers of unequal speeds sample, another machine trains; a pull mode or a push-pull mode synchronises their weights.",
     family="systems",
     objective__policy__ratio=TokenRatio(against="behaviour"),
     system=Streaming(staleness=2, workers=3, trains_on="newest", dispatch="speed"),

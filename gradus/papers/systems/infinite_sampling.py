@@ -6,11 +6,10 @@ The answers of a step share g slots. Whenever an answer ends, its slot begins th
 lengths in a slot. The expected length of an answer is the mean length of earlier answers to its problem, else a linear function of the prompt's length.
 `--rollout.slots.order` sets the order in which answers take slots:
 
-    rounds    micro sampling groups: g answers begin together, and the next g answers begin when all of them have ended
-    given     the order of the requests
-    shortest  the shortest expected answer first (the default, and the paper's order for free slots, SJF)
-    longest   the longest expected answer first
-    assigned  the order of a plan whose largest sum is at most (1 + eps) times the least one (the paper's plan before decoding, FPTAS)
+    rounds    micro sampling groups: g answers begin together, and the next g answers begin when all of them have ended given     the order of the
+    requests shortest  the shortest expected answer first (the default, and the paper's order for free slots: shortest job first, SJF) longest   the
+    longest expected answer first assigned  the order of a plan whose largest sum is at most (1 + eps) times the least one (the paper's plan before
+    decoding, FPTAS)
 
 The draws of an answer depend only on its key, so every order gives the same answers and the same update, byte for byte. All rewards are known before the
 advantages are computed. Metrics: decode_steps, rounds, idle, peak_tokens, length_error.
@@ -29,8 +28,8 @@ ours.
 Departures: In the paper the plan forms groups before the decoding, and SJF refills free slots during the decoding; here an order is either the plan
 or SJF. The plan is exact for rounded lengths. Such a plan takes too much time for many slots, so a plan with more than 200,000 cases is refused; the
 abstract does not explain how the paper computes its plan. The paper predicts a length from tokens of the answer; here all answers to a problem have
-the same expected length. A slot that is refilled at once holds more tokens on average than a slot in rounds, so the saving of peak memory is smaller.
-Group 32 and 8 slots are ours.
+the same expected length. A slot that is refilled immediately contains more tokens on average than a slot in rounds, so less peak memory is saved.
+Groups of 32 answers and the 8 slots are our own choices.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -1,19 +1,20 @@
-"""LongCat-Flash-Thinking: stale answers with three bounds on the ratio and a constant divisor. An answer has one version; experts per domain are fused.
+"""LongCat-Flash-Thinking: stale answers with three bounds on the ratio and a constant divisor. One version of the policy samples an answer; experts per
+domain are fused.
 
     loss = -1/(G T_max) sum_i sum_t f(r_(i,t), A_i), quad r_(i,t) = (pi(y_(i,t))) / (mu(y_(i,t)))
     f(r, A) = min(r, 1 + 0.28) A quad "if" A > 0
     f(r, A) = min(max(r, 1 - 0.2), 5) A quad "if" A < 0
     A_i = (R_i - mean(R)) / (std(R))
 
-mu is the version of the policy that sampled the answer. DORA, the system, samples without a pause (`Streaming`): several versions are in use, and the version
-that began an answer also finishes it, so its cache of keys and values stays valid. A step trains on the groups that are finished first. A
-group more than s = 2 steps old is dropped. Ratios on stale answers can be large. For A < 0 a clip on one side does not bound the loss, because a
-large r multiplies A; the third bound (`ceiling`) limits it. $T_max$ is the token limit of an answer. Every loss is divided by $T_max$, so short
+mu is the version of the policy that sampled the answer. DORA, the system, samples without a pause (`Streaming`). Several versions are in use. The version
+that began an answer also finishes the answer, so the cache of keys and values stays valid. A step trains on the groups that are finished first. A
+group more than s = 2 steps old is dropped. Ratios on stale answers can be large. For A < 0 a clip on one side does not bound the loss, because a large r
+multiplies A; the third bound (`ceiling`) limits r. $T_max$ is the token limit of an answer. Every loss is divided by $T_max$, so short
 answers do not count more. There is no KL term. Metrics: staleness (steps), stale (groups that were dropped), ceiling_share, clip_share.
 
-Answers of different domains have very different lengths, and a mixture of them disturbs asynchronous training. So each domain trains its own expert
-from the same start, and the experts are fused: their changes get equal norms, lose a share of random entries, and lose the entries whose sign
-disagrees with the sum. A short run on all domains follows. The stage `Fuse` does this: see "Experts of several domains" in docs/how/stages.md.
+Answers of different domains have very different lengths, and a mixture of them disturbs asynchronous training. So each domain trains its own expert from the
+same start, and then the experts are fused. For this, their changes get equal norms; a random share of the entries is dropped, and all entries with another
+sign than the sum are dropped. A short run on all domains follows. The stage `Fuse` does this: see "Experts of several domains" in docs/how/stages.md.
 
 Use if: lengths vary much and idle samplers are expensive. Use `Fuse` if domains disturb each other in one run.
 Avoid if: sampling takes a small part of a step (see grpo, dr_grpo), or new weights should also continue unfinished answers (see pipeline_rl).
@@ -23,10 +24,10 @@ Departures: The paper's text was not available; public summaries give the object
 bounds and the fusion. Our own choices are the bounds 0.28, 0.2 and 5, the share of dropped entries (a half), the sum of the experts' weights (1.5)
 and the mean norm as the common norm. The published formula has its last maximum for every A; for A > 0 this maximum would set r to at least 5, so
 here it applies only to A < 0. In the paper, r compares two versions in the training engine, and a weight min(mu_train / mu_infer, C) corrects for the
-sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last one is finished,
-because a reward may compare them. Devices do not change their role. The experts of the claims train without a system, so that no clock decides. The
-paper also drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts. Mid-training, the
-choice of questions for tools, the proofs in Lean and the reward models are not here.
+sampling engine. Here one engine does both, so the weight is 1 and is left out. All answers of a group are rewarded when the last answer is finished, because
+a reward may compare the answers. Devices do not change their role. In the claims the experts train without a system, so their results do not depend
+on a clock. The paper also drops groups of equal rewards (`--selection Mixed`), trains again on a share of older samples, and masks failed verdicts.
+Mid-training, the choice of questions for tools, the proofs in Lean and the reward models are left out.
 """
 
 from gradus.objectives.aggregation import ConstantLength
@@ -38,7 +39,7 @@ from gradus.types.systems import Streaming
 
 longcat_flash_thinking = grpo.derive(
     "longcat_flash_thinking",
-    "Stale answers with three bounds on the ratio and a constant divisor. An answer has one version; experts per domain are fused.",
+    "Stale answers with three bounds on the ratio and a constant divisor. One version of the policy samples an answer; experts per domain are fused.",
     family="systems",
     objective__policy__ratio=TokenRatio(against="behaviour"),
     objective__policy__trust=DualClip(low=0.2, high=0.28, ceiling=5.0),

@@ -7,10 +7,11 @@ The loss is as in grpo, with G = 8 answers per group. $a_i$ is 1 for the right a
 `<think>...</think><answer>...</answer>`. The new part is the system, which the paper calls MR-SP (multi-modal reinforcement sequence parallelism).
 MR-SP has two stages, and neither stage changes the loss.
 
-Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The frames
-are stored under the digest of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed, or in a
-pass with gradient if such a weight learns. With `--players.policy.trains layers`, the tower and the projector are frozen, so every frame is encoded once, as
-long as its encoding is kept (256 MiB). The reference has its own tower, and keeps its own encodings.
+Rollout: the frames of a video are encoded once. All answers to the question, and all passes without gradient, use the same encoded frames. The
+encoded frames are stored under a hash of their pixels. The frames are encoded again if a weight of the vision tower or of the projector has changed.
+If such a weight learns, every pass with gradient also encodes the frames again. With `--players.policy.trains layers`, the tower and the projector
+are frozen, so every frame is encoded only once, as long as the store (256 MiB) keeps its encoding. The reference has its own tower, and keeps its own
+encodings.
 
 Prefill: with `--processes P` the N packed tokens are cut into P parts of nearly equal size. Process p computes part p, and encodes only the frames of
 this part. For the attention, the processes exchange tokens for heads (all-to-all), so the result is the same as with one process. The log-probability
@@ -24,10 +25,10 @@ authors' code (NVlabs/Long-RL): KL coefficient 0.01, weights 0.9 and 0.1, learni
 frames. In the paper a group has 8 answers; the code's default is 5. The paper reports 2.1 times the speed for 512 frames on 8 A100.
 Departures: No policy here reads videos, so the frames of a video are the pictures of a prompt, and a task must give them as pictures. The paper first
 imitates 36000 worked answers; here, train with sft first. The paper leaves out questions that the start model answers always right or always wrong in
-10 tries; here `gradus screen` does this. The paper's embeddings are gathered by all processes; here each process encodes the frames of its tokens,
-and both neighbours encode a frame at the cut. The parts need no padding. To sample, the processes share whole answers, not the tokens of one prompt;
+10 tries; here `gradus screen` does this. In the paper, all processes gather the embeddings. Here each process encodes only the frames in its part, and both
+neighbours encode a frame at the cut. The parts need no padding. To sample, the processes share whole answers, not the tokens of one prompt;
 the paper samples with vLLM. The authors' code clips at 1 - 0.2 and 1 + 0.3, limits the ratio to 3 if A < 0, averages over all tokens of a batch, and
-accepts repeated tags and empty parts; here clip, average per answer and weight decay come from the base, and $f_i$ requires each tag once and no
+accepts repeated tags and empty parts; here clip, average per answer and weight decay come from grpo, and $f_i$ requires each tag once and no
 empty part. A run in one process has the same result up to rounding errors.
 """
 

@@ -5,11 +5,11 @@
     O_i = attention(Q_i, [K_p; K_i], [V_p; V_i])
     dL/(dK_p) = sum_i dL/(dK_p^i)
 
-A prompt of P tokens and its G answers of $R_i$ tokens form one block of rows: [prompt | answer 1 | ... | answer G]. Everything that acts on single tokens
-(embedding, norms, projections, MLP, head) runs on these rows, so a group of 8 with P = 100 and R = 10 takes 180 rows, not 880. The positions of each answer
-continue from P. Attention has two parts, both causal: the prompt attends to itself, and answer i attends to the prompt and to itself, never to another answer.
-The gradients from all answers are summed in the keys and values of the prompt. The gradients are also summed in the last prompt row, because this row
-predicts the first token of every answer. For every loss, the result is the same as with G copies of the prompt.
+A prompt of P tokens and its G answers of $R_i$ tokens form one block of rows: [prompt | answer 1 | ... | answer G]. All computations on single tokens
+(embedding, norms, projections, MLP, head) use these rows. So a group of 8 answers with P = 100 and R = 10 takes 180 rows, not 880. The positions of
+each answer continue from P. Attention has two parts, both causal: the prompt attends to itself, and answer i attends to the prompt and to itself,
+never to another answer. The gradients from all answers are summed in the keys and values of the prompt. The gradients are also summed in the last
+prompt row, because this row predicts the first token of every answer. For every loss, the result is the same as with G copies of the prompt.
 
 Gradus computes shared prompts in this way for every recipe whose policy runs in the built-in decoder. This recipe is GRPO with larger micro-batches: a group
 that does not fit into `micro_tokens` is cut, and each part computes the prompt again.

@@ -1,4 +1,4 @@
-"""QeRL: LoRA on a frozen base in 4 bits. The copy that samples has noise on its norms, which falls in stages.
+"""QeRL: LoRA on a frozen base in 4 bits. The sampling copy has noise on its norms; the noise falls in stages.
 
     y = Q(W) x + alpha/r B A x
     tilde w = w + Z, quad Z ~ N(0, sigma_k^2)
@@ -7,9 +7,9 @@
     rho_(i,t) = (pi(o_(i,t))) / (tilde pi(o_(i,t)))
 
 Q(W) has the format NVFP4: numbers of 4 bits in blocks of 16, with one scale of 8 bits per block and one float32 scale per matrix. Sampling and training use
-Q(W); only A and B learn. The error of Q(W) makes the policy more random, which helps exploration, but this error never changes. So the copy
-$tilde pi$ that samples gets noise Z on the weights w of its RMSNorms: noise on w scales an input of the next linear layer by 1 + Z/w, at no further
-cost. The noise is drawn again for every step, and is always added to the clean weights; the learning policy has no noise. The run is divided into K
+Q(W); only A and B learn. The error of Q(W) makes the policy more random, which helps exploration, but this error never changes. So the sampling copy $tilde
+pi$ gets noise Z on the weights w of its RMSNorms. Noise on w scales an input of the next linear layer by 1 + Z/w, at no further cost. The noise is drawn
+again for every step, and is always added to the clean weights; the learning policy has no noise. The run is divided into K
 = 10 equal stages. The first stage has no noise; then sigma falls from 0.01 to 0.0001. There is no KL and no entropy term.
 
 Use if: memory limits the size of the model, or sampling is slow and the hardware multiplies 4-bit numbers.
@@ -19,12 +19,12 @@ Reference: Huang et al., QeRL: Beyond Efficiency -- Quantization-enhanced Reinfo
 sigma and the rule of the stages come from the released code; in the paper's runs the rank is 32. The paper names three ranges: 0.05 to 0.0005, 0.01
 to 0.0005, and an example that starts at 0.01. The learning rate of the paper is 1e-5.
 Departures: In eq. 8 the exponent has K - 1 as its denominator, so the last stage does not reach $sigma_end$; here, as in the released code, the last
-stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the
-average per answer as in GRPO. The denominator of rho is the copy that sampled, as in algorithm 1; `--objective.policy.ratio.against old` takes the
+stage reaches it. The released scripts make one update per batch and average the loss over all tokens, as DAPO does; here there are 4 updates, and the loss is
+averaged per answer, as in GRPO. The denominator of rho is the sampling copy, as in algorithm 1; `--objective.policy.ratio.against old` takes the
 clean weights at the start of the update. Every RMSNorm gets noise, even the last one; the paper's figure shows the two RMSNorms of each block. The
 weights are rounded to the nearest number without calibration data (the paper uses AWQ). The copy that samples has its own codes; the paper's two
 models share their codes. The learning rate, the numbers of problems and answers and the temperature come from the setting. Products are computed with
-dequantised weights, so there is no gain of speed.
+dequantised weights, so the recipe is not faster than full precision.
 """
 
 from gradus.objectives.ratios import TokenRatio
@@ -36,7 +36,7 @@ from gradus.types.players import Adapter, Noisy, Player
 
 qerl = grpo.derive(
     "qerl",
-    "LoRA on a frozen base in 4 bits. The copy that samples has noise on its norms, which falls in stages.",
+    "LoRA on a frozen base in 4 bits. The sampling copy has noise on its norms; the noise falls in stages.",
     family="systems",
     rollout=BehaviourPolicy("sampler"),
     objective__policy__ratio=TokenRatio(against="behaviour"),

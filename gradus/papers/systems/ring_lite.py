@@ -25,8 +25,8 @@ the clip 0.2 is GRPO's. Each batch has one update, so rho is 1 and the clip does
 explanation. The answers of the paper have about 13000 tokens, so Phi holds only about 32 of 8192 answers; the paper does not say whether Phi applies
 to one device or to all. With our option `--selection.border wait`, the answer at the border is left out of this step and comes first in the next
 step; then also set `--objective.policy.ratio.against behaviour`. The paper trains on mathematics first, then on code and science; here, a further
-stage with its own `task` does this. The paper adds an entropy term of weight 5e-4, which is not here (`--objective.entropy EntropyBonus
---objective.entropy.coefficient 5e-4`), and two terms for its mixture of experts. If a step has fewer tokens than Phi, the divisor stays Phi.
+stage with its own `task` does this. The paper adds an entropy term of weight 5e-4, and two terms for its mixture of experts. All three are left out; for the
+entropy term, set `--objective.entropy EntropyBonus --objective.entropy.coefficient 5e-4`. If a step has fewer tokens than Phi, the divisor stays Phi.
 """
 
 from gradus.objectives.aggregation import ConstantTotal
@@ -51,7 +51,7 @@ ring_lite = grpo.derive(
     objective__kl=KL(0.001, average=ConstantTotal(PHI)),
     schedule=Stages(
         Frozen(
-            distil=Stage(sft, Fallen("held_out/entropy", to=0.6, most=200), changes=Frozen({"setting.eval_every": 5})),
+            distil=Stage(sft, Fallen("held_out/entropy", to=0.6), changes=Frozen({"setting.eval_every": 5})),
             reinforce=Stage(until=Steps(200)),
         )
     ),

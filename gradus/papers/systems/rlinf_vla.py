@@ -8,20 +8,21 @@
 In turn k the policy sees the scene once and gives a chunk of C = 4 actions; each action has M tokens $a_(k,c,m)$, one per number. The environment executes the
 actions one after another. The critic gives C values per scene, and $delta$ is the error of these values from one action to the next. gamma is 0.99, and lambda
 is 0.95. The advantages are whitened over all actions of the batch. All tokens of an action have its advantage. Actions that the environment did not execute,
-because the episode was over, have no loss, but count in the mean. Lanes play on while the policy learns: if an episode ends, the next one begins at once
-(partial reset).
+because the episode was over, have no loss, but count in the mean. Lanes continue to play while the policy learns: if an episode ends, the next episode begins
+immediately (partial reset).
 
 The levels of advantage and probability are fields. `--credit.level chunk` gives one advantage per chunk, from the sum of its rewards; then the critic
 needs one value (`--players.critic.model.each_step false`). `--objective.policy.ratio JointRatio` takes the probability of a whole chunk, the product over
-its tokens, and `--objective.policy.ratio.of step` takes the probability of one action. A probability may be finer than the advantage, not coarser.
+its tokens, and `--objective.policy.ratio.of step` takes the probability of one action. The level of the probability may be finer than the level of the
+advantage, but not coarser.
 
 The episodes are played in two sub-batches: while the simulator steps one half, the policy samples for the other half (hybrid placement).
 `--rollout.parts 1` lets simulator and policy take turns (collocated placement); the trajectories are the same. `--system Ahead` gives rollout and update
 their own threads (disaggregated placement). The group-relative form is rlinf_vla_grpo.
 
 Use if: a policy gives several actions at a time, rewards are sparse, and the simulator and the policy take about equally long.
-Avoid if: the simulator computes in the same thread as the policy, so that a pipeline saves nothing (`--rollout.parts 1`), or the policy gives one action at a
-time (see ppo).
+Avoid if: the simulator computes in the same thread as the policy, because a pipeline then saves nothing (`--rollout.parts 1`), or the policy gives one action
+at a time (see ppo).
 Reference: Zang et al. (Tsinghua University, Infinigence AI), RLinf-VLA: A Unified and Efficient Framework for VLA+RL Training, arXiv:2510.06710. The
 numbers come from the released scripts (RLinf/RLinf, maniskill_ppo_openvlaoft): clip 0.2 and 0.28, value clip 0.2, gamma 0.99, lambda 0.95,
 action-level rewards and values, token-level probabilities, no KL term, no entropy bonus, rate 1e-4 (LoRA) and 3e-3 for the value head. Two

@@ -6,8 +6,8 @@
 
 The G = 8 episodes of a group begin in the same state. $R_i$ is 1 for success, else 0, and std is the deviation of the sample. $T_i$ is the step of the first
 success, or the last step. Later steps have the mask 0. Later steps occur in an environment that continues after the success, and in the rest of the
-last chunk, which is never executed. The loss of each of the N episodes of the used groups is divided by the number of its valid tokens, so a short
-success counts as much as a long failure. One sum over all valid tokens would give the long episodes more weight (`--objective.policy.average
+last chunk, which is never executed. N is the number of episodes of the used groups. The loss of each episode is divided by the number of its valid tokens, so
+a short success and a long failure have equal weight. One sum over all valid tokens would give the long episodes more weight (`--objective.policy.average
 TokenMean --objective.policy.average.counted weighted`). A group is used if its mean reward is between 0.1 and 0.9; for 8 episodes, this drops the
 groups with only successes or only failures. There is no KL term.
 

@@ -22,8 +22,8 @@ values.
 Reference: Fan et al. (ByteDance Seed), Truncated Proximal Policy Optimization, arXiv:2506.15050, sections on successive batching, extended GAE and token
 filtering. The paper's numbers: window 8192 of at most 24576 tokens, gamma 1, lambda 1 for the policy and for the critic, clip 0.2 and 0.28, learning
 rates 1e-6 (policy) and 2e-6 (critic).
-Departures: The critic has the policy's learning rate. Advantages are not whitened. The first 50 steps update the critic only, as in vapo, because the
-values of a fresh critic are noise; the number is chosen here. The paper leaves out some tokens before a cut; here all are kept, and
+Departures: The critic has the policy's learning rate. Advantages are not whitened. The first 50 steps update the critic only, as in vapo, because the values
+of a fresh critic are noise; the number 50 is our own choice. The paper leaves out some tokens before a cut; here all are kept, and
 `--credit.before_cut N` leaves out N. An update has four epochs over the batch and a clipped value loss, as in ppo; the paper divides the answers of
 512 problems, 16 answers each, into mini-batches of 512. If a step has fewer free slots than requests, the last requests are not used.
 """

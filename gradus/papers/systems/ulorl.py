@@ -1,5 +1,4 @@
-"""UloRL: long answers grow by one segment per step, all segments count as on-policy, and if the entropy is low, very likely tokens of right answers have no
-loss.
+"""UloRL: long answers grow by one segment per step, and all segments count as on-policy. At low entropy, very likely tokens of right answers have no loss.
 
     rho_t = (pi(a_t)) / (sg[pi(a_t)]) = 1
     loss = -1/(sum_i |o_i|) sum_i sum_t M_(i,t) rho_(i,t) A_i
@@ -7,8 +6,8 @@ loss.
     M_(i,t) = 0 if r_i = 1 and pi(a_(i,t)) >= 0.99 and H_i < 0.2, else 1
 
 The token limit of an answer is divided into 8 segments, and each step adds at most one segment to every unfinished answer, with the weights of that
-step. Finished groups are used for training at once; all other groups continue in the next step. So the segments of an answer come from several
-versions of the policy. The ratio rho replaces the policy of every segment by the current one (POIS); sg stops the gradient. Nothing is clipped, and
+step. Finished groups are used for training immediately; all other groups continue in the next step. So the segments of an answer come from several
+versions of the policy. The ratio rho replaces the policy of every segment by the current policy (POIS); sg stops the gradient. Nothing is clipped, and
 the gradient of a token is $A_i$ times the gradient of log pi. A step has one update; in later updates on the same batch rho would also be 1.
 
 The sums run over the answers of the batch. $H_i$ is the mean entropy of the tokens of answer $o_i$, in nats. A token of a right answer that has at
@@ -29,7 +28,7 @@ sigma 0.2, 128 problems per step, 8 answers per problem, one update per step, te
 Departures: A group is used for training when all its answers are finished. The paper lets single answers join the training data, and does not describe the
 use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
 solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the setting. The paper judges
-answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in the base.
+answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in grpo.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class MasteredMask:
 
 ulorl = grpo.derive(
     "ulorl",
-    "Answers grow by a segment per step and count as on-policy; certain tokens of right answers are masked at low entropy.",
+    "Answers grow by a segment per step and count as on-policy; very likely tokens of right answers are masked at low entropy.",
     family="systems",
     rollout=InFlight(parts=8),
     selection=Mixed(),

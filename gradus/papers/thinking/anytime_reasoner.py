@@ -5,20 +5,20 @@
     V_1 = (sum_(j < s) 2^j r_j)/(sum_(j < s) 2^j) sum_(j >= s) p_j
     A_s = R_s - (s V_1 + (m - s) "mean over thoughts of" R_s) / m
 
-Each of 8 thoughts of a question is cut at the budgets $b_1 < ... < b_m$; m is 4. At each cut an inserted text ends the thinking, and a = 4 short answers
-are sampled and verified. The prior p over budgets is uniform, linear in the budget, or has all its weight on the last budget ("base"). A token between
-$b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, the earlier scores of the
-same thought, and the mean return of the group: $V_1$ counts more in later segments. The first segment has the group's mean alone. No deviation
-divides. A short answer has its own advantage: its score minus the mean score of the answers at the same cut. Each thinking token is trained once, and
-an answer trains only its own tokens. The loss is PPO's clip, without KL, and a step has two updates. Metrics: reward/anytime (mean of $r_j$ over
-cuts), thought.
+Each of 8 thoughts of a question is cut at the budgets $b_1 < ... < b_m$; m is 4. At each cut an inserted text ends the thinking, and a = 4 short
+answers are sampled and verified. The prior p over budgets is uniform, linear in the budget, or has all its weight on the last budget ("base"). A
+token between $b_s$ and $b_(s+1)$ (s = 0 to m - 1) gets the return $R_s$ of the cuts at or after its segment. The baseline (BRPO) mixes $V_1$, which
+comes from the earlier scores of the same thought, with the mean return of the group. $V_1$ counts more in later segments; the first segment uses only
+the mean of the group. Advantages are not divided by a deviation. A short answer has its own advantage: its score minus the mean score of the answers
+at the same cut. Each thinking token is trained once, and an answer trains only its own tokens. The loss is PPO's clip, without KL, and a step has two
+updates. Metrics: reward/anytime (mean of $r_j$ over cuts), thought.
 
 Use if: the budget at test time varies, or thoughts should lead to an answer early.
 Avoid if: no answer is possible before the thought ends, because the early cuts then only cost samples (see grpo).
 Reference: Qi et al., Optimizing Anytime Reasoning via Budget Relative Policy Optimization, arXiv:2505.13438. The released code
 (sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one
 answer per cut and the group's mean as baseline, the advantage of a thought is the mean-centred advantage of GRPO.
-Departures: The inserted text is the mark `</think>` alone, and a thought that ended by itself has this mark already; the code adds an ellipsis and a
+Departures: The inserted text is only the mark `</think>`, and a thought that ended without a cut already has this mark; the code adds an ellipsis and a
 heading, and counts only answers in this format. A thought that ends early gets new answers at each later cut; in the code these cuts share one larger
 set of answers, with one mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss
 is a mean over all tokens of the mini-batch. The uniform prior is the default here; the code has a run for each prior.
@@ -92,7 +92,7 @@ def is_thought(trajectory: Trajectory) -> bool:
 
 @dataclass(frozen=True)
 class Budgets:
-    """The same numbers of tokens for every answer. If a thought is shorter than a budget, it is not cut at this budget, but counts as a whole."""
+    """The same numbers of tokens for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
 
     at: tuple[int, ...] = (2000, 4000, 6000, 8000)
 
@@ -101,7 +101,7 @@ class Budgets:
             raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
 
     def cuts(self, thought: int) -> list[int]:
-        """Returns the cuts of a thought of so many tokens."""
+        """Returns the cuts of a thought that has `thought` tokens."""
         return [min(budget, thought) for budget in self.at]
 
 
@@ -109,13 +109,13 @@ class Budgets:
 class BudgetExits:
     """Cuts every thought at the budgets `places`, and samples `answers` final answers at each cut. Links, groups and metrics are those of `ForcedExits`.
 
-    If a thought ended by itself at a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut, and
+    If a thought ended without a cut, the mark that the player wrote stays, and nothing is inserted. The thought ends with its mark or its last cut, and
     trains its tokens once; a forced answer trains only its own tokens.
     """
 
     places: Budgets = Budgets()
     text: str = "</think>"  # inserted at a cut
-    mark: str = "</think>"  # the text after which an answer writes its final answer
+    mark: str = "</think>"  # the final answer of an answer follows this text
     answers: int = 4  # final answers per cut
     limit: int = 128  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})
@@ -214,7 +214,7 @@ class BudgetRelative:
 
 anytime_reasoner = grpo.derive(
     "anytime_reasoner",
-    "Thoughts are cut at several budgets and answered at once; the advantage of a segment is relative to the earlier scores of the thought.",
+    "Thoughts are cut at several budgets, and each cut gets answers; the advantage of a segment is relative to the earlier scores of the thought.",
     family="thinking",
     rollout=BudgetExits(),
     reward=AnytimeReturn(),

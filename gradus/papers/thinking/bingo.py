@@ -6,17 +6,18 @@ too.
 
 An answer has n insignificant and s significant tokens; a reply of the start model to the same question has $n_ref$ and $s_ref$. c is 1 for n = 0,
 0.54 for $n = n_ref$, and 0 if n is at least 1.57 $n_ref$. So a right answer gets 1 to 6, and a wrong answer at most 0. In the first 50 steps k is $10
-/ pi$, so more significant tokens raise the reward of a wrong answer. From then on, the least-squares slope of the mean accuracy over the last 10 steps is
-scaled so that the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it becomes k. Else a counter j rises by one, and
-$k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n), reward/significant (s), reward/factor (k).
+/ pi$, so more significant tokens raise the reward of a wrong answer. From then on, k depends on the slope of the mean accuracy over the last 10 steps
+(by least squares). A fixed factor scales all slopes; with this factor the first slope has the size $10 / pi$. If the scaled slope is above 2.5, it
+becomes k. Else a counter j rises by one, and $k = max(-20/pi, -j/2)$; a steep step resets j. The rest is PPO. Metrics: reward/filler (n),
+reward/significant (s), reward/factor (k).
 
 Use if: a rule can find the filler in an answer, and hard questions need long answers.
 Avoid if: no rule tells which tokens are insignificant, because every token then costs the same (see kimi_k1_5).
 Reference: Liu et al., Bingo: Boosting Efficient Reasoning of LLMs via Dynamic and Significance-based Reinforcement Learning, arXiv:2506.08125. The
 formula and the numbers are as in the released code (microsoft/Bingo): weights 5, 2 and 5, start at step 50, period 10, threshold 2.5.
 Departures: The paper's compressor, a trained classifier of tokens, is not included: here a token is insignificant if it lies in a repeated n-gram.
-The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. Another rule is a part
-with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
+The code scales the classifier's scores of an answer to the range from 0 to 1; tokens with a score below 0.5 are insignificant. To use another rule, give a
+part with the method `significant`. The reference counts are means over `replies` replies, and at least 1; if one of them is 0, the code sets both ratios
 to 0. KL coefficient, lambda and epochs are as in `ppo`; the script has the coefficient 0.001 and mini-batches of a quarter of the batch. Answers
 without counts keep the verdict.
 """
@@ -75,7 +76,7 @@ class WithFiller:
 
     rule: Significance = Unrepeated()
     player: str = "start"
-    replies: int = 1  # per question; no update uses them, and no reward judges them
+    replies: int = 1  # replies per question; no update uses them, and no reward judges them
     gives: ClassVar[frozenset[str]] = frozenset({"filler"})
     plays: ClassVar[str] = "answers"
     names_players: ClassVar[tuple[str, ...]] = ("player",)

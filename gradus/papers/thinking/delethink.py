@@ -23,8 +23,8 @@ Reference: Aghajohari et al., The Markovian Thinker: Architecture-Agnostic Linea
 the objective of Delethink, and the cap of 2 on the correction between engine and trainer. The paper's values C = 8192, m = C / 2, h = 100 and I = 5
 are the defaults of `Chunked`. The bounds 0.2 and 0.26 and two updates per batch are as in the released configuration (with one update rho is 1 and
 the clip never acts).
-Departures: C = 48, m = 24, h = 0 and I = 8 fit the built-in model and the task running_sum; `--rollout Chunked` sets the paper's values. The
-deviation is as in the base. A mini-batch has whole traces (the release mixes chunks). A trace without an end gets the reward 0 explicitly. The
+Departures: C = 48, m = 24, h = 0 and I = 8 fit the built-in model and the task running_sum; `--rollout Chunked` sets the paper's values. The deviation is as
+in grpo. A mini-batch has whole traces (the release mixes chunks). A trace without an end gets the reward 0 explicitly. The
 release verifies the last chunk together with its carried tokens, even if the chunk did not end. The release keeps the loss constant above ratio 3 if
 A < 0, and samples at temperature 0.6 (`--temperature 0.6`).
 """

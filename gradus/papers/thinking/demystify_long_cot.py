@@ -9,10 +9,10 @@
 A right answer of 0 tokens gets 2, and a right answer just below the limit L gets 1. A wrong answer gets -10 to 0: the longer the better. An answer
 that reaches the limit gets -10. So longer thought earns more only if short thought fails. The reward r is not discounted. Without a penalty, the
 model fills wrong answers with repeated text. The penalty has its own discount, gamma_p = 0.99, so it acts on the repeated tokens and on the tokens
-shortly before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. The KL penalty of PPO,
-0.01, is shared equally by the two sums. The rest is PPO. Metrics: reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
+shortly before them. n is 40, and a token in several repeated n-grams has one penalty. One critic fits G, and lambda is 1. One half of the KL penalty of PPO
+(coefficient 0.01) is in each of the two sums. The rest is PPO. Metrics: reward/length (r), reward/repetition (sum of p), reward/repeated (share of tokens).
 
-The study compares starts (base, SFT on short or on long chains), rewards, and noisy verifiers. To fine-tune a start first, add a stage:
+The paper compares start models (base, SFT on short or on long chains), rewards, and noisy verifiers. To fine-tune a start first, add a stage:
 `sft:100,demystify_long_cot:200`. The arms of the reward are `--reward Verified`, `--reward.repetition.price 0` and the default.
 
 Use if: chains of thought grow until they are cut off, or wrong answers are too short.
@@ -85,7 +85,7 @@ class TwoDiscounts:
     gamma_near: float = 0.99
     near: tuple[str, ...] = ("repetition",)
     shared: tuple[str, ...] = ("kl",)
-    whitened: bool = True  # over all actions of the batch
+    whitened: bool = True  # whether advantages are whitened over all actions of the batch
     critic: str = "critic"
     gives: ClassVar[frozenset[str]] = frozenset({"returns"})
 
@@ -119,7 +119,7 @@ class TwoDiscounts:
 
 demystify_long_cot = ppo.derive(
     "demystify_long_cot",
-    "Right answers earn more if they are short, wrong ones if they are long, and repeated tokens are priced where they stand.",
+    "Right answers earn more if they are short, wrong answers if they are long. Each repeated token has a penalty at its own place.",
     family="thinking",
     reward=CosineAndRepetition(),
     credit=KLPenalty(TwoDiscounts(), 0.01, "k1"),

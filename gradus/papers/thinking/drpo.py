@@ -6,11 +6,11 @@
     loss = -J + beta/2 max(K - delta, 0)^2, quad K = "mean over tokens of" log pi_old - log pi
 
 $P_q$ are the right and $N_q$ the wrong answers to question q. The weights w are the distribution that maximises the mean length reward $1 - |o| / L$
-minus lambda times the KL to the distribution of the old right answers. So w only decides which right answer becomes likelier most of all; every $w_i$
-is positive. Wrong answers are lowered in proportion to $softmax(s / tau)$. With lambda near infinity, w is uniform. With a length reward in GRPO, a
-long right answer can fall below the mean of its group, and then becomes less likely, like a wrong answer. Q counts the questions with right and wrong
-answers; the others are left out. There is no clip: the term with K, the KL to the policy at the start of the step, limits the change of the policy from the
-second update on. A step has four updates. Metrics: gap_right, gap_wrong (mean scores), step_kl.
+minus lambda times the KL to the distribution of the old right answers. So w only decides how much more likely each right answer becomes; every $w_i$ is
+positive. Wrong answers are lowered in proportion to $softmax(s / tau)$. With lambda near infinity, w is uniform. With a length reward in GRPO, the reward of
+a long right answer can be below the mean of its group. The answer then becomes less likely, like a wrong answer. Q counts the questions with right and wrong
+answers; the others are left out. There is no clip. K is the KL to the policy at the start of the step; from the second update on, the term with K limits the
+change of the policy. A step has four updates. Metrics: gap_right, gap_wrong (mean scores), step_kl.
 
 Use if: answers should become shorter, and long right answers to hard questions must keep their probability.
 Avoid if: nearly all groups have only right answers, because they have no gradient here (see kimi_k1_5, grpo_lambda_length).
@@ -102,7 +102,7 @@ class ScoreGap:
 
 drpo = reinforce.derive(
     "drpo",
-    "Raises right answers, short ones more, and lowers wrong answers, by a gap of mean log-probabilities under a KL bound.",
+    "Right answers become more likely, short ones most of all, and wrong answers less likely; a bound on the KL limits each step.",
     family="thinking",
     selection=Mixed(),
     credit=Constant(),

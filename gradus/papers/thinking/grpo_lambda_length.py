@@ -14,9 +14,9 @@ The rest is GRPO. Metrics: reward/efficient (share of answers with a penalty), r
 Use if: right answers are longer than necessary, and a penalty in all groups lowers the accuracy.
 Avoid if: a batch has fewer than $1 / lambda$ questions, because E is then empty, or all answers have similar lengths (see grpo).
 Reference: Dai et al., Stable Reinforcement Learning for Efficient Reasoning, arXiv:2505.18086. No code was found.
-Departures: lambda = 0.2 and alpha = 0.2 are chosen here, because the paper's text gives the form but the numbers could not be checked. Between equal
-$c_q$ the group with the shorter mean length comes first. If all right answers have the same length, sigma is 1/2. The deviation is the population
-deviation. The rounding down and the condition $c_q > 0$ are ours. An answer is right if the verdict is 1 or more.
+Departures: The numbers lambda = 0.2 and alpha = 0.2 are our own choices, because only the form could be checked in the paper's text, not the numbers.
+If groups have equal $c_q$, the group with the shorter mean length comes first. If all right answers have the same length, sigma is 1/2. The deviation
+is the population deviation. The rounding down and the condition $c_q > 0$ are ours. An answer is right if the verdict is 1 or more.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PricedIfMostlyRight(Combines):
 
 grpo_lambda_length = grpo.derive(
     "grpo_lambda_length",
-    "A price on length, only in the groups with the most right answers.",
+    "Length costs reward only in the groups with the most right answers.",
     family="thinking",
     reward=PricedIfMostlyRight(),
 )

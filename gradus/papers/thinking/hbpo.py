@@ -15,7 +15,7 @@ Metrics: reward/budget_value.
 Use if: problems need different amounts of thought, and a common penalty on length would shorten the answers to hard problems too much.
 Avoid if: answers are far shorter than all budgets, because the reward is then constant per budget (see grpo).
 Reference: Lyu et al., Hierarchical Budget Policy Optimization for Adaptive Reasoning, arXiv:2507.15844: reward, advantage, beta 4, L 4096, budgets 512,
-1024, 2048 and 2560 with 16 answers. The released code (ZJU-REAL/HBPO) has the sentence with "with b tokens", alpha 1/4096, clip 0.2 and 0.28, no KL,
+1024, 2048 and 2560 with 16 answers. The released code (ZJU-REAL/HBPO) has a sentence that contains "with b tokens", alpha 1/4096, clip 0.2 and 0.28, no KL,
 and batches of 64 questions in mini-batches of 16.
 Departures: The code gives -1 to answers without a final answer; here they get 0, as in the paper. Below the budget, the code takes the smaller of the
 two forms, which differs slightly at the smallest budget; here the paper's form applies. The code adds the first part of the advantage twice. The
@@ -104,7 +104,7 @@ class BudgetReward(Combines):
     reward: Reward = Verified()
     limit: int | None = None  # L, tokens; None: the limit of an answer
     beta: float = 4.0
-    alpha: float = 1 / 4096  # per token beyond the budget
+    alpha: float = 1 / 4096  # loss of reward per token beyond the budget
     name: ClassVar[str] = "budgeted"
 
     def __post_init__(self) -> None:

@@ -1,26 +1,26 @@
-"""MASA: in addition to solving, the policy predicts the pass rate, the length and the notions of its solutions, and is rewarded when it is right.
+"""MASA: in addition to solving, the policy predicts the pass rate, the length and the notions of its solutions. Right predictions earn a reward.
 
     r_meta = (r_n + r_d + r_l) / 3
     r_d = 0.01^(|d / 8 - mean(s)|)
     r_l = 1 "if" min(l_i) < l < max(l_i) "over right solutions, else" 0
     r_n = "share of predicted notions that occur in more right than wrong solutions"
 
-For each problem there are 16 solutions with verdicts $s_i$ and lengths $l_i$, and 16 predictions: reasoning, and then a whole number d from 0 to 8, a length
-l, and notions. Notions that are in the prompt of the prediction do not count. Solutions and predictions are separate groups of GRPO, each with its own mean
-and deviation; one policy learns both, in two updates per step, with a mean over tokens and without KL. For each problem the prediction with the best
-$r_n$ is imitated if this $r_n$ is at least 0.2. Before that, the true values replace its pass rate and its length (expert cloning). So the policy
-learns the form early.
+For each problem there are 16 solutions with verdicts $s_i$ and lengths $l_i$, and 16 predictions. A prediction has reasoning, and then a whole number
+d from 0 to 8, a length l, and notions. Notions that are in the prompt of the prediction do not count. Solutions and predictions are separate groups
+of GRPO, each with its own mean and deviation; one policy learns both, in two updates per step, with a mean over tokens and without KL. For each
+problem the prediction with the best $r_n$ is imitated if this $r_n$ is at least 0.2. Before that, the true values replace its pass rate and its
+length (expert cloning). So the policy learns the form early.
 
-After a fifth of the run the predictions save samples. A problem is skipped if three quarters of its predictions say 0 or 8 for the pass rate. A solution
-is cut at twice the mean predicted length. Metrics: meta_reward, meta_valid (share of readable predictions), meta_error (mean error of the pass rate, 1 for an
-unreadable prediction), gated (share of skipped problems).
+After a fifth of the run the predictions save samples. A problem is skipped if at least three quarters of its predictions say 0 for the pass rate, or
+at least three quarters say 8. A solution is cut at twice the mean predicted length. Metrics: meta_reward, meta_valid (share of readable predictions),
+meta_error (mean error of the pass rate, 1 for an unreadable prediction), gated (share of skipped problems).
 
 Use if: many problems are always or never solved, and the policy can learn to recognise them.
 Avoid if: the policy cannot write the form of a prediction at all, because then no prediction is readable (see dapo for another filter).
 Reference: Kim, Jang and Yang, Meta-Awareness Enhances Reasoning Models: Self-Alignment Reinforcement Learning, arXiv:2510.03259. The rewards and their
 strict bounds are as in the released code (akatigre/MASA-RL), with clip 0.2 and 0.28, two mini-batches, the mean over tokens and no KL.
-Departures: The gate, the cut and their numbers are not in the released trainer; three quarters, the factor 2 and the first fifth are chosen here. If all
-problems of a step would be skipped, the first one stays. In cloned predictions the code has a pass rate from 0 to 1, and the sum of the right lengths
+Departures: The gate, the cut and their numbers are not in the released trainer; three quarters, the factor 2 and the first fifth are our own choices. If all
+problems of a step would be skipped, the first problem stays. In cloned predictions the code has a pass rate from 0 to 1, and the sum of the right lengths
 divided by the number of all solutions. Here they have the pass rate in eighths, and the mean length of the right solutions. Predictions are cloned in
 their own step, not after a full batch. The case of a notion does not count here, but in the code the case counts. The code also has a dual clip of 10 and the
 sample deviation, and predictions may be as long as solutions. Here there is no dual clip, the deviation is the population deviation, and a prediction has 256
@@ -82,7 +82,7 @@ class MetaPredictions:
     weight: float = 1.0  # weight of the loss of the predictions
     gate_after: float = 0.2  # share of the run without gate and cut; 1: never
     agree: float = 0.75  # share of equal extreme predictions that skips a problem
-    cut: float = 2.0  # times the mean predicted length
+    cut: float = 2.0  # a solution is cut at this multiple of the mean predicted length
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class MetaPredictions:
         return replace(request, count=self.count, prompt=prompt, sampling=sampling, tags=(*request.tags, "meta"))
 
     def skips(self, guesses: Sequence[SelfPrediction | None]) -> bool:
-        """Returns whether at least the share `agree` of the predictions says 0, or 8, for the pass rate."""
+        """Returns whether at least the share `agree` of the predictions says 0 for the pass rate, or at least this share says 8."""
         rates = [g.rate if g else None for g in guesses]
         return any(rates.count(extreme) >= self.agree * len(rates) for extreme in (0, 8))
 

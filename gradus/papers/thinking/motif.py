@@ -7,8 +7,8 @@ rounds.
 
 A round writes `<reasoning>..</reasoning><answer>..</answer>`; the text of the answer is the note. Round t + 1 reads the question and the note of round t,
 so no prompt grows with the number of rounds. In round T = 3 the answer is final. From each of 8 first-round responses, K = 4 independent continuations
-to the last round are sampled with the current policy. The continuations only serve as an estimate of the note's value: the loss is on tokens of the
-first round. Each of the four tags gives 1/8 if it occurs exactly once, on its own line. Each character after the last tag costs 0.002: 0.001 for each
+to the last round are sampled with the current policy. The continuations are used only to estimate the value of the note; the loss is on tokens of the first
+round. Each of the four tags gives 1/8 if it occurs exactly once, on its own line. Each character after the last tag costs 0.002: 0.001 for each
 of the two closing tags. The policy is a LoRA adapter, and there is no KL term. In evaluation the same weights play all rounds. Metrics:
 reward/continued, reward/tags, reward/loose, reward/strict.
 
@@ -19,11 +19,10 @@ has the rewards, rank 64 and K = 4, and a temperature of 0.8 with top-p 0.95 for
 Departures: In the released script the base model without the adapter samples the continuations; here the policy samples them, as in the paper
 (`--reward.player NAME` sets another player). The temperature 0.8 applies to all rounds, without top-p; the code has no such setting for the first
 round. The verdict of the task replaces the comparison of the answer in \\boxed{}. Forms may span several lines, and the strict form may end without a line
-break; the
-code matches only single lines. White space after the last tag is free. If a closing tag is missing, no character costs reward; in the code all
+break; the code matches only single lines. White space after the last tag is free. If a closing tag is missing, no character costs reward; in the code all
 characters of the text then cost reward. The code has a learning rate of 5e-6, one question per step, and a gradient norm of at most 0.1; here the
-three numbers are the same as in grpo. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts
-of the prompts are new.
+three numbers are the same as in grpo. The code divides by the sample deviation plus 0.0001; here A is divided by the population deviation. The texts of the
+prompts are our own.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class ContinuedSuccess(Combines):
     continuations: int = 4
     notes: Notes = Notes()
     reward: Reward = Verified()
-    player: str | None = None  # who continues; None: the player of the response
+    player: str | None = None  # the player that continues; None: the player of the response
     form: float = 1.0  # weight of the points for the form
     name: ClassVar[str] = "continued"
     unmarked: ClassVar[bool] = True
@@ -115,7 +114,7 @@ class ContinuedSuccess(Combines):
 
 motif = grpo.derive(
     "motif",
-    "Several rounds of thinking linked by notes; the first round is trained by the success of continued rounds.",
+    "Notes link several rounds of thinking; the first round is trained by the success of the later rounds.",
     family="thinking",
     rollout=Rounds(),
     reward=ContinuedSuccess(),

@@ -5,24 +5,23 @@
     R = max(r_rule, r_judge)
     A_i = (R_i - mean(R)) / (std(R))
 
-The phases have the bounds $L_0 = 0$, 20000 and 60000 tokens; a phase draws new problems from its own band only. From the second phase on, a fifth of each
-step consists of problems of earlier phases. These problems are drawn without replacement with the probability P; G = 8 is the number of answers. A problem
-that two
-visits
-never solved is not drawn again. The optimiser forgets its moments at the start of a phase. An answer is right if a rule finds the reference answer,
-or if a judge calls both answers equivalent, because a rule alone misses other wordings. The loss is GRPO with a mean over tokens, four updates per
-batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT is an additional first stage: `sft:100,qwenlong_l1:400`.
+The phases have the bounds $L_0 = 0$, 20000 and 60000 tokens; a phase draws new problems from its own band only. From the second phase on, a fifth of
+each step consists of problems of earlier phases. These problems are drawn without replacement with the probability P; G = 8 is the number of answers.
+A problem that was drawn twice and never solved is not drawn again. The optimiser resets its moments at the start of a phase. An answer is right if a
+rule finds the reference answer, or if a judge calls both answers equivalent, because a rule alone misses other wordings. The loss is GRPO with a mean
+over tokens, four updates per batch, clip 0.2 and no KL term, on groups with right and wrong answers. A warm-up by SFT is an additional first stage:
+`sft:100,qwenlong_l1:400`.
 Metrics: input_length, retrospective (share).
 
 Use if: inputs differ much in length, and a model that solves short inputs fails on long inputs.
 Avoid if: all inputs have about the same length (see gain_rl for an order by difficulty).
 Reference: Wan et al., QwenLong-L1: Towards Long-Context Large Reasoning Models with Reinforcement Learning, arXiv:2505.17667. The released script
 (Tongyi-Zhiwen/QwenLong-L1) has clip 0.2, 128 prompts in mini-batches of 32, temperature 0.7, and the filter by accuracy.
-Departures: The floor 1 / (2 G), the fifth, the two visits, the reset of the optimiser and the 200 steps of the first phase are chosen here. The released script
-is the second phase without phases and without repeated problems. The judge is the comparison `TwoWay`, a script in place of a small model; another judge is
-`--reward.judge PART`. The penalty on answers near the limit (the last 1000 of 10000 tokens) and top-p 0.95 are left out, and groups that the filter
-drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is the population deviation. Lengths are the lengths of the
-prompts in the policy's tokens.
+Departures: Our own choices are the floor 1 / (2 G), the fifth, the two visits, the reset of the optimiser and the 200 steps of the first phase. The
+released script is the second phase without phases and without repeated problems. The judge is the comparison `TwoWay`, a script in place of a small
+model; `--reward.judge PART` sets another judge. The penalty on answers near the limit (the last 1000 of 10000 tokens) and top-p 0.95 are left out,
+and groups that the filter drops are not replaced. The learning rate of the script, 2e-6, is a field. The deviation is the population deviation.
+Lengths are the lengths of the prompts in the policy's tokens.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ class LengthPhases:
     """
 
     bounds: tuple[int, ...] = (0, 20000, 60000)
-    steps: tuple[int, ...] = (200,)  # of all phases but the last
-    share: float = 0.2  # of the requests from the second phase on: problems of earlier phases
-    visits: int = 2  # a problem without a right answer in so many visits is not drawn again
+    steps: tuple[int, ...] = (200,)  # number of steps of each phase except the last
+    share: float = 0.2  # from the second phase on, this share of the requests is for problems of earlier phases
+    visits: int = 2  # after this number of visits without a right answer, a problem is not drawn again
     pool: int = 1024
 
     def __post_init__(self) -> None:
@@ -133,7 +132,7 @@ class LengthPhases:
 
 @dataclass(frozen=True)
 class ResetAtPhases:
-    """The optimiser forgets its moments before the first step of each phase of the curriculum, except the first phase."""
+    """Resets the moments of the optimiser before the first step of each phase of the curriculum, except the first phase."""
 
     causes: ClassVar[tuple[Event, ...]] = (ResetOptimizer(),)
 
@@ -143,7 +142,7 @@ class ResetAtPhases:
 
 @dataclass(frozen=True)
 class Either(Combines):
-    """The larger of the rewards of `rule` and `judge`. If one of the two rewards does not apply, the other one counts. The component "verified" is
+    """The larger of the rewards of `rule` and `judge`. If one of the two rewards does not apply, the other reward counts. The component "verified" is
     the result."""
 
     rule: Reward = Verified()

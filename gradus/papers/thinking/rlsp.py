@@ -5,20 +5,18 @@
 
 $r_c$ is the verdict. The effort $r_e$ grows with the number of tokens |o| up to a target L. So a wrong answer gets at most 0.2 and a right answer at
 least 0.7: no effort can make a wrong answer better than a right answer. A loop is a block of four tokens that occurs three times in a row; f is the
-score of the loop, see `Looped`. An answer with a loop gets no reward for effort and a penalty, so repetition cannot earn the reward. In the last
-fifth of the run alpha rises to
-1. The rest is PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of SFT on demonstrations of thinking may
-come first: `sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
+score of the loop, see `Looped`. An answer with a loop gets a penalty and no reward for effort, so repetition earns nothing. In the last fifth of the
+run alpha rises to 1. The rest is PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of SFT on
+demonstrations of thinking may come first: `sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
 
 To measure the effort in another way, use another part: `--reward.parts.effort` takes any reward from 0 to 1, for example `Rubric`. The judge of `Rubric`
-checks whether a
-chain tries other ways, checks itself and goes back.
+checks whether a chain tries other ways, checks itself and goes back.
 
-Use if: the start model answers at once, but sometimes searches, and longer search finds more answers.
+Use if: the start model usually answers immediately, but sometimes searches, and longer search finds more answers.
 Avoid if: answers are already too long (see kimi_k1_5, grpo_lambda_length).
 Reference: Ye et al., On the Emergence of Thinking in LLMs I: Searching for the Right Intuition, arXiv:2502.06773: effort in addition to the outcome, the two
 measures of effort, 0.8 and 0.2 for the judge's form. The released 8B script (GuanghaoYe/Emergence-of-Thinking) has the KL coefficient 0.05.
-Departures: The mix of verdict and length is bounded here. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the number |o|
+Departures: Here the mix of verdict and length has bounds. The released length form adds $-C / |o|$ to the verdict, with C = 1000 and the number |o|
 of tokens before the box. In this form a long wrong answer can earn more than a short right answer. The code subtracts another 0.5 from an answer
 without a box; here such an answer has no further penalty. Our own choices are the target of 1000 tokens, the penalty for a loop, and the rise of
 alpha. The script has temperature 0.7 and learning rates of 2e-7 and 2e-6, and it normalises rewards over the run; here the settings of ppo apply.
@@ -68,7 +66,7 @@ class LengthEffort(Combines):
 
 rlsp = ppo.derive(
     "rlsp",
-    "A small reward for effort next to the verdict, which always dominates.",
+    "A small reward for effort is added to the verdict; the verdict always dominates.",
     family="thinking",
     reward=Sum(Frozen(verified=Verified(), effort=LengthEffort(), looped=_LOOP), Frozen(verified=0.8, effort=0.2, looped=-0.1)),
     credit__coefficient=0.05,

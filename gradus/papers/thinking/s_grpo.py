@@ -1,4 +1,4 @@
-"""S-GRPO: a chain of thought is cut at several places, and the policy answers at once after each cut. Early right answers earn more.
+"""S-GRPO: a chain of thought is cut at several places, and the policy answers immediately after each cut. Early right answers earn more.
 
     o_k = z_(<= t_k) + "inserted text" + a_k, quad t_1 < ... < t_m, quad o_(m+1) = "the whole answer"
     r_k = 2^(1 - N_k) "if" a_k "is right, else" 0
@@ -7,8 +7,8 @@
 
 A thought z is cut at m = 8 random places. The inserted text asks the model to stop thinking, and has no loss. $N_k$ counts the right
 answers among the exits up to and including k, so the first right exit gets 1, the second 1/2, the third 1/4. The exits of one thought are one serial
-group. A token of the thought is trained in every member that contains it, and gets the sum of their terms. Exits before the first right one have a
-negative advantage, so the model does not learn to stop too early. A group with no right answer is left out. Metrics: thought, exits.
+group. Every member of the group trains the tokens of the thought that it contains, so a token gets the sum of several terms. Exits before the first right
+exit have a negative advantage, so the model does not learn to stop too early. A group with no right answer is left out. Metrics: thought, exits.
 
 Use if: thoughts contain the answer long before they end.
 Avoid if: answers have no thought that can be cut, or the first right answer only appears at the end (see grpo).
@@ -91,7 +91,7 @@ class EarlyExit(Combines):
 
 s_grpo = grpo.derive(
     "s_grpo",
-    "One thought is cut at several places and answered at once; every further right exit earns half.",
+    "One thought is cut at several places, and each cut gets an answer; every further right exit earns half.",
     family="thinking",
     rollout=ForcedExits(RandomCuts(8)),
     reward=EarlyExit(),

@@ -5,19 +5,19 @@
     A_i = (R_i - mean(R)) / (std(R)), quad "over the" G "rollouts of a group"
     loss = -1/N sum_i sum_k sum_t min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.28) A_i)
 
-The working context has the first prompt p, the last summary z, and the turns since then. If it would exceed L tokens, the last action and observation are
-dropped, the agent writes a new summary z, and the context is reset to p and z. A rollout with I summaries has I + 1 contexts. A summary is an action, and the
-reset follows from it. So the policy gradient of the rollout is the sum of the gradients of its contexts, all with the reward of the whole rollout. The mean
-and the deviation are over rollouts, so a rollout with many contexts does not count more often. N is the number of all action tokens of the mini-batch;
-observations
-have no loss. A rollout that ends without an answer, after T turns or S summaries, has no loss: otherwise the policy would learn not to summarise. The
-reward of such a rollout still counts in mean and deviation. A step has two updates. Metrics: summaries, working.
+The working context has the first prompt p, the last summary z, and the turns since then. If this context would exceed L tokens, the last action and
+observation are dropped. The agent then writes a new summary z, and the context is reset to p and z. A rollout with I summaries has I + 1 contexts. A
+summary is an action, and the reset follows from it. So the policy gradient of the rollout is the sum of the gradients of its contexts, all with the
+reward of the whole rollout. The mean and the deviation are over rollouts, so a rollout with many contexts does not count more often. N is the number
+of all action tokens of the mini-batch; observations have no loss. A rollout that ends without an answer, after T turns or S summaries, has no loss:
+otherwise the policy would learn not to summarise. The reward of such a rollout still counts in mean and deviation. A step has two updates. Metrics:
+summaries, working.
 
 Use if: the history of an episode is longer than the affordable context, and a short text can contain the results of the history.
 Avoid if: all turns fit into the context (see grpo), or the policy cannot write a useful summary at all.
 Reference: Lu et al., Scaling LLM Multi-turn RL with End-to-end Summarization-based Context Management, arXiv:2510.06727: the decomposition, advantages
 over rollouts, the mask of overlong rollouts, and a larger S at test time (`--rollout.at_test`). No code was found.
-Departures: L = 4096, S = 7, T = 100 and the number of updates are chosen here. Masked rollouts stay in the mean and in the deviation with their
+Departures: Our own choices are L = 4096, S = 7, T = 100 and the number of updates. Masked rollouts stay in the mean and in the deviation with their
 rewards; the paper does not say whether they stay. The tokens of masked rollouts do not count in N. The deviation is the population deviation.
 """
 

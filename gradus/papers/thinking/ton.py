@@ -16,7 +16,7 @@ Avoid if: the loss is a mean over all tokens of the batch, because the empty tho
 Reference: Wang et al., Think or Not? Selective Reasoning via Reinforcement Learning for Vision-Language Models, arXiv:2505.16854. The released code
 (kokolerk/TON) has the dropout 0.5, 8 answers, the KL coefficient 0.04, a learning rate of 1e-6, and the ratio without clip.
 Departures: The thoughts are the task's worked solutions; the paper lets the base model write them in reverse, from question and gold answer. The 50 steps of
-stage 1 are chosen here. The deviation is the sample deviation, without the code's epsilon of 0.0001. Any model that fits the task works, with or
+stage 1 are our own choice. The deviation is the sample deviation, without the code's epsilon of 0.0001. Any model that fits the task works, with or
 without pictures. `--schedule.stages.dropout.recipe.rollout.form` gives other texts; `mark` there is the text between thought and answer in a worked
 solution.
 """

@@ -17,7 +17,7 @@ MADE_FOR: dict[str, dict[str, int]] = {
     },
     "programs": {"code_output": 2, "transfer": 2, "hidden_question": 2, "induction": 2, "forging": 5, "planted_subsequence": 1},
 }  # fmt: skip
-"""The tasks, with levels, that each model solves sometimes; `base` also plays the small environments."""
+"""For each model, the tasks and levels that it sometimes solves. `base` also plays the small environments."""
 
 SOLVES: dict[str, tuple[float, float]] = {
     "string_ops": (0.394, 0.934),
@@ -52,7 +52,8 @@ SOLVES: dict[str, tuple[float, float]] = {
     "forging": (0.177, 0.688),
     "planted_subsequence": (0.095, 0.792),
 }
-"""pass@1 and pass@16 on held-out problems at that level, before any training: `python -m benchmarks.tiny_table`, in benchmarks/RESULTS.md."""
+"""The pass@1 and pass@16 on held-out problems at the level of the model, before any training. `python -m benchmarks.tiny_table` measures them; see
+benchmarks/RESULTS.md."""
 
 
 def folder(name: str = "base") -> Path:

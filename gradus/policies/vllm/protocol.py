@@ -41,7 +41,7 @@ class Sampler(Protocol):
         ...
 
     def holds(self, label: str) -> bool:
-        """Whether the weights with this name are still loaded. The result is True if vLLM does not tell."""
+        """Whether the weights with this name are still loaded. If vLLM does not report its weights, the result is True."""
         ...
 
     def sample(self, jobs: Sequence[Job], rooms: Sequence[int], ends: Sequence[int], label: str | None) -> list[Answer | None]:

@@ -1,7 +1,8 @@
 """vLLM samples for a language model, in this process or on a server. The tests use only simulated answers.
 
 The model itself stays in this process for training and scoring. Before the first sample after an update, the model's weights are written as safetensors,
-and vLLM reads them. Every token has the version of the weights that were loaded during the whole request for its sequence. If the weights may have changed during
+and vLLM reads them. The version of a token is the version of the weights that were loaded during the whole request for its sequence. If the weights may have
+changed during
 a round of requests, the round is discarded and sampled again. The draws of vLLM depend on the other requests, so such runs are not reproducible bit by
 bit.
 """
@@ -37,7 +38,7 @@ class Served:
     """A language model for which vLLM samples. All other methods are the methods of the model."""
 
     def __init__(self, model: LanguageModel, sampler: Sampler, *, moves: bool, tolerance: float, folder: str | None = None) -> None:
-        """`moves`: whether the model's weights change, or may differ from the weights with which vLLM started.
+        """`moves`: whether the model's weights change, or may differ from the first weights of vLLM.
 
         `folder`: the folder into which weights are written.
         """
@@ -55,7 +56,7 @@ class Served:
 
     @property
     def can(self) -> frozenset[str]:
-        """Returns the model's abilities without `rules` and `slots`, because vLLM itself draws the tokens, in its own order."""
+        """Returns the model's abilities, except `rules` and `slots`. The reason is that vLLM itself draws the tokens, in its own order."""
         return self.model.can - {"rules", "slots"}
 
     @property
@@ -75,8 +76,8 @@ class Served:
         versions = {a.version for a in asked}
         if len(versions) > 1:
             raise ValueError(
-                f"one call requests samples of the weight versions {sorted(versions)}; request only one version per call, because vLLM has only "
-                "one version loaded"
+                f"one call requests samples of the weight versions {sorted(versions)}; request one version per call, because vLLM has loaded only "
+                "one version"
             )
         jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
         rooms = [self._room(job) for job in jobs]

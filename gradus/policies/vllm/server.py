@@ -1,7 +1,8 @@
 """A vLLM server over HTTP. The server takes token ids, and returns token ids and log-probabilities. On request it reloads weights from a folder.
 
 The requests follow vLLM's documentation from version 0.10.2 on. The requests use completions with `return_token_ids`, and the development endpoints
-`collective_rpc` and `reset_prefix_cache`. The requests use `reload_weights` with a path from version 0.16 on, and `weight_info` if the server has it. The
+`collective_rpc` and `reset_prefix_cache`. From version 0.16 on, the requests use `reload_weights` with a path. If the server has `weight_info`, the requests
+use it, too. The
 tests use only simulated answers.
 """
 
@@ -40,7 +41,7 @@ class Server:
             parts, port = urlsplit(spec.url), urlsplit(spec.url).port
         except ValueError as error:  # a port that is not a number, an unclosed bracket
             raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write a url such as http://127.0.0.1:8000') from None
-        if parts.username is not None:  # it would be stored with the recipe
+        if parts.username is not None:  # the password would be stored with the recipe
             raise UserError("the url of a vLLM server contains a name or a password; leave them out, and set the key in the environment variable VLLM_API_KEY")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UserError(f'the url of a vLLM server is "{spec.url}"; write a url such as http://127.0.0.1:8000')
@@ -49,7 +50,7 @@ class Server:
         self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
         self.model, self.reads = "", Path()
         self.longest: int | None = None
-        self._marks = True  # whether it stores a name for its weights; newer versions do
+        self._marks = True  # whether the server stores a name for its weights, as newer versions do
 
     def connect(self) -> None:
         """Finds the model that the server serves. Raises UserError if there is no server, or if the server serves another model."""
@@ -83,7 +84,8 @@ class Server:
             raise
         if found.get("tokens") != encode(PROBE):
             raise UserError(
-                f"{self.where} serves {self.model}, whose vocabulary differs from that of the trained model; start the server with the trained model"
+                f"{self.where} serves {self.model}, whose vocabulary differs from the vocabulary of the trained model; "
+                "start the server with the trained model"
             )
 
     def load(self, folder: Path, label: str) -> None:
@@ -117,7 +119,7 @@ class Server:
         return True
 
     def holds(self, label: str) -> bool:
-        """Whether the server's weights still have this name. The result is True if the version of vLLM stores no names."""
+        """Whether the server's weights still have this name. If the server's version of vLLM stores no names, the result is True."""
         if not self._marks:
             return True
         try:
@@ -141,7 +143,7 @@ class Server:
             **{"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True, "add_special_tokens": False},
         }
         if label is not None:
-            body["cache_salt"] = label  # keys and values of other weights are never shared
+            body["cache_salt"] = label  # so the server never reuses keys and values of other weights
         answer = self._completion(body)
         counted = (answer.get("usage") or {}).get("prompt_tokens")
         if counted is not None and counted != len(job.prefix):
@@ -170,7 +172,7 @@ class Server:
             sleep(protocol.PAUSE * 2 ** (attempt - 1) if attempt else 0)
             try:
                 answer = self._asked("POST", "/v1/completions", body)
-                answer["choices"][0]["finish_reason"]  # raises if the answer is not a completion, for a retry
+                answer["choices"][0]["finish_reason"]  # raises an error if the answer is not a completion; the request is then repeated
             except Broken as error:
                 reason = str(error)
             except (KeyError, IndexError, TypeError):

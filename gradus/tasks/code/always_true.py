@@ -7,10 +7,10 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _BUILTINS = frozenset(dir(builtins))
-# With these a test may reach the program without naming a function of it.
+# A test that uses one of these names may reach the program without naming any of its functions.
 _REACHING = frozenset({"globals", "locals", "vars", "eval", "exec", "__import__", "open", "input", "getattr", "dir"})
 _MODULES = frozenset({"solution", "sys", "os", "io", "importlib", "inspect", "subprocess", "pathlib", "builtins", "__main__", "contextlib", "runpy"})
-_WIDE = frozenset({"AssertionError", "Exception", "BaseException"})  # `except` of these catches a failed assertion
+_WIDE = frozenset({"AssertionError", "Exception", "BaseException"})  # an `except` of one of these classes catches a failed assertion
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -81,7 +81,7 @@ def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _defines(node: ast.stmt) -> bool:
-    """Returns whether a line is a definition, an import, `pass`, a bare literal, or the assignment of an expression with neither calls nor names."""
+    """Returns whether a line is a definition, an import, `pass`, a bare literal, or the assignment of an expression without calls and names."""
     if isinstance(node, _Function | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass):
         return True
     if isinstance(node, ast.Assign | ast.AnnAssign):
@@ -136,7 +136,7 @@ def always_true(claim: ast.expr) -> bool:
         return (any if isinstance(claim.op, ast.Or) else all)(map(always_true, claim.values))
     if isinstance(claim, ast.Compare) and _with_itself(claim):
         return True
-    if isinstance(claim, ast.Lambda | ast.GeneratorExp):  # the objects, whose truth does not depend on what they compute
+    if isinstance(claim, ast.Lambda | ast.GeneratorExp):  # such an object is true for any result of its code
         return True
     if isinstance(claim, ast.List | ast.Set | ast.Tuple | ast.Dict):
         return bool(claim.keys if isinstance(claim, ast.Dict) else claim.elts)
@@ -149,7 +149,7 @@ def _with_itself(claim: ast.Compare) -> bool:
 
 
 def _truth(claim: ast.expr) -> bool:
-    """Returns whether an expression without names is true; True if its truth is not known."""
+    """Returns whether an expression without names is true; True also if this cannot be decided."""
     try:
         return bool(ast.literal_eval(claim))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

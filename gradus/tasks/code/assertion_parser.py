@@ -1,8 +1,8 @@
 """Splits tests (Python text) into expressions and expected values. The program computes the expressions, and never sees the expected values.
 
 Only two forms of assertions can be split: comparisons with a literal, such as `assert sorted(f(2)) == [1, 3]` or `assert abs(f(2) - 0.5) < 1e-6`, and calls
-with literals, such as `assert f(2)` or `assert not f(2)`. A text may have several such assertions. A function may also contain them and be called with the
-program's function: `def check(candidate): ...`, then `check(f)`.
+with literals, such as `assert f(2)` or `assert not f(2)`. A text may have several such assertions. The assertions may also be in a function that the text
+calls with the program's function: `def check(candidate): ...`, then `check(f)`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from gradus.types import Frozen, unknown
 from gradus.types.parts import Task
 
 _LEVELS = (1, 6)  # steps
-_LIMITS = {1: 110, 2: 160, 3: 210, 4: 260, 5: 310, 6: 360}  # characters of a solution and some spare ones
+_LIMITS = {1: 110, 2: 160, 3: 210, 4: 260, 5: 310, 6: 360}  # level -> characters of the longest solution, and some more
 _TESTS = 8  # inputs of a function's tests, the empty list among them
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 
@@ -100,8 +100,8 @@ def _run(chain: Sequence[tuple[Step, Any]], given: list[Any]) -> Any:
 
 
 def _telling(chain: Sequence[tuple[Step, Any]], inputs: Sequence[list[Any]]) -> bool:
-    """Returns whether each step matters: if it is left out, some test fails. The tests must also have at least 4 different answers, so that no constant
-    passes."""
+    """Returns whether each step matters, that is, some test fails without this step. The tests must also have at least 4 different answers, so that no
+    constant passes."""
     right = [_run(chain, given) for given in inputs]
     if len({repr(value) for value in right}) < 4:
         return False

@@ -41,7 +41,7 @@ def code_output(level: int = 2, backward: float = 0.25, augment: float = 0.1) ->
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 if output and errors equal those of the program, else 0.0. A restored line may differ from the original line."""
+    """1.0 if the answer has the same output and errors as the program, else 0.0. A restored line may differ from the original line."""
     return float(scores(completion, problem.meta).right)
 
 

@@ -41,5 +41,5 @@ def make(rng: Random, level: int) -> Draft:
     helper, main = f"a={x}+{y}", f"print(a*{factor})"
     question = f"({x}+{y})*{factor}"
     solution, answer = f"{helper}\n{main}", (x + y) * factor
-    pairs = demonstrated(Pair(str(answer), CodePair()), [solution])  # of one player who writes both lines
+    pairs = demonstrated(Pair(str(answer), CodePair()), [solution])  # here one player writes both lines
     return Draft(question, answer, solution, question, Frozen(question=question, lines=(helper, main), demonstration=pairs))

@@ -12,7 +12,7 @@ from typing import Any
 from gradus.tools.databases import QueryError, QueryLimits, Rows, read
 from gradus.types import UserError
 
-RUNS = QueryLimits(seconds=10.0, steps=2_000_000, rows=10_000, size=4 << 20)  # of a query that is judged
+RUNS = QueryLimits(seconds=10.0, steps=2_000_000, rows=10_000, size=4 << 20)  # the limits of a query that is judged
 LEVELS = (1, 6)
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _WORDS = frozenset(
@@ -26,7 +26,7 @@ _TRIES = 500
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `number`: whether it holds numbers. `key`: whether it identifies rows of its table or of another table."""
+    """A column. `number`: whether the column contains numbers. `key`: whether its values identify rows of this table or of another table."""
 
     name: str
     number: bool
@@ -64,7 +64,8 @@ class Schema:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: its kind, the columns of a table, and the condition. `link`: the join with the table of the condition or of the groups."""
+    """A question: its kind, the columns of a table, and the condition. `link`: the join with the table whose column is used in the condition or gives the
+    groups."""
 
     kind: str  # rows, count, sum, max, or each: a count for each value of a column
     table: str
@@ -77,7 +78,7 @@ class Asked:
 
     @property
     def beside(self) -> str:
-        """The table of `other`."""
+        """The name of the table that has the column `other`."""
         return self.table if self.link is None else self.link.to if self.link.table == self.table else self.link.table
 
     @property
@@ -111,8 +112,8 @@ class Asked:
 def drawn(rng: random.Random, level: int, database: str) -> Asked:
     """Draws a question of a level whose answer has at least one row. Raises UserError if the database has no question of this level.
 
-    Level 1: one to three columns. 2: a column with a condition. 3: a count, a sum or the largest value with a condition. 4: an order and a limit in addition to
-    2. 5: one or two columns with a condition on another table. 6: counts for each value of a column of another table.
+    Level 1: one to three columns. 2: a column with a condition. 3: a count, a sum or the largest value with a condition. 4: a column with a condition, an
+    order and a limit. 5: one or two columns with a condition on another table. 6: counts for each value of a column of another table.
     """
     schema = schema_of(database)
     for _ in range(_TRIES):
@@ -200,12 +201,12 @@ def _short(text: str) -> bool:
 
 
 def written(value: Any) -> str:
-    """Returns a value as it is in a query."""
+    """Returns the form of a value in a query."""
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def _name(name: str, table: str = "") -> str:
-    """Returns a name as it is in a query: in quotes only if necessary."""
+    """Returns the form of a name in a query. The name is in quotes only if necessary."""
     text = name if _PLAIN.fullmatch(name) and name.lower() not in _WORDS else _quoted(name)
     return f"{_name(table)}.{text}" if table else text
 
@@ -221,7 +222,7 @@ def told(found: Rows) -> bool:
 
 @lru_cache(maxsize=1024)
 def run(database: str, query: str) -> Rows | None:
-    """Runs a query within the limits of a judged query. Returns None if it fails."""
+    """Runs a query within the limits `RUNS`. Returns None if the query fails."""
     try:
         return read(database, query, RUNS)
     except QueryError:

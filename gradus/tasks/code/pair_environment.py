@@ -1,4 +1,4 @@
-"""A program that two seats write at the same time, line by line of each seat. The joint reward has levels."""
+"""Two seats (players) write one program at the same time, one line each. The joint reward has levels."""
 
 from __future__ import annotations
 

@@ -37,9 +37,8 @@ class Program:
 
 @dataclass(frozen=True)
 class Checked:
-    """The stages that an answer reached. The fields tell whether its code is the problem's code, compiles, cheats, and is verified, and whether its
-    specification
-    is as strong as the reference."""
+    """The stages that an answer reached. The fields tell whether the code of the answer is the problem's code, compiles, cheats and is verified, and whether
+    the specification is as strong as the reference."""
 
     code: bool
     compiles: bool = False
@@ -53,8 +52,8 @@ def specifications(level: int = 2) -> Task:
     """Makes the task. The prompt shows the code of a function of x with the result r, such as "code r = x+1; code r = r*2"; `level` 1 to 4: lines.
 
     An answer has the same code lines, and demands ("req x >= 0") and promises ("ens r >= x"), separated by ";". Conditions compare sums, differences and products
-    of x, r and numbers; && and || join them. All is decided by trying x from -8 to 8, and r from -40 to 40. The verdict is 1 if the answer is verified, and its
-    specification is at least as strong as the reference.
+    of x, r and numbers; && and || join them. The checker decides by trying all x from -8 to 8 and all r from -40 to 40. The verdict is 1 if the answer is
+    verified and its specification is at least as strong as the reference.
     """
     return generated_task(
         "specifications", _specifications, Checker(), level=level, levels=(1, 4), max_tokens=120, chance=0.0,
@@ -83,7 +82,7 @@ def _value(lines: list[str], x: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _tree(text: str) -> ast.expr:
-    """Parses an expression. Raises SyntaxError for another text."""
+    """Parses an expression. Raises SyntaxError if the text is not an expression of this language."""
     if len(text) > _LONGEST or not text.isascii():
         raise SyntaxError("too long, or not ASCII")
     try:
@@ -146,7 +145,7 @@ def tautology(condition: str) -> bool:
 
 
 def at_least_as_strong(program: Program, requires: tuple[str, ...], ensures: tuple[str, ...]) -> bool:
-    """Returns whether P implies P', and P and Q' imply Q, for the reference (P, Q) and the program's (P', Q')."""
+    """Returns whether the program's specification (P', Q') is at least as strong as the reference (P, Q): P implies P', and P and Q' together imply Q."""
     for x in _INPUTS:
         if all_hold(requires, x=x):
             if not all_hold(program.requires, x=x):
@@ -161,7 +160,7 @@ class Checker:
     """A verifier of specifications."""
 
     def checked(self, problem: Problem, completion: str) -> Checked:
-        """Returns the stages that an answer reached. The text after the last "=>" counts; without it, the whole text."""
+        """Returns the stages that an answer reached. If the completion contains "=>", only the text after the last "=>" counts."""
         program = parsed(completion[-2 * _LONGEST :].rpartition("=>")[2])
         if program is None or program.code != tuple(problem.meta["lines"]):
             return Checked(False)

@@ -33,17 +33,18 @@ def text2sql(level: int = 2, database: str = "generated", hidden: bool = False, 
     """Makes the task: a query for a question about a database. `level` 1: columns; 2: a column with a condition; 3: a count, sum or largest value with a condition;
     4: a condition, an order and a limit; 5: a condition on another table; 6: counts for each value of a column of another table.
 
-    `database`: "generated", a new small database for each problem; "chinook", the database of a music shop; or the path of an SQLite file. The prompt
-    names the tables with their columns: those of the question, or `schema` "all". Up to level 4, questions about generated databases are
+    `database`: "generated", a new small database for each problem; "chinook", the database of a music shop; or the path of an SQLite file. The prompt names
+    the tables of the question with their columns; with `schema` "all" the prompt names all tables. Up to level 4, questions about generated databases are
     short: "pets(age,size,cost): age if size=3". All others are in words: "Genre(GenreId,Name): Count Genre where Name is 'Rock'". `hidden` (generated
-    databases, levels 2 to 4): the condition is on a city, which the table spells in one of six ways, so that only a query shows the spelling.
+    databases, levels 2 to 4): the condition is on a city. The table spells the city in one of six ways, so only a query shows the spelling.
 
     The query is in the last `<answer>` tag, or after the last "=>", or it is the whole answer. The verifier runs this query and the reference query on
     the database, whose rows the prompt does not show. Results are compared as multisets, or in order if the reference has ORDER BY. A query may only
-    read. The demonstration tries the query (with `hidden`: reads the spellings) with the tool `Sql` and then gives it as the answer.
+    read. The demonstration first runs a query with the tool `Sql`: the answer itself, or with `hidden` a query that reads the spellings. Then it gives the
+    answer.
     """
     if hidden and (database != "generated" or not 2 <= level <= 4):
-        raise UserError("text2sql: `hidden` is true; it needs the database generated and a level from 2 to 4, because the condition is on a city")
+        raise UserError('text2sql: `hidden` is true, so the condition is on a city; set `database` to "generated" and `level` to 2, 3 or 4')
     if schema not in ("asked", "all"):
         raise UserError(f'text2sql: `schema` is "{schema}"; it must be "asked" or "all"')
     make = partial(_about, database=database, whole=schema == "all") if database != "generated" else partial(_generated, hidden=hidden)

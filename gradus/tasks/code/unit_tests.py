@@ -94,8 +94,8 @@ class UnitTests:
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Judges many trajectories in parallel. If an exception is raised while an answer is judged, the outcome of this answer is `Failed`.
 
-        The outcomes are recorded as facts of the step, because a program may behave differently each time. A failure by an exception other than MemoryError is
-        not recorded. A repeated step judges that answer again, because the user may have fixed the verifier.
+        The outcomes are recorded with the step (as facts), because a program may behave differently each time. A failure by an exception other than
+        MemoryError is not recorded. A repeated step judges that answer again, because the user may have fixed the verifier.
         """
         if not trajectories:
             return []
@@ -210,7 +210,7 @@ def probes(problem: Problem) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> tuple[str, list[ast.stmt] | str]:
-    """Returns (the text in the form in which it runs, its statements). If the text is not Python, the second element is the reason."""
+    """Returns (the text as it is run, its statements). If the text is not Python, the second element is the reason."""
     try:
         body = ast.parse(text).body
         script = as_script(body)
@@ -226,7 +226,7 @@ def _printed(ran: Ran, expected: str) -> bool:
 def _lines(text: str) -> list[str]:
     """Splits an output into lines. Spaces and tabs at the ends of lines, and empty lines at the beginning and the end of the output, are removed.
 
-    A line ends with a newline, with or without a carriage return before it. Other characters at which Python splits lines are part of a
+    A line ends with a newline, with or without a carriage return before it. Python also splits lines at other characters; here these characters are part of a
     line.
     """
     lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").split("\n")]

@@ -1,4 +1,4 @@
-"""Episodes of environments with a vector of float64 numbers as state, and with deterministic motion.
+"""Episodes of deterministic environments. The state is a vector of float64 numbers.
 
 An episode can be copied, and its state can be read and set.
 """
@@ -20,7 +20,8 @@ Move = Callable[[np.ndarray, Any], tuple[np.ndarray, float, bool]]
 
 
 class VectorEpisode:
-    """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the space is not legal and costs a step.
+    """One running episode. `limit`: the largest number of steps; then the episode is truncated. An action outside the action space is not legal and costs a
+    step.
 
     `name`: returns the name of a state for `Turn.state`, if the observation does not show the whole state. `chunk`: the number of steps of one action.
     The steps of a chunk are executed one after another, until the episode is over or has reached the limit. `Turn.steps` has their rewards.

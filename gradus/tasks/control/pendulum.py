@@ -1,4 +1,4 @@
-"""Pendulum: a weak motor swings a hanging pendulum up and holds it there. An episode never ends by itself; it is truncated after 200 steps. From the
+"""Pendulum: a weak motor swings a hanging pendulum up and holds it there. An episode never ends before its limit; it is truncated after 200 steps. From the
 same state, the motion equals that of gymnasium's Pendulum-v1 bit by bit. The torque u is in [-2, 2], the reward is -(angle^2 + 0.1 speed^2 + 0.001
 u^2), the angle is in [-pi, pi), and 0 is upright. This library's keys determine the first angle, uniform in [-pi, pi), and the first speed, uniform in
 [-1, 1).

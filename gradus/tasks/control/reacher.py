@@ -24,7 +24,7 @@ from gradus.types.spaces import Action, Box
 LINK, TURN, LIMIT, CHUNK = 0.5, 0.4, 24, 4  # length of a link; most radians per joint and step; steps of an episode; steps of a chunk
 LEVELS = {1: (0.3, 0.23), 2: (0.2, 0.12), 3: (0.12, 0.06)}
 """Level -> largest distance from the target that counts as a touch, and the measured chance that random actions touch the target."""
-TOUCHED = 4  # the place in a state of the mark that the target was touched
+TOUCHED = 4  # index in a state: 1 if the target has been touched, else 0
 NEAR, FAR = 0.5, 1.4  # bounds of the distance between the fingertip and the target at the start
 SIDE = 24  # pixels of a picture
 
@@ -50,7 +50,7 @@ def reacher(level: int = 1, chunk: int = CHUNK, ends: bool = True, show: Literal
 
 
 def make(rng: Random, level: int) -> Draft:
-    """Makes a start: two angles in [-pi, pi), and a target within reach of the arm, but not near the fingertip."""
+    """Makes the start of an episode: two angles in [-pi, pi), and a target that the arm can reach and that is not near the fingertip."""
     while True:
         angles = [round(rng.uniform(-np.pi, np.pi), 4) for _ in range(2)]
         target = [round(rng.uniform(-1, 1), 4) for _ in range(2)]
@@ -62,13 +62,13 @@ def make(rng: Random, level: int) -> Draft:
 
 @dataclass(frozen=True)
 class Reacher:
-    """The environment of the arm, from the angles and the target of `problem.meta["start"]`, so all episodes of a problem begin equally.
+    """The environment of the arm. `problem.meta["start"]` has the first angles and the target, so all episodes of a problem begin equally.
 
     The observation `state` is float32 [8]: cosine and sine of both angles, the fingertip, and the way from the fingertip to the target. The observation
     `picture` is uint8 [24, 24, 3]: the arm is red and the target is green.
     """
 
-    limit: int = LIMIT  # steps after which an episode is truncated
+    limit: int = LIMIT  # largest number of steps; then the episode is truncated
     chunk: int = CHUNK
     ends: bool = True  # False: the episode continues after the first touch, without a further reward
     show: Literal["state", "image"] = "state"

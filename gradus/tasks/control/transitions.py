@@ -22,10 +22,10 @@ def save_transitions(transitions: Transitions, path: str | Path) -> None:
 
 
 def load_transitions(path: str | Path) -> Transitions:
-    """Reads the transitions of a .npz or .parquet file with the columns of `save_transitions`. If the column `ended` is missing, the column `done` takes its
-    place.
+    """Reads the transitions of a .npz or .parquet file with the columns of `save_transitions`. If the column `ended` is missing, the column `done` replaces
+    it.
 
-    Raises UserError if any other column is missing, or if a column has another length than the other columns, or contains a number that is not finite.
+    Raises UserError if any other column is missing, if the columns have different lengths, or if a number is not finite.
     """
     columns = _of_parquet(Path(path)) if str(path).endswith(".parquet") else _of_npz(Path(path))
     missing = [name for name in ("action", "reward", "done") if name not in columns]

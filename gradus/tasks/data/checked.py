@@ -15,7 +15,8 @@ from gradus.types.parts import Task
 
 
 def checked(of: str = "arithmetic", level: int | None = None) -> Task:
-    """Takes a generated task of this library and shows each problem with an answer, which is right in half of the problems. The policy answers yes or no.
+    """Takes a generated task of this library and shows each problem with an answer. The answer is right in half of the problems. The policy answers yes or
+    no.
 
     of: the name of the task; level: its level (None: the task's default). The worked solution is the problem's solution, followed by the verdict. If
     the right answer is a whole number, a wrong answer is a number near it; otherwise a wrong answer is the answer to another problem. The column
@@ -50,7 +51,8 @@ def checking(question: str, answer: str) -> str:
 
 @dataclass(frozen=True)
 class Checking:
-    """Makes a draft that asks for a verdict on an answer to a draft of `make`. Only contents on the same side of the split in both tasks are used."""
+    """Makes a draft that asks whether an answer to a draft of `make` is right. The source uses only contents that are held out in both tasks, or in
+    neither."""
 
     make: Make
     task: str  # the name of the task that gives the problems

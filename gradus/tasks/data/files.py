@@ -166,7 +166,7 @@ def each_row(table: Table) -> Iterator[tuple[int, Row | RowError]]:
 
 def bad_row(table: Table, index: int, error: RowError) -> BadRow:
     """Returns the record of a row that is left out."""
-    source = getattr(table, "official", table)  # a table in a format knows the table of the official rows
+    source = getattr(table, "official", table)  # the official rows, if the table is read in a format
     if isinstance(source, JsonLines):
         with source.path.open("rb") as file:
             file.seek(int(source.offsets[index]))
@@ -178,7 +178,8 @@ def bad_row(table: Table, index: int, error: RowError) -> BadRow:
 
 
 def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = False) -> Table:
-    """Reads the table in a file. The extension decides the format. `lossy`: unreadable rows become `lost`. Without `lossy`, an unreadable row is an error.
+    """Reads the table in a file. The extension decides the format. With `lossy`, `Table.lost` collects the unreadable rows; without it, an unreadable row is
+    an error.
 
     Raises UserError if the file is missing, a folder, empty, unreadable, or in none of the FORMATS.
     """
@@ -309,7 +310,7 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
 def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
     """Reads the table of a CSV file. A column has numbers if every value is empty or a number in its usual form. All other columns, and the prompts, have text.
 
-    007, 1e5 and true are text. Empty lines are not rows, but they are counted, so that a row has the same number as in a spreadsheet. A row
+    The values 007, 1e5 and true are text. Empty lines are not rows. But the number of a row includes them, as in a spreadsheet. A row
     whose number of values differs from the number of columns is `lost`.
     """
     import pyarrow

@@ -1,4 +1,4 @@
-"""Converts rows that a user gives as Python objects to the bytes of a file: a list of dictionaries to JSON lines, a data set to Parquet."""
+"""Converts rows that a user gives as Python objects to the bytes of a file. A list of dictionaries becomes JSON lines, and a data set becomes Parquet."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ def load_task_file(
     and chooses the verifier. None: the format is chosen by the data set's name on the Hub, unless a column is named. "rows": no format.
 
     A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). A text prompt is always a user
-    message if the task has a system message or an environment. With `prompt` None it is also a user message if only the training prompts or only the held-out
-    prompts are text. A list of chat messages always goes through the template.
+    message if the task has a system message or an environment. With `prompt` None, a text prompt is also a user message if only the training prompts or only
+    the held-out prompts are text. A list of chat messages always goes through the template.
 
     `verify` names the verifier. "final_answer" compares the completion's final answer with the row's answer, as numbers or as text; "mathematics"
     compares both answers as mathematics (LaTeX, fractions, sets, intervals, equations, matrices). "choice" compares the letter of an option, and
@@ -162,10 +162,10 @@ def load_task_file(
     "rlimits". With `isolation` "rlimits", only resources are limited, so a program can read and write every file that you can.
 
     `bad_rows` is the share of rows that may be bad (0: a bad row is an error). Bad rows are left out, and a run writes them to bad_rows.jsonl. The
-    held-out problems come from the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all
-    their rows are held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out.
-    Without such a split a tenth of the prompts (1 to 256) is held out. Training never uses a held-out prompt. `repeats`: "drop" leaves out a training
-    row that equals an earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures
+    held-out problems come from the file `held_out`. If `held_out` is a number in (0, 1], a hash chooses this share of the distinct prompts, and all their
+    rows are held out. The value 1 holds out the whole file, for an evaluation. None: the split validation or test of a data set is held out. Without such
+    a split, a tenth of the prompts is held out, at least 1 and at most 256. Training never uses a held-out prompt. `repeats`: "drop" leaves out a
+    training row that equals an earlier row in every column; "keep" keeps such a row. Equal held-out rows count once. Rows may have pictures
     (`tasks.data.pictures`). Raises UserError if the source cannot be read or has too many bad rows; the message then names file and line.
     """
     form = format_of(path, format, prompt_column, answer_column)
@@ -192,7 +192,7 @@ def load_task_file(
 def _held_out(
     table: Table, beside: Table | None, checked: Checked, name: str, paths: tuple[str, Any], repeats: str, share: float | None, bad_rows: float, refused: Any
 ) -> tuple[Split, RowSource]:
-    """The split of the rows, and the source of the held-out problems: a part of the table, or the rows of the table `beside`.
+    """Returns the split of the rows, and the source of the held-out problems. These problems are a part of `table`, or the rows of the table `beside`.
 
     `paths`: the names of `table` and `beside` in messages.
     """
@@ -225,7 +225,7 @@ def share_of(held_out: str | Path | float | None) -> float | None:
 def _open_both(
     path: str | Path | InMemory, held_out: Any, prompt_column: str | None, form: Format | None, *, lossy: bool, split: bool = True
 ) -> tuple[Table, Table | None]:
-    """Returns the table and the held-out table. A data set's own held-out split is not read if another file is named, or if `split` is false."""
+    """Returns the table and the held-out table. The held-out split of a data set is not read if the user names another file, or if `split` is false."""
     table, beside = open_tables(path, prompt_column, lossy=lossy)
     if held_out is not None or not split:
         if isinstance(table, DatasetTable) and isinstance(beside, DatasetTable):
@@ -235,7 +235,7 @@ def _open_both(
 
 
 def format_of(path: str | Path | InMemory, format: str | None, prompt_column: str | None = None, answer_column: str | None = None) -> Format | None:
-    """Returns the format of a data set's rows; None: rows with a prompt and an answer. The parameters are as in `load_task_file`.
+    """Returns the format of a data set's rows; None: rows with a prompt and an answer. The parameters have the same meaning as in `load_task_file`.
 
     Raises UserError if the format is unknown, or if a format and a column are both given.
     """
@@ -266,7 +266,7 @@ def _judge(verify: str, isolation: str) -> Verify:
 
 
 def refusal(verify: str) -> Callable[[Problem], str | None] | None:
-    """Returns a function: problem -> the reason why the verifier cannot use its answer. Returns None for a verifier that accepts every answer."""
+    """Returns a function: problem -> the reason why the verifier cannot use the problem's answer. Returns None for a verifier that accepts every answer."""
     return unusable if isinstance(VERIFIERS.get(verify), UnitTests) else None
 
 

@@ -36,7 +36,7 @@ def split_weights(spec: str) -> list[tuple[str, Fraction]]:
 
 
 def whole(weights: Sequence[Fraction]) -> list[int]:
-    """Returns the smallest whole numbers in the same proportion as the weights, after the weights are rounded to thousandths: 0.7, 0.3 -> 7, 3."""
+    """Rounds the weights to thousandths, and returns the smallest whole numbers in the same proportion: 0.7, 0.3 -> 7, 3."""
     rounded = [max(Fraction(round(w * 1000), 1000), Fraction(1, 1000)) for w in weights]
     scaled = [int(w * math.lcm(*(r.denominator for r in rounded))) for w in rounded]
     return [n // math.gcd(*scaled) for n in scaled]
@@ -186,8 +186,8 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     """Makes one task from several (spec, task, weight). A problem's `task` is the name of its task. If two tasks have the same name, `task` is the spec of
     the task.
 
-    `max_tokens` is the largest of the tasks' limits; None if a task has no limit. Only the stops that all tasks share are kept. All other sampling
-    settings come from the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for
+    `max_tokens` is the largest of the tasks' limits; None if a task has no limit. The mixture has only the stop texts that all tasks share. All other
+    sampling settings come from the first task. Raises UserError for tasks that cannot be mixed: a one-turn task and a task with an environment, tasks for
     different policies, the same task twice.
     """
     names = [task.name for _, task, _ in parts]
@@ -244,7 +244,7 @@ def _named(problem: Problem, name: str, task: Task) -> Problem:
 
 
 def _again(at: int, size: int | None, key: Key) -> int:
-    """Returns the index of the problem that draw number `at` takes from a source of `size` problems. The first round over the source is in order; each later
+    """Returns the index of the problem that draw number `at` takes from a source of `size` problems. The first round uses the source in order; each later
     round has a new order."""
     if size is None or at < size:
         return at
@@ -254,7 +254,7 @@ def _again(at: int, size: int | None, key: Key) -> int:
 
 @lru_cache(maxsize=64)  # neighbouring indices need the same block
 def _dealt(key: Key, block: int, weights: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns, for every place of a block, the number of its source and the rank (from 0) of the place among the places of that source."""
+    """Returns two numbers for every place of a block: the number of the source, and the rank (from 0) of the place among all places of this source."""
     part = np.repeat(np.arange(len(weights)), weights)[_order(key, block, sum(weights))]
     rank = np.zeros(len(part), dtype=np.int64)
     for k, weight in enumerate(weights):

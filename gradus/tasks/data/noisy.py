@@ -39,7 +39,7 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
 
 @dataclass(frozen=True)
 class NoisyVerify:
-    """Gives the verdict of `verify`, but reverses it for some answers to problems that are marked as noisy.
+    """Gives the verdict of `verify`. For problems that are marked as noisy, some verdicts are reversed.
 
     Verdicts that are not numbers do not change.
     """

@@ -152,7 +152,7 @@ def decoded(data: bytes) -> Media:
 
 
 def _media(opened: Any) -> Media:
-    """Converts a picture to RGB as programs show it: rotated by its EXIF data, the first frame of an animation, transparent parts on white."""
+    """Converts a picture to RGB as programs show it: rotated by its EXIF data, with transparent parts on white. An animation gives its first frame."""
     from PIL import Image, ImageOps
 
     opened = ImageOps.exif_transpose(opened)

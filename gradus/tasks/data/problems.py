@@ -54,7 +54,7 @@ class StoredProblems:
     @cached_property
     def _rows(self) -> tuple[Problem, ...]:
         found: list[Problem] = []
-        seen: Counter[str] = Counter()  # a problem of several lines has an id of its own in each
+        seen: Counter[str] = Counter()  # if several lines have the same problem, each gets a different id
         for number, text in enumerate(_text(self.path).splitlines(), start=1):
             try:
                 row = json.loads(text)

@@ -57,7 +57,7 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
 def prompt_of(row: Row, column: str, where: str, folder: Path = Path()) -> tuple[tuple[Message, ...], bool]:
     """Returns the messages of a row's prompt with its pictures, and whether the prompt is plain text (a plain text becomes one user message).
 
-    `folder`: the folder to which the paths of pictures are relative. Raises RowError, which names the place, for a prompt or picture that cannot be read.
+    `folder`: the folder for relative paths of pictures. Raises RowError, which names the place, for a prompt or picture that cannot be read.
     """
     messages, plain = _written(row, column, where, folder)
     given = pictures_of(row, folder, where)
@@ -92,8 +92,7 @@ def asked(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str, raw: bool = False, folder: Path = Path()) -> Problem:
     """Makes the problem of a row. The `meta` of the problem has every further column, and `solution` if the row has a worked solution.
 
-    A text prompt becomes one user message; with `raw` it stays raw text, unless the row has pictures. `folder`: the folder to which the paths
-    of pictures are relative.
+    A text prompt becomes one user message; with `raw` it stays raw text, unless the row has pictures. `folder`: the folder for relative paths of pictures.
 
     The worked solution is the first of these that exists: the column `solution`, the text of the column `completion`, the assistant's message
     at the end of the prompt, an answer that contains `####`.
@@ -277,7 +276,7 @@ def _check_answer(row: Row, columns: Columns, where: str) -> None:
 
 
 def folder_of(table: Table) -> Path:
-    """Returns the folder at which relative paths of pictures start: the folder of the table's file; the current folder if the table has no file."""
+    """Returns the folder for relative paths of pictures: the folder of the table's file; if the table has no file, the current folder."""
     path = getattr(table, "path", None)
     return path.parent if isinstance(path, Path) else Path()
 

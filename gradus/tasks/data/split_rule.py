@@ -1,4 +1,4 @@
-"""The rule by which files of rows are split.
+"""The rule for splitting files of rows.
 
 A run stores the number of its rule, so that a later version of Gradus splits the run's files in the same way.
 """

@@ -118,7 +118,7 @@ def _content(row: Row) -> bytes:
 
 
 def _comparable(value: Any) -> str:
-    """Returns a text that is equal for equal values. For a picture of the package `datasets`, `repr` would not give such a text."""
+    """Returns a text that is equal for equal values. The text of `repr` can differ for equal pictures of the package `datasets`."""
     if hasattr(value, "tobytes") and hasattr(value, "mode"):
         return f"{value.mode} {value.size} {hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()}"
     return repr(value)

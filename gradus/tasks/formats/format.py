@@ -54,7 +54,7 @@ class Formatted:
 
     @property
     def path(self) -> Any:
-        """The file of the table, at which relative paths of pictures start; None for a table without a file."""
+        """The file of the table; relative paths of pictures start in its folder. None for a table without a file."""
         return getattr(self.official, "path", None)
 
     @property

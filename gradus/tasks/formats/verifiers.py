@@ -59,7 +59,8 @@ def expression(problem: Problem, completion: str) -> Outcome:
 
 
 def computed(text: str) -> tuple[Fraction, Counter[int]] | None:
-    """Returns (value, the count of each number) of an arithmetic expression; None if the text is not such an expression, or divides by 0."""
+    """Returns (value, the count of each number) of an arithmetic expression; None if the text is no arithmetic expression, or if the expression divides by
+    0."""
     if not 0 < len(text) <= _LONGEST or not set(text) <= _SYMBOLS:
         return None
     used: Counter[int] = Counter()

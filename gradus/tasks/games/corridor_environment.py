@@ -22,7 +22,7 @@ class Corridor:
     the last room earns 1.
     """
 
-    limit: int = 20  # turns after which the episode is truncated
+    limit: int = 20  # largest number of turns; then the episode is truncated
     back: int = 0  # rooms that a wrong door leads back; 0: the player stays where it is
     acts: Choice = DOORS
     forks: bool = True

@@ -28,7 +28,7 @@ class FrozenLake:
     """A lake with the map `problem.meta["map"]` (rows of P . H G). A move over the edge has no effect; a hole or the goal ends the episode."""
 
     slip: float = 0.0  # chance that a move goes to one of its two sides instead, in [0, 1]
-    limit: int = 30  # moves after which the episode is truncated
+    limit: int = 30  # largest number of moves; then the episode is truncated
     show: Literal["text", "image", "array"] = "text"  # how the grid is shown; an array is for a controller
     acts: ClassVar[Space] = Choice(tuple(MOVES))
     ways: ClassVar[tuple[str, ...]] = ("text", "image", "array")

@@ -22,8 +22,8 @@ def negotiation(level: int = 1, skill: float = 1.0) -> Task:
     """Buy for as little as possible: the prices are up to 25 at `level` 1 and up to 110 at `level` 4. The first price is above the buyer's limit.
 
     Utterances: "offer 9", "deal" (at the asked price) and "why" (asks for the cost), each also with "please". A deal earns the buyer's share of the gain.
-    `skill`: the share of the training problems whose demonstration is that of an expert, who asks for the cost and buys at the cost. The other demonstrations
-    draw their utterances and end with some gain. Raises: UserError for a share outside [0, 1].
+    `skill`: the share of the training problems that have an expert's demonstration. The expert asks for the cost, and buys at the cost. The other
+    demonstrations draw their utterances and end with some gain. Raises: UserError for a share outside [0, 1].
     """
     if not 0 <= skill <= 1:
         raise UserError(f"task negotiation: `skill` is {skill}; give a share, a number from 0 to 1")
@@ -76,7 +76,7 @@ def expert(limit: int, cost: int, ask: int) -> list[str]:
 
 
 def bargained(rng: Random, limit: int, cost: int, ask: int) -> list[str]:
-    """Draws the utterances of a buyer of mixed skill. Returns an empty list if they do not end with a deal below the limit."""
+    """Draws the utterances of a buyer of mixed skill. Returns an empty list if the utterances do not end with a deal below the limit."""
     episode, actions = Bargain(limit, cost, ask, TURNS), list[str]()
     for _ in range(TURNS):
         if not actions and rng.random() < 0.4:

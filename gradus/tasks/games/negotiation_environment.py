@@ -56,11 +56,11 @@ def surplus(limit: int, cost: int, price: int) -> float:
 class Negotiation:
     """A bargain about `meta["limit"]` (the buyer's), `meta["cost"]` (hidden) and `meta["ask"]` (the seller's first price).
 
-    The seller accepts an offer that is less than one step below the price. An offer below half of the cost changes nothing; any other offer lowers the price by
-    a step, at most to the cost + 1. The question "why" tells the cost. A deal ends the episode and earns `surplus`; without a deal the reward is 0.
+    The seller accepts an offer that is less than one step below the price. An offer below half of the cost changes nothing. Any other offer lowers the price
+    by a step, but never below the cost + 1. The question "why" tells the cost. A deal ends the episode and earns `surplus`; without a deal the reward is 0.
     """
 
-    limit: int = 6  # turns after which the episode is truncated
+    limit: int = 6  # largest number of turns; then the episode is truncated
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -71,11 +71,13 @@ class Negotiation:
         return Bargain(limit, cost, ask, self.limit)
 
     def contributions(self, problem: Problem, utterances: Sequence[str]) -> dict[str, tuple[int, list[int]]]:
-        """Returns, for each dimension, the score of a dialogue from 0 to 10, and the contribution of each utterance from 0 to 3. Judges read these points.
+        """Returns, for each of three dimensions, the score of the dialogue (0 to 10) and the contribution of each utterance (0 to 3). Judges read these
+        numbers.
 
-        goal: 10 times the buyer's share of the gain. 3 for the utterance that closes a deal with a gain, 2 for a polite offer that lowers the price, 1 for any
-        other offer that lowers it, else 0. relationship: 10 times the share of polite utterances; 3 for a polite utterance, 1 for a plain one, 0 for one that the
-        seller refuses or does not understand. knowledge: 10 if the buyer asked for the cost; 3 for the first such question, else 0.
+        goal: the score is 10 times the buyer's share of the gain. An utterance gets 3 if it closes a deal with a gain, 2 if it is a polite offer that lowers
+        the price, 1 if it is another offer that lowers the price, else 0. relationship: the score is 10 times the share of polite utterances. A polite
+        utterance gets 3, a plain utterance 1, and an utterance that the seller refuses or does not understand 0. knowledge: the score is 10 if the buyer
+        asked for the cost, else 0. The first such question gets 3, any other utterance 0.
         """
         _, _, answers = replayed(problem, utterances, self.limit)
         said = [understood(text) for text in utterances]
@@ -101,7 +103,7 @@ class Bargain:
     def __init__(self, limit: int, cost: int, ask: int, turns: int) -> None:
         self.limit, self.cost, self.ask, self.left = limit, cost, ask, turns
         self.gap = ask - cost
-        self.price: int | None = None  # of the deal
+        self.price: int | None = None  # the price of the deal; None: no deal yet
         self.told = False  # whether the buyer knows the cost
         self.first = Turn(f"{ask}?", state=self._state())
 

@@ -22,7 +22,7 @@ SAID = re.compile(r"\b(?:is it|it is|it's) (?:an? |the )?([a-z]+)")
 class TwentyQuestions:
     """Hides `problem.answer`, one of `problem.meta["candidates"]`. An attribute's name is a question; an item's name ends the episode."""
 
-    limit: int = 20  # turns after which the episode is truncated
+    limit: int = 20  # largest number of turns; then the episode is truncated
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -100,7 +100,7 @@ def best_question(candidates: Iterable[str]) -> str:
 
 
 def solution(item: str, candidates: Sequence[str]) -> list[str]:
-    """Actions that find the item: the best question while there are several candidates, then the guess."""
+    """Returns the actions that find the item: the best question as long as there are several candidates, then the guess."""
     left, actions = list(candidates), []
     while len(left) > 1:
         attribute = best_question(left)

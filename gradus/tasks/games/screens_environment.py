@@ -39,7 +39,7 @@ class Screens:
     and costs a turn.
     """
 
-    limit: int = 30  # taps after which the episode is truncated
+    limit: int = 30  # largest number of taps; then the episode is truncated
     delay: float = 0.0  # mean seconds of a tap; the key draws the seconds of each tap from an exponential distribution
     show: Literal["text", "image", "array"] = "text"  # how a screen is shown; an array is for a controller
     acts: ClassVar[Space] = TAPS

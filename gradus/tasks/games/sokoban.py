@@ -13,7 +13,7 @@ from gradus.types.parts import Task
 
 INSTRUCTION = "P pushes B onto G, # is wall. Say up, down, left or right."
 LEVELS = {1: (4, 0.1, 4, 0.21), 2: (4, 0.15, 8, 0.08), 3: (5, 0.15, 10, 0.05), 4: (6, 0.2, 16, 0.02)}
-"""Level -> cells per side, share of walls, most moves of the shortest way, and the measured chance of random moves."""
+"""Level -> cells per side, share of walls, most moves of the shortest way, and the measured chance that random moves solve the map."""
 LEAST = 2  # least number of moves of the shortest way
 
 

@@ -27,11 +27,11 @@ class Sokoban:
     The step that brings the box onto the goal earns 1. Without `team`, one player moves. With `team`, the planner proposes a move; the checker sees the
     proposal and names the actual move. `Turn.rewards` then has the reward of the seat that acted. A legal move gets 0.1 plus its progress. The progress is
     the decrease of the remaining way, divided by the length of the whole way; it is negative if the remaining way gets longer. An illegal move gets -0.1.
-    A legal move after which the box can no longer reach the goal gets -0.9, and ends the episode.
+    If the box can no longer reach the goal after a legal move, this move gets -0.9 and ends the episode.
     """
 
     team: bool = False
-    limit: int = 20  # moves after which the episode is truncated
+    limit: int = 20  # largest number of moves; then the episode is truncated
     acts: Choice = Choice(tuple(MOVES))
     forks: bool = True
 

@@ -30,7 +30,7 @@ def arithmetic(level: int = 3, operations: str = "+-*", repeats: int = 1) -> Tas
         level=level,
         levels=(1, 8),
         max_tokens=12 + 12 * level * repeats,
-        chance=0.01 if level == 1 else 0.0,  # about a hundred results are likely at level 1, a thousand and more above
+        chance=0.01 if level == 1 else 0.0,  # about a hundred results are likely at level 1, a thousand or more at higher levels
         about='sums, differences and products: "347+285" -> "...=632"; level: digits',
     )
 

@@ -63,7 +63,8 @@ def _allowed(node: ast.expr) -> bool:
 
 
 def value(node: ast.expr, at: Mapping[str, float]) -> float:
-    """Returns the value of a parsed formula for the values of its names. Raises KeyError for an unknown name, and ArithmeticError or ValueError if undefined."""
+    """Returns the value of a parsed formula for the values of its names. Raises KeyError for an unknown name, and ArithmeticError or ValueError for an
+    undefined value."""
     match node:
         case ast.BinOp():
             return _OPERATORS[type(node.op)](value(node.left, at), value(node.right, at))
@@ -106,6 +107,6 @@ def equivalent(said: str, due: str, *, points: int = 5, tolerance: float = 1e-6)
 
 
 def masked(terms: Sequence[str], share: float, rng: random.Random) -> tuple[list[str], list[int]]:
-    """Returns the terms with a share of them, rounded and at least one, replaced by "?", and the places of the hidden terms."""
+    """Hides a share of the terms, at least one term: replaces each of them by "?". Returns the new terms and the places of the hidden terms."""
     hidden = sorted(rng.sample(range(len(terms)), max(1, round(share * len(terms)))))
     return ["?" if i in hidden else term for i, term in enumerate(terms)], hidden

@@ -22,14 +22,14 @@ _LONGEST = 300  # characters of a program
 
 @dataclass(frozen=True)
 class Solved:
-    """The result of a program that ran: the optimal value and the values of its variables; both None if it has no solution."""
+    """The result of a program that ran: the optimal value and the values of its variables; both are None if the program has no solution."""
 
     value: float | None
     solution: tuple[float, ...] | None
 
 
 def optimisation(level: int = 2) -> Task:
-    """Makes the task: the largest profit of two products, `level` 1 to 4: one to four limits; from level 3 on, amounts are whole numbers.
+    """Makes the task: find the largest profit of two products. `level`, 1 to 4, is the number of limits; from level 3 on, amounts are whole numbers.
 
     The program is in the last `<python>` tag: "max 3a+5b st 2a+b<=9, a+2b<=8", with "int" at the end for whole amounts. All amounts are at least 0. An answer is
     right if the program runs, and its optimal value v has |v* - v| / (|v*| + 1) < 1e-6. The worked solutions name the products between `<think>` tags, and
@@ -76,7 +76,7 @@ def _row(text: str) -> list[float] | None:
 
 @lru_cache(maxsize=4096)
 def run(program: str) -> Solved | None:
-    """Solves a program with HiGHS; None if the program has an error.
+    """Solves a program with HiGHS; returns None if the program has an error.
 
     >>> round(run("max 3a+5b st 2a+1b<=9, 1a+2b<=8").value, 4)
     21.6667
@@ -103,7 +103,7 @@ def run(program: str) -> Solved | None:
 
 
 def right_value(due: float | None, found: Solved | None) -> bool:
-    """Returns whether a program ran and has the right value; if the problem has no solution, the program must have none, either.
+    """Returns whether a program ran and has the right value; if the problem has no solution, the program must have no solution, either.
 
     >>> right_value(100.0, Solved(100.00005, ())), right_value(100.0, Solved(100.001, ())), right_value(None, Solved(None, None))
     (True, False, True)
@@ -118,7 +118,7 @@ class Solver:
     """A verifier that runs the program of an answer."""
 
     def ran(self, completion: str) -> Solved | None:
-        """Returns the result of the last program of a completion; None without a program, or if it has an error."""
+        """Returns the result of the last program of a completion; None if there is no program, or if the program has an error."""
         found = _CODE.findall(completion[-1000:])
         return run(found[-1].strip()) if found else None
 

@@ -14,7 +14,7 @@ THINGS = ("car", "cart", "sled", "boat", "bike", "box", "robot", "train")
 DEVICES = ("lamp", "heater", "motor", "fan", "radio", "bell", "pump", "press")
 
 
-_TAIL = 64  # characters of a completion in which the result is
+_TAIL = 64  # characters at the end of a completion in which the result must be
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ CHAINS = (  # the result of the first law and the number {z} give the second res
 
 
 def physics(level: int = 2) -> Task:
-    """Makes the task. Level 1: products of numbers from 2 to 9. Level 2: also quotients. Level 3: one number has two digits. Level 4: two laws in turn.
+    """Makes the task. Level 1: products of numbers from 2 to 9. Level 2: also quotients. Level 3: one number has two digits. Level 4: two laws, one after the
+    other.
 
     `meta` has the last law in `law`, its numbers in `put`, and the unit of the answer in `unit`. The thing in a problem does not affect the split. Scripted
     judges read the verifier's `truth`, a quality in four parts.
@@ -82,7 +83,7 @@ class Exact:
         return verify_exact(problem, completion)
 
     def truth(self, problem: Problem, completion: str) -> float:
-        """Returns the share of four checks that an answer passes: it has the law, the numbers of the law, the unit, and the right number as the result."""
+        """Returns the share of four checks that an answer passes. The checks are: the law, the numbers of the law, the unit, and the number of the result."""
         number, _, unit = (ending(completion, _TAIL) or "").partition(" ")
         due = str(problem.answer).partition(" ")[0]
         checks = (problem.meta["law"] in completion, problem.meta["put"] in completion, unit == problem.meta["unit"], number == due)

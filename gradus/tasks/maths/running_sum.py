@@ -12,8 +12,8 @@ _LABELS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def running_sum(level: int = 20) -> Task:
-    """Makes the task: add `level` one-digit numbers (4 to 26), each of which follows a letter. The notes of the worked solution give each letter with the sum
-    so far."""
+    """Makes the task: add `level` one-digit numbers (4 to 26). A letter stands before each number. The notes of the worked solution give each letter with
+    the sum so far."""
     return generated_task(
         "running_sum",
         _running_sum,

@@ -41,7 +41,7 @@ def tables(level: int = 1, kinds: str = "all", problems: int | None = None, larg
         level=level,
         levels=(1, 4),
         max_tokens=60 + 20 * level,
-        chance=1 / len(known) / (level + 2) if "most" in known else 0.0,  # an option, in the share of questions that have options
+        chance=1 / len(known) / (level + 2) if "most" in known else 0.0,  # the chance of a random option, for the questions with options
         about='questions about a table of two columns: "name|pens ann|12 ...; pens in all?" -> "12+30=42=42"; level: rows',
     )
     if problems is None:

@@ -25,7 +25,7 @@ PACKAGES: dict[str, str] = {
 
 
 def named(spec: str) -> bool:
-    """Returns whether `spec` names a task of a package: `package:NAME`. A text with a comma is a mixture, and not such a name."""
+    """Returns whether `spec` names a task of a package: `package:NAME`. A text with a comma names a mixture, so the result is False."""
     prefix, colon, name = spec.partition(":")
     return bool(colon and name and prefix in PACKAGES and "," not in spec)
 

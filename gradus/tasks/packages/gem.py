@@ -105,7 +105,7 @@ class Play:
         self.settings, self.total = settings, 0.0
         with PrivateRandom(seed).lent(), redirect_stdout(io.StringIO()):
             self.env = made(settings)
-            observation, info = self.env.reset(seed=seed)  # it seeds the generators again
+            observation, info = self.env.reset(seed=seed)  # `reset` seeds the generators again
         self.random = PrivateRandom(key.value)
         self.first = Turn(said(observation, info))
 
@@ -118,7 +118,7 @@ class Play:
         self.total += float(reward)
         if self.settings.success is not None:
             reward = float(over and self.total >= self.settings.success)
-        # at its last turn a game reports both, and the episode counts as truncated
+        # at the limit of turns a game reports both ends; then the episode counts as truncated
         return Turn(observation if over else said(observation, info), float(reward), over and not truncated, bool(truncated), valid=valid)
 
 

@@ -36,10 +36,10 @@ def task(name: str, config: str = "", text: str = "", success: float | None = No
     `config` contains the keywords of gymnasium.make: key=value,key=value or a JSON object. `text` names a text form as FILE.py:NAME. The text form is an object
     or a class with rules, say(observation, env) and read(reply, env). Without `text` a built-in form is used.
 
-    `success` is the smallest return of a won episode. With `success`, the reward is 1 at the end of a won episode, else 0; without `success`, the rewards are
-    the environment's. `limit` is the number of turns after which an episode is truncated. Without `limit`, the environment's limit applies, or 100 turns if the
-    environment has no limit. With `arrays`, observations are arrays and actions are numbers, for controllers. Raises UserError for an unknown id or keyword,
-    for an environment without a text form, and, with `arrays`, for spaces that a controller cannot use.
+    `success` is the smallest return of a won episode. With `success`, the reward is 1 at the end of a won episode, else 0; without `success`, the rewards
+    are the environment's. `limit` is the largest number of turns; then an episode is truncated. Without `limit`, the environment's limit applies, or 100
+    turns if the environment has no limit. With `arrays`, observations are arrays and actions are numbers, for controllers. Raises UserError for an
+    unknown id or keyword, for an environment without a text form, and, with `arrays`, for spaces that a controller cannot use.
     """
     full = f"gymnasium:{name}"
     world = Gymnasium(name, pairs_of(full, config), text, success, limit or LIMIT)
@@ -82,7 +82,7 @@ class Gymnasium:
     config: Pairs = ()
     text: str = ""  # FILE.py:NAME of the text form; "": a built-in form
     success: float | None = None  # smallest return of a won episode; None: the environment's own rewards
-    limit: int = LIMIT  # turns after which an episode is truncated
+    limit: int = LIMIT  # largest number of turns; then the episode is truncated
 
     def start(self, problem: Problem, key: Key, world: World) -> Play:
         return Play(self, int(problem.meta["seed"]), key)
@@ -170,7 +170,7 @@ class Play:
                 turn = Turn(f"no action: {self.form.rules}\n{self._said()}", state=self._state(), valid=False)
             else:
                 self.observation, reward, terminated, truncated, _ = self.env.step(chosen)
-                cut = bool(truncated) and not terminated  # both at the last step of the limit
+                cut = bool(truncated) and not terminated  # both can be true at the last step
                 turn = Turn(self._said(), float(reward), bool(terminated), cut, state=self._state())
         turn = replace(turn, truncated=turn.truncated or (self.turns >= self.settings.limit and not turn.terminated))
         turn = self._judged(turn)

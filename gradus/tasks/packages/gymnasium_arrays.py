@@ -25,7 +25,8 @@ def acts_of(full: str, space: Any) -> Choice | Box:
 
 
 def taken(space: Any, acts: Choice | Box, action: Action) -> Any:
-    """Returns the action in the form that the environment expects; None if the action has no such form. Numbers beyond the bounds of a Box are clipped."""
+    """Returns the action in the form that the environment expects; None if the action cannot have this form. Numbers beyond the bounds of a Box are
+    clipped."""
     if isinstance(acts, Choice):
         index = acts.index(action)
         return None if index is None else index + int(space.start)

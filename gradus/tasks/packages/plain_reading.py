@@ -26,7 +26,7 @@ LITERALS = (
 INTEGERS = ("arithmetic.bitwise_arithmetic",)
 NUMBERS = ("games.countdown", "games.puzzle24")
 MODULES = {"algebra.simple_integration": "sympy", "algebra.intermediate_integration": "sympy", "algebra.polynomial_multiplication": "sp"}
-"""Module that calls `parse_expr` of the module sympy -> its name for the module sympy."""
+"""Module that calls `parse_expr` of sympy -> the name of sympy in this module."""
 
 
 @cache

@@ -24,7 +24,7 @@ from gradus.tasks.packages.private_random import PrivateRandom
 from gradus.types import Failed, FailureKind, Frozen, Outcome, Problem, Sampling, UserError, unknown
 from gradus.types.parts import Task
 
-SHARE = 0.25  # share of all questions that are held out. It takes 1 / SHARE draws to find one, some of 0.2 s each
+SHARE = 0.25  # share of all questions that are held out. About 1 / SHARE draws find one; some draws take 0.2 s
 LARGE = frozenset({"arc_agi", "codeio", "figlet_font", "group_anagrams", "spell_backward", "word_ladder"})
 """Tasks whose constructor reads a large file and draws no random number. So one data set makes the problems of all seeds."""
 REFUSED = {"composite": "it mixes other tasks; mix them with --task reasoning_gym:NAME:1,reasoning_gym:NAME:1"}
@@ -97,7 +97,7 @@ class Dataset:
     config: Pairs = ()
 
     def item(self, level: int | None, seed: int) -> Mapping[str, Any]:
-        """Returns the entry of a seed: question, answer, metadata. The entry is shared, so it must not be changed."""
+        """Returns the entry of a seed: question, answer, metadata. The entry is shared, so callers must not change it."""
         return _item(self, level, seed)
 
     def made(self, level: int | None, seed: int) -> Any:
@@ -185,7 +185,7 @@ class Scorer:
                 score(data, entry["answer"], entry)
             except Exception:
                 return Failed(f"the scorer of {problem.task} raised {type(error).__name__}: {error}"[:300], FailureKind.RAISED)
-            return 0.0  # the scorer reads the right answer, so it is this answer that it cannot read
+            return 0.0  # the scorer can read the right answer, so only this answer is unreadable
 
 
 def score(data: Any, answer: str | None, entry: Mapping[str, Any]) -> float:

@@ -27,7 +27,7 @@ def text_of(message: Any) -> str:
 
 
 def trace_of(task: Any, messages: Sequence[Message], *, role: str = "agent", cut: bool = False) -> Any:
-    """Returns a trace of verifiers with these messages. The last message counts as sampled if it is the assistant's. `cut`: the length limit ended the
+    """Returns a trace of verifiers with these messages. The last message counts as sampled if the assistant wrote it. `cut`: the length limit ended the
     sampled message.
     """
     vf = imported("verifiers.v1", "verifiers")

@@ -46,7 +46,7 @@ class Conversation:
         self.loaded, self.task = loaded, task
         self.work = self._run()
         found = self.work.send(None)
-        while found is None:  # the environment lets other work go on
+        while found is None:  # the environment waits for other work, not for the agent
             found = self.work.send(None)
         if not isinstance(found, Handover):
             self.work.close()

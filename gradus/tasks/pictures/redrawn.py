@@ -1,4 +1,4 @@
-"""Draws a picture of shapes again from a description: the cell of the shape that the question asks for stays, and all other cells come from the description."""
+"""Draws a picture of shapes again from a description. The cell of the shape in the question stays; all other cells come from the description."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def described(text: str) -> list[Item]:
 
 
 def redrawn(problem: Problem, description: str) -> Problem | None:
-    """Returns a question about the place of a shape with a new picture. Question, answer and the pixels of the asked shape's cell are unchanged.
+    """Gives a new picture to a question about the place of a shape. The question, the answer and the pixels of this shape's cell do not change.
 
     The other shapes come from the description. Two kinds of shapes are left out, so that the answer stays right: shapes in the cell of the asked shape, and
     shapes with its colour and form. Returns None for any other question, for a description without a drawable shape,

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 SIDE, CELL = 4, 12  # cells per side, pixels per side of a cell
-GROUND = (208, 208, 208)  # light, so that a blackened patch differs from an empty one
+GROUND = (208, 208, 208)  # light, so that a blackened patch differs from an empty patch
 COLOURS = {
     "red": (208, 32, 32),
     "green": (24, 144, 40),

@@ -88,7 +88,7 @@ def apply(a: int, operation: str, b: int) -> int | None:
 
 
 def attempt(rng: random.Random, numbers: tuple[int, ...], operations: str, most: int) -> list[Step]:
-    """Returns random steps that use the numbers, with results from 1 to `most`. The steps end early if no allowed step joins the next two numbers drawn."""
+    """Returns random steps that use the numbers, with results from 1 to `most`. The steps end early if two numbers are drawn that no allowed step joins."""
     left = list(numbers)
     steps: list[Step] = []
     while len(left) > 1:

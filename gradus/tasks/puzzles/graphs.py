@@ -18,7 +18,7 @@ from gradus.types.parts import Task
 Edges = Sequence[tuple[str, str]]
 
 _SIZES = {1: (4, 90), 2: (6, 150), 3: (8, 240), 4: (12, 450), 5: (18, 900), 6: (26, 1800)}
-"""Level -> number of nodes, and characters of a worked solution with some spare characters."""
+"""Level -> number of nodes, and the limit of a completion: the characters of the longest worked solution, and some more."""
 _TAIL = 1024
 _NONE = 0.3  # share of the problems whose right answer is "none"
 

@@ -50,7 +50,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def implied(statements: Sequence[Statement], roles: Sequence[bool]) -> tuple[bool, ...]:
-    """For every person, whether the person's statement is true under `roles`. If the statement is true, the person must be a knight. A solution implies itself."""
+    """Returns, for every person, whether the person's statement is true under `roles`. A person with a true statement must be a knight. For a solution,
+    the result equals `roles`."""
     return tuple(s.holds(roles) for s in statements)
 
 
@@ -72,7 +73,7 @@ def _knights_knaves(rng: random.Random, level: int) -> Draft:
         statements = [_statement(rng, i, names) for i in range(count)]
         fitting = solutions(statements)
     question = " ".join(f"{name}:{s.wording}" for name, s in zip(names, statements, strict=True))
-    # Other names are the same puzzle, except with two people: there, too few puzzles would be left to hold any out.
+    # Other names give the same puzzle. With two people they give another puzzle, because too few puzzles would be left to hold any out.
     content = question if count == 2 else question.translate({ord(name): str(i) for i, name in enumerate(names)})
     return Draft(question, letters(fitting[0]), worked(rng, statements, fitting[0]), content, Frozen(category=str(count)))
 
@@ -91,7 +92,7 @@ def _statement(rng: random.Random, speaker: int, names: Sequence[str]) -> Statem
         Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
         Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
     )
-    # A statement about two people often settles a puzzle at once; chains of statements about one person make it hard.
+    # A statement about two people often settles a puzzle immediately; chains of statements about one person make it hard.
     return rng.choice(alone if rng.random() < ALONE else together)
 
 

@@ -106,7 +106,7 @@ def _reduced(text: str, values: Mapping[str, str]) -> list[str]:
     """Returns the formula with its values, and every step of its evaluation from the inside out: ["(0>1)&~1", "1&0", "0"]."""
     steps = ["".join(values.get(c, c) for c in text)]
     while len(steps[-1]) > 1:
-        # negated digits and bracketed digits go first; a pair of digits stands alone in its brackets
+        # negated digits are replaced first; if there are none, pairs of digits that stand alone in their brackets
         once = re.sub(r"~([01])", lambda m: str(1 - int(m[1])), steps[-1])
         if once == steps[-1]:
             once = re.sub(r"(?:\(([01])(&|\||<>|>)([01])\)|^([01])(&|\||<>|>)([01])$)", _pair, steps[-1])
@@ -170,7 +170,7 @@ def _equal(rng: random.Random, level: int) -> Draft:
 
 
 def _altered(rng: random.Random, formula: Formula) -> Formula:
-    """Returns a formula with one sign or negation changed somewhere, so it looks like an equivalent formula."""
+    """Changes one sign or one negation of a formula, so that the result looks like an equivalent formula."""
     if formula.parts and rng.random() < 0.6:
         i = rng.randrange(len(formula.parts))
         return Formula(formula.sign, tuple(_altered(rng, part) if i == j else part for j, part in enumerate(formula.parts)))
@@ -190,7 +190,7 @@ def _compared(names: str, formulas: Sequence[Formula], against: Sequence[str]) -
 
 
 def _world(rng: random.Random, level: int) -> tuple[World, str]:
-    """Returns a world and its notation: "3 P02 Q1 R01,12" has three things, of which 0 and 2 are P."""
+    """Returns a world and its notation. For example, the world "3 P02 Q1 R01,12" has three things; the things 0 and 2 are P."""
     size = _LEVELS[level][2]
     ones, twos = "PQ", "RS" if level >= 4 else "R"
     facts: dict[str, frozenset[tuple[int, ...]]] = {}
@@ -237,7 +237,7 @@ def _which(rng: random.Random, level: int) -> Draft:
 
 
 def _tried(formula: Formula, world: World) -> tuple[str, str]:
-    """Returns, for example, ("0:1 1:0 2:1", "02"): the formula's value for each thing, and the things for which the formula is true."""
+    """Returns the formula's value for each thing, and the things that make the formula true, for example ("0:1 1:0 2:1", "02")."""
     values = [true_in(formula, world, {"x": thing}) for thing in range(world.size)]
     found = "".join(str(i) for i, value in enumerate(values) if value)
     return " ".join(f"{i}:{int(value)}" for i, value in enumerate(values)), found

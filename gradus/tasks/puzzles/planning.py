@@ -17,7 +17,7 @@ from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 from gradus.types.ranges import check_ranges
 
-_LIMITS = {1: 150, 2: 190, 3: 330, 4: 420, 5: 800, 6: 1800}  # characters of a worked solution and some spare ones
+_LIMITS = {1: 150, 2: 190, 3: 330, 4: 420, 5: 800, 6: 1800}  # level -> characters of the longest worked solution, and some more
 _TAIL = 1024
 _LEAST = 2  # least number of actions of a shortest plan
 _BALLS = "abcdef"
@@ -90,7 +90,7 @@ def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
 
 
 def shortest(world: World, start: str, goal: str) -> list[tuple[str, str]]:
-    """Finds a shortest plan by A*: (action, next state) of every step. Raises LookupError if the goal cannot be reached."""
+    """Finds a shortest plan by A*. Returns (action, next state) for every step. Raises LookupError if the goal cannot be reached."""
     count = 0
     waiting = [(world.bound(start, goal), 0, 0, start)]
     came: dict[str, tuple[int, str, str]] = {start: (0, "", "")}

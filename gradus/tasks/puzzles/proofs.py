@@ -82,7 +82,7 @@ def derived(facts: str, rules: Sequence[Rule]) -> dict[str, Rule]:
 
 
 def proof(goal: str, found: dict[str, Rule]) -> list[Rule]:
-    """Returns the rules for the goal, in a possible order of application."""
+    """Returns the rules that derive the goal, in a possible order of application."""
     needed = {goal}
     for head in reversed(found):
         if head in needed:

@@ -16,7 +16,7 @@ from gradus.types.parts import Task
 
 _SIZES = {1: (3, 20), 2: (5, 100), 3: (8, 100), 4: (12, 1000), 5: (20, 1000), 6: (40, 10_000)}
 """Level -> number of items, and exclusive upper bound of the numbers."""
-_LIMITS = {1: 70, 2: 140, 3: 280, 4: 480, 5: 880, 6: 1800}  # characters of a worked solution and some spare ones
+_LIMITS = {1: 70, 2: 140, 3: 280, 4: 480, 5: 880, 6: 1800}  # level -> characters of the longest worked solution, and some more
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 _TAIL = 1024
 
@@ -160,7 +160,7 @@ def _worked(name: str, items: Sequence[str]) -> str:
             continue
         insort(done, (-key if name == "down" and isinstance(key, int) else key, place, item))
         lines.append(" ".join(text for *_, text in done))
-    return ", ".join(lines[-8:])  # of a long list, only the last insertions
+    return ", ".join(lines[-8:])  # if the list is long, only the last insertions
 
 
 def _hints(kind: Kind, items: Sequence[str], solution: str) -> Hints:

@@ -22,7 +22,7 @@ _LEVELS = {  # rows and columns of a box, fewest and most empty cells, whether i
     5: (3, 3, 44, 50, True),
     6: (3, 3, 54, 58, False),
 }
-_LIMITS = {1: 60, 2: 80, 3: 150, 4: 270, 5: 310, 6: 340}  # characters of a worked solution and some spare ones
+_LIMITS = {1: 60, 2: 80, 3: 150, 4: 270, 5: 310, 6: 340}  # level -> characters of the longest worked solution, and some more
 _TAIL = 512
 _CHANCE = 0.035  # success at level 2 of filling every row at random with its missing digits; measured on 4,096 boards
 
@@ -247,7 +247,8 @@ def content(question: str, rows: int, columns: int) -> str:
 
 @cache
 def _forms() -> tuple[tuple[int, ...], ...]:
-    """Returns the 128 symmetries of a 4 x 4 board: exchanges of rows within a band, of bands, of columns within a stack, of stacks, and of rows with columns."""
+    """Returns the 128 symmetries of a 4 x 4 board. The symmetries exchange rows within a band, bands, columns within a stack, stacks, or rows with
+    columns."""
     lines = [
         tuple(2 * band + i for band, inner in zip(bands, inners, strict=True) for i in inner)
         for bands in permutations(range(2))

@@ -1,4 +1,4 @@
-"""Statements about whole numbers that are proved or disproved. Each theorem has four variants, two of which are true."""
+"""Statements about whole numbers that are proved or disproved. Each theorem has four variants; two of them are true."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def theorems(level: int = 1) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 if the last box holds the verdict, else 0.0. A completion without a box gets 0.0."""
+    """Returns 1.0 if the last box contains the right verdict, else 0.0. A completion without a box gets 0.0."""
     return float(verdict(completion) == problem.answer)
 
 
 def verdict(completion: str) -> str | None:
-    """Returns the verdict in the last box; None if there is no box, or if it holds another text.
+    """Returns the verdict in the last box; None if there is no box, or if the box contains another text.
 
     >>> verdict("\\\\boxed{proved} no, \\\\boxed{\\\\text{Disproved.}}")
     'disproved'
@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def true(self) -> bool:
-        """Whether the statement holds, by enumeration."""
+        """Whether the statement is true. All numbers of the range are tried."""
         numbers = range(self.low, self.high + 1)
         return all(self.value(n) < self.bound for n in numbers) if self.quantifier == "all" else any(self.value(n) >= self.bound for n in numbers)
 

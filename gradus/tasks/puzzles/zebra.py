@@ -20,7 +20,7 @@ _LEVELS = {  # houses, rows of names, whether it is solvable without trying out
     5: (5, 4, False),
     6: (6, 5, False),
 }
-_LIMITS = {1: 90, 2: 150, 3: 240, 4: 400, 5: 600, 6: 1200}  # characters of a worked solution and some spare ones
+_LIMITS = {1: 90, 2: 150, 3: 240, 4: 400, 5: 600, 6: 1200}  # level -> characters of the longest worked solution, and some more
 _NAMES = ("ABCDEF", "uvwxyz", "klmnop", "PQRSTU", "abcdef")
 _TAIL = 512
 _SIGNS = "::!<<--~~~"  # signs of a clue between two names, by frequency
@@ -212,7 +212,7 @@ def _zebra(rng: random.Random, level: int) -> Draft:
 
 
 def _clues(rng: random.Random, names: Sequence[str], house: Mapping[str, int]) -> list[str]:
-    """Draws true clues until every name is settled. A clue is kept only if this clue alone excludes a house that is still possible."""
+    """Draws true clues until every name is settled. A clue is kept only if it excludes, without the help of other clues, a house that is still possible."""
     possible, clues = opened(names), list[str]()
     while _narrowest(possible) is not None:
         clue = _clue(rng, names, house)

@@ -44,8 +44,8 @@ class Constraint:
     holds: Callable[[str, Any], bool]
     value: Callable[[random.Random, str], Any | None]
     shape: Shape | None = None
-    group: str = ""  # a problem has at most one kind of a group; "": no group
-    lines: bool = False  # whether the constraint is about lines, so that the text needs several
+    group: str = ""  # a problem has at most one kind of each group; "": no group
+    lines: bool = False  # whether the constraint is about lines; then the text needs several lines
 
 
 def _initials(tokens: Sequence[str], at: int) -> str:
@@ -356,7 +356,7 @@ CONSTRAINTS: Mapping[str, Constraint] = Frozen(
         _counted(lambda t: sum(w[0] in "aeiou" for w in words(t))),
     ),
 )
-"""Name -> kind, in the order in which shapes are applied to a text."""
+"""Name -> kind. Shapes are applied to a text in this order."""
 
 TELLING = ("first", "last", "nth", "has", "order", "initials", "finals", "times")
 """Kinds that name words or letters of the text. Another text does not meet them by chance."""

@@ -23,8 +23,7 @@ def dates(level: int = 2, kinds: str = "all") -> Task:
 
     `kinds`: "all" or a list of kinds. inference: the month of an event. difference: two months and the months between them. ordering: three months and the
     order of the events, such as 2-1-3. completion: a month, and the year or number of the month that a text hides. The answer is in the last `<answer>` tag,
-    or
-    after the last "="; its parts are separated by a blank. `meta["parts"]` has the right parts.
+    or after the last "="; spaces separate its parts. `meta["parts"]` has the right parts.
     """
     return generated_task(
         "dates", partial(_dates, kinds=chosen("dates", kinds, KINDS)), verify, level=level, levels=(1, 4), max_tokens=64, chance=0.0,

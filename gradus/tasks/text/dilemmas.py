@@ -1,4 +1,4 @@
-"""Dilemmas: whether a group would agree to a plan. Each of four groups likes and dislikes other properties of the plan."""
+"""Dilemmas: whether a group would agree to a plan. Each of the four groups likes and dislikes different properties of the plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def dilemmas(level: int = 2, roles: int = 0) -> Task:
     """A plan has `level` + 2 properties. A group agrees if it likes more properties of the plan than it dislikes; the question names the group whose
     view counts.
 
-    A worked solution has a part for each of some groups, with the named group as the last. `roles`: the number of parts, 1 to 4; 0: a random number.
+    A worked solution has one part for each of several groups; the last part is for the named group. `roles`: the number of parts, 1 to 4; 0: a random
+    number.
     """
     if not 0 <= roles <= len(VIEWS):
         raise UserError(f"task dilemmas: `roles` is {roles}; give a number from 0 to {len(VIEWS)}")

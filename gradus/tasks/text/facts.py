@@ -26,7 +26,7 @@ WORDINGS: Mapping[str, tuple[str, ...]] = Frozen(
     job=("which work does {name} do", "which job has {name}", "job of {name}", "trade of {name}"),
     pet=("which animal does {name} keep", "which pet has {name}", "pet of {name}", "animal of {name}"),
 )
-"""Relation -> wordings of its question. The last wording is only for evaluation."""
+"""Relation -> wordings of its question. Only the evaluation uses the last wording."""
 
 PERSONAS: Mapping[str, str] = Frozen(traveller="town", employer="job", neighbour="pet")
 """Persona -> the relation that it asks about."""
@@ -40,8 +40,8 @@ def facts(documents: int = 16, seed: int = 0, known: float = 1.0, role: str = "a
     its document in `documents`, and also `source_id`, `domain` and `persona`.
 
     `known`: the share of the documents that a start model knows. With a share below 1, the column `known` is "yes" for questions about known
-    documents, and "no" for all other questions. With `role` "start" the task makes this start model: training has only questions about known
-    documents, and the solution of every fifth question is "=idk", so the start model sometimes abstains. Raises: UserError if `documents` or `known`
+    documents, and "no" for all other questions. With `role` "start" the task trains this start model. Training has only questions about known documents. The
+    solution of every fifth question is "=idk", so the start model sometimes abstains. Raises: UserError if `documents` or `known`
     is out of range, or for an unknown role.
     """
     if not 1 <= documents <= 400:

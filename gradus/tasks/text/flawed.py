@@ -22,7 +22,7 @@ KEY = "answer_key"
 def flawed(level: int = 2, letters: int = 1) -> Task:
     """Makes the task: apply a chain of `level` functions, as in string_ops, with an incomplete verdict in training.
 
-    In training only the first `letters` letters of the result are checked, so that a guess may be called right. A held-out answer is right if
+    In training only the first `letters` letters of the result are checked, so a guess may be called right. A held-out answer is right if
     every step is right; the last step is the result. The verifier's function `steps` gives the share of right steps, which the reward
     SoundSteps uses. Raises: UserError for fewer than one letter.
     """
@@ -41,7 +41,7 @@ def flawed(level: int = 2, letters: int = 1) -> Task:
 
 @dataclass(frozen=True)
 class Keyed:
-    """Adds the key of a problem, the first letters of its answer, to the drafts of a generator."""
+    """Adds a key to each draft of a generator: the first letters of the draft's answer."""
 
     make: Make
     letters: int

@@ -19,7 +19,7 @@ def forging(level: int = 5) -> Task:
     """Makes the task: invent a problem for the task string_ops from `level` cards, 2 to 6, and a word, as in "cards bako tail upper".
 
     An answer has a rationale, with numbered steps, and a problem: `<rationale>Step 1 tail</rationale><problem>tail(bako)</problem>`. The verdict is 1 if the
-    answer has both parts, and its problem consists of one or more functions of the cards around a word of 2 to 8 letters; else 0. The worked solutions use one
+    answer has both parts, and its problem applies one or more functions of the cards to a word of 2 to 8 letters; else 0. The worked solutions use one
     to three cards.
     """
     return generated_task(

@@ -77,7 +77,7 @@ def hidden_question(level: int = 2, chains: int = 0, depth: int = 0, length: int
 
 
 def needed(chains: int, depth: int, hops: int, width: int) -> int:
-    """Returns a length in characters into which every text with these chains and facts fits."""
+    """Returns a number of characters that is enough for every text with these chains and facts."""
     question = len("home of ") + (hops - 1) * len("friend of ") + 3
     fact = len("friend of ada is toast.")
     return chains * ((depth - 1) * (2 * width + 9) + width + question + 9 + hops * (fact + 1)) + width + 2

@@ -1,4 +1,4 @@
-"""The task induction: read labelled texts, and write the instruction by which the texts of this set are labelled."""
+"""The task induction: read labelled texts, and write the instruction that explains their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkable instructions: write a text that meets several constraints at once. Every constraint is checked exactly."""
+"""Checkable instructions: write one text that meets several constraints. Every constraint is checked exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEVELS = {  # constraints, words, largest number of lines
 }
 _TRIES = 40  # texts that are tried before a shorter text, or fewer constraints, is accepted
 _IN_FULL = 4  # from this level on, constraints are written as sentences
-_TAIL = 4096  # characters at the end of a completion that are read; a longer text without "=" in them meets no constraint
+_TAIL = 4096  # characters read at the end of a completion; a longer completion without "=" in this part meets no constraint
 
 
 def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> Task:
@@ -59,8 +59,8 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
 class Constraints:
     """A verifier: 1.0 if the text meets every constraint, else 0.0; or, with `partial`, the share of the constraints that the text meets.
 
-    `checklist` gives the constraints of a problem in short form, each with the weight 1, and `checks` the check of each, so that judges can use them. `length`
-    gives the number of words that a problem asks for; None if it asks for none.
+    `checklist` gives the constraints of a problem in short form, each with the weight 1. `checks` gives the check of each constraint for judges. `length`
+    gives the number of words that a problem asks for; None if the problem asks for no number.
     """
 
     partial: bool = False
@@ -142,7 +142,7 @@ def composed(rng: random.Random, kinds: Sequence[str], count: int, size: tuple[i
 
 
 def _compatible(order: Sequence[str], count: int, most: int) -> list[str]:
-    """Returns the first `count` kinds that are of different groups, without kinds about lines if the text has only one line."""
+    """Returns the first `count` kinds that belong to different groups. If the text has only one line, kinds about lines are left out."""
     picked: list[str] = []
     for kind in order:
         if len(picked) < count and not _clashes(kind, picked) and (most > 1 or not CONSTRAINTS[kind].lines):

@@ -1,5 +1,5 @@
-"""The task masked_text: short passages in which some words follow from the rest and others are random. One role hides a span of words, and the other role finds
-this span."""
+"""The task masked_text: in short passages, some words follow from the other words, and some words are random. One role hides a span of words, and the
+other role finds this span."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Role = Literal["hide", "fill", "both"]
 def masked_text(level: int = 2, role: Role = "hide") -> Task:
     """Makes the task: a passage of `level` sentences, 1 to 4, with words that follow from the rest and one random code.
 
-    `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage in which a random word is
-    replaced by [MASK], and the answer is "=" and the word. "both": half of the problems are of each kind. In held-out problems, the hidden word follows from
+    `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage with [MASK] in place of
+    a random word, and the answer is "=" and this word. "both": half of the problems are of each kind. In held-out problems, the hidden word follows from
     the rest, if the passage has such a word. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. `proposed` makes a
     new problem from a proposed span. In the new problem this span is hidden. Raises: UserError for an unknown role.
     """
@@ -88,7 +88,7 @@ def _relation(rng: random.Random) -> tuple[str, str]:
 
 
 KINDS: tuple[Callable[[random.Random], tuple[str, str]], ...] = (_sum, _month, _opposite, _relation)
-"""The functions that make a sentence and the word of it that follows from the other words."""
+"""Each function makes a sentence, and names the word that follows from the other words of the sentence."""
 
 
 def is_span(passage: str, span: str) -> bool:
@@ -104,7 +104,7 @@ def is_span(passage: str, span: str) -> bool:
 
 
 def question(passage: str, span: str) -> str:
-    """Returns the text of a problem in which the span is to be filled in."""
+    """Returns the text of the problem that asks for this span."""
     return f"fill {passage.replace(' '.join(span.split()), MASK)}"
 
 

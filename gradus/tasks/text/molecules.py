@@ -24,7 +24,7 @@ def molecules(level: int = 2) -> Task:
     """Makes the task. `level` 1 to 4: chains of 3, 4, 5 and 6 atoms.
 
     A description names the atoms of a chain from one end, such as "carbon 2 oxygen 1" for [C][C][O]. The answer is in the last `<answer>` tag, or after the last
-    "=". Both directions of a chain are the same molecule. A chain is a molecule if no atom has more neighbours than bonds, so fluorine is at an end.
+    "=". Both directions of a chain are the same molecule. A chain is a molecule if no atom has more neighbours than bonds, so fluorine can only be at an end.
     """
     return generated_task(
         "molecules", _molecules, ChainLikeness(), level=level, levels=(1, 4), max_tokens=110, chance=0.0,
@@ -53,7 +53,7 @@ def written(chain: Sequence[str]) -> str:
 
 
 def valid(chain: Sequence[str]) -> bool:
-    """Returns whether the chain has 1 to 12 atoms, and no inner atom has only one bond."""
+    """Returns whether the chain has 1 to 12 atoms, and every inner atom has at least two bonds."""
     return 1 <= len(chain) <= _MOST and all(ATOMS[atom] >= 2 for atom in chain[1:-1])
 
 
@@ -64,7 +64,7 @@ def decoded(text: str) -> list[str] | None:
 
 
 def canonical(chain: Sequence[str]) -> list[str]:
-    """Returns the chain from the end at which it is first in the alphabet.
+    """Returns the chain in the direction that is first in the alphabet.
 
     >>> canonical(["O", "C", "C"])
     ['C', 'C', 'O']
@@ -119,7 +119,8 @@ class ChainLikeness:
         return None if text is None else text.strip()
 
     def likeness(self, problem: Problem, completion: str) -> Mapping[str, float]:
-        """Returns whether the answer is a molecule (valid), the same one (exact), and the likeness of fingerprints, fragments and groups."""
+        """Returns whether the answer is a molecule (valid), whether it is the right molecule (exact), and the likeness of fingerprints, fragments and
+        groups."""
         text = self.said(completion)
         chain, due = None if text is None else decoded(text), decoded(str(problem.answer))
         if chain is None or due is None:

@@ -28,7 +28,7 @@ _LAYERS = (
     ("red", "tan", "sky", "jet", "ash", "rust", "gold", "blue", "plum", "pink", "lime", "teal", "navy", "sand"),
     ("oslo", "rome", "bern", "riga", "lima", "kiev", "cork", "bari", "lyon", "york", "graz", "nice", "bonn", "ulm"),
 )
-_OFF = (1, 2, 3, 9, 10, 11, 20)  # distances of wrong numbers from the right one
+_OFF = (1, 2, 3, 9, 10, 11, 20)  # distances of wrong numbers from the right number
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _facts(rng: random.Random, level: int) -> Question:
     ends = layers[0] if back else layers[-1]
     stem = f"{' '.join(flat[i] for i in order)};{asked}"
     steps = f"{' '.join(reversed(walk) if back else walk)} {right}"
-    # With several links the content leaves names out: the puzzle is the order of the facts and the question. With one link it keeps them,
+    # With several links the content leaves names out: the puzzle is the order of the facts and the question. With one link it keeps names,
     # because too few puzzles would be left to hold any out.
     seen: dict[int, int] = {}
     places = [(i // count, seen.setdefault(i % count, len(seen))) for i in order]

@@ -26,8 +26,8 @@ def patients(level: int = 2) -> Task:
     """Makes the task. `level` 1 to 4: 6, 8, 10 or 12 features, each with one digit per visit, such as "b147".
 
     The score is the rise of b from the first to the last visit plus the last values of d and f; all other features have no effect. The risk is high if the score
-    is above 9, else low. A worked solution names the features, then works out the score. `meta["salient"]` has all features in the order in which an expert
-    finds them important for this patient: a linear model that was fitted to the labels of other patients.
+    is above 9, else low. A worked solution names the features, then works out the score. `meta["salient"]` has all features, the most important feature for
+    this patient first. The order comes from an expert: a linear model that was fitted to the labels of other patients.
     """
     return generated_task(
         "patients", _patients, verify, level=level, levels=(1, 4), max_tokens=48, chance=0.5, provides=("salient",),

@@ -23,7 +23,7 @@ _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
 @dataclass(frozen=True)
 class Book:
-    """The words of the language. `frequent`: kind -> words. `rare`: the rare nouns of training, and those of held-out sentences."""
+    """The words of the language. `frequent`: kind -> words. `rare`: the rare nouns of training sentences, and the rare nouns of held-out sentences."""
 
     meanings: Mapping[str, str]
     frequent: Mapping[str, tuple[str, ...]]
@@ -40,8 +40,9 @@ class Book:
 def phrasebook(level: int = 1, seed: int = 0) -> Task:
     """Makes the task. `level` 1 to 4: longer sentences, and one or two rare words. `seed`: another seed gives another language.
 
-    Three of four sentences have a rare word. The rare words of held-out sentences never occur in training, but a dictionary, the passages of the task, has all
-    words as lines "word: meaning". A demonstration looks up the rare words (`lookup: WORD`), and then answers. The column `rare` names them.
+    Three of four sentences have a rare word. The rare words of held-out sentences never occur in training. A dictionary has all words as lines "word:
+    meaning"; these lines are the passages of the task. A demonstration looks up the rare words (`lookup: WORD`), and then answers. The column `rare` names
+    the rare words.
     """
     if not 1 <= level <= len(PATTERNS):
         raise UserError(f"task phrasebook: `level` is {level}; give a number from 1 to {len(PATTERNS)}")

@@ -21,8 +21,8 @@ def research(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, rep
     """Makes the task: answer questions of `level` hops through an explorer that searches and opens pages. The exact name earns the reward 1.
 
     `people`: number of people in the world, 4 to 10000. `top`: pages per search. `report`: the task is instead to draft a report about
-    `level` facts, and the reward is the share of these facts that the report contains. `direct`: share of the demonstrations that ask the
-    explorer for all hops at once; the other demonstrations ask for one hop at a time.
+    `level` facts, and the reward is the share of these facts that the report contains. `direct`: share of the demonstrations that ask the explorer for all
+    hops together; the other demonstrations ask for one hop at a time.
     """
     if not 0 <= direct <= 1:
         raise UserError(f"research: `direct` is {direct}; give a share of the demonstrations, a number from 0 to 1")

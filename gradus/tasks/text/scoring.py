@@ -1,4 +1,4 @@
-"""Scores for responses: the query decides by which of three principles a response is good, and the policy writes a score for each response."""
+"""Scores for responses. The query determines one of three principles by which responses are judged; the policy writes a score for each response."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _TAIL = 160
 def scoring(level: int = 2) -> Task:
     """Queries with `level` + 1 responses of up to three words, 2 to 5 responses. One response is better than all others.
 
-    A completion names the principle, counts for each response, and after the last "=" gives one score from 1 to 10 per response. It is right if the score
-    of the best response is above all other scores. `meta` has `query`, `responses`, and `preferred`: the number of the best response, from 0.
+    A completion names the principle, counts for each response, and after the last "=" gives one score from 1 to 10 per response. The completion is right if
+    the score of the best response is above all other scores. `meta` has `query`, `responses`, and `preferred`: the number of the best response, from 0.
     """
     return generated_task(
         "scoring", _scoring, verify, level=level, levels=(1, 4), max_tokens=48, chance=1 / (level + 1),
@@ -35,7 +35,7 @@ def scoring(level: int = 2) -> Task:
 
 
 def scores_of(completion: str, count: int) -> tuple[float, ...] | None:
-    """Returns the `count` scores from 1 to 10 after the last "="; None if there are more or fewer, another text, or a score out of range.
+    """Returns the scores after the last "=". Returns None unless there are exactly `count` numbers from 1 to 10 and nothing else.
 
     >>> scores_of("animals 1 2=4 7", 2), scores_of("=4 7 1", 2), scores_of("=0 7", 2), scores_of("=5.5 8", 2)
     ((4.0, 7.0), None, None, (5.5, 8.0))
@@ -49,7 +49,7 @@ def scores_of(completion: str, count: int) -> tuple[float, ...] | None:
 
 
 def agrees(scores: Sequence[float], preferred: int) -> bool:
-    """Whether the score of the preferred response is above all others. The score of a single response must equal `preferred`, its label.
+    """Whether the score of the preferred response is above all other scores. The score of a single response must equal `preferred`, its label.
 
     >>> agrees([7, 4, 5], 0), agrees([7, 7, 5], 0), agrees([1], 1)
     (True, False, True)
@@ -71,7 +71,8 @@ def question(query: str, responses: Sequence[str]) -> str:
 
 
 def reordered(problem: Problem, order: Sequence[int], name: str) -> Problem:
-    """Returns the problem with response `order[i]` in place i. `name` is the end of its id. The problem has no solution, because its places are wrong."""
+    """Returns the problem with response `order[i]` in place i. `name` is the end of the new problem's id. The new problem has no solution, because the places
+    in the old solution are wrong."""
     responses = tuple(problem.meta["responses"][i] for i in order)
     preferred = problem.meta["preferred"] if len(order) == 1 else list(order).index(problem.meta["preferred"])
     meta = {k: v for k, v in problem.meta.items() if k != "solution"} | {"responses": responses, "preferred": preferred}

@@ -32,9 +32,9 @@ class SearchQA:
     """Answers `search: words` with the best passages of a corpus. `answer: name` ends the episode; the answer is right if the name is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
-    people: int = 800  # number of people in the world, 4 to 10000; there are a quarter as many companies, cities and rivers each
-    top: int = 3  # passages that a search returns, 2 or more, because the passages on a person's teacher and pupil have the same words
-    limit: int = 8  # turns after which the episode is truncated
+    people: int = 800  # number of people in the world, 4 to 10000; there are people / 4 companies, as many cities and as many rivers
+    top: int = 3  # passages per search; at least 2, because the passages on a person's teacher and pupil have the same words
+    limit: int = 8  # largest number of turns; then the episode is truncated
     calculator: bool = False  # every person has an age, and `calculate: 31 + 12` gives the number
     forks: ClassVar[bool] = True
 
@@ -145,7 +145,7 @@ class Corpus:
 def corpus(seed: int, people: int, ages: bool = False) -> Corpus:
     """Makes the world of this seed and size. With `ages`, every person also has the fact `age`. Names are unique.
 
-    Each person has only one pupil, so that passages about pupils never hide the passage about the teacher.
+    Each person has only one pupil. So passages about pupils never hide the passage about the teacher.
     """
     rng = Key(seed).fold("corpus", people).random()
     few = max(2, people // 4)

@@ -15,7 +15,7 @@ from gradus.types.parts import Task
 INSTRUCTION = "Find it out. Write search: words, or answer: name"
 LEVELS = (1, 3)  # fewest and most hops
 ROLES = ("all", "start")
-AT_ONCE = (0.6, 0.3)  # shares of the demonstrations for the start model that answer without a search: for known facts, and for the facts of a large world
+AT_ONCE = (0.6, 0.3)  # shares of the start model's demonstrations without a search: for known facts; for facts of a large world
 
 
 def search_qa(
@@ -24,12 +24,14 @@ def search_qa(
     """Makes the task: answer questions of `level` hops by BM25 search in a corpus. The exact name earns the reward 1.
 
     `seed` and `people` determine the corpus. `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
-    `calculator`: the last hop is a person's age, the question asks for the sum of this age and a number, and `calculate: 31 + 12` is a second tool.
+    `calculator`: the last hop is a person's age, and the question asks for the sum of this age and a number. `calculate: 31 + 12` is a second tool.
     `instruction`: whether the prompt says how to write searches and answers; turn it off for a recipe with its own tools.
 
-    `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With `role`
-    "start" the task makes this start model: in training, half of the questions are about known facts, also facts of held-out questions, and half are about a
-    large world whose facts cannot be learned. Some demonstrations search, and some answer at once, so the start model does not choose well. Raises: UserError
+    `known`: the share of the facts that a start model knows. Above 0, the column `known` is "yes" if all facts of a question are known, else "no". With
+    `role` "start", the task trains this start model. In training, half of the questions are about known facts (also facts of held-out questions); the other
+    half are about a large world whose facts cannot be learned. Some demonstrations search, and some answer immediately, so the start model does not choose
+    well.
+    Raises: UserError
     if `known` is out of range, for an unknown role, and for `known` together with `calculator`.
     """
     if not 0 <= known <= 1:
@@ -84,7 +86,8 @@ def knows(seed: int, entity: str, relation: str, share: float) -> bool:
 
 
 def _shown(rng: Random, level: int, settings: SearchQA, instruction: bool, known: float) -> Draft:
-    """Draws a question for the start model. Known facts are answered at once in `AT_ONCE[0]` of the demonstrations, and facts of a large world in `AT_ONCE[1]`."""
+    """Draws a question for the start model. A share `AT_ONCE[0]` of the demonstrations about known facts answers without a search; for facts of a large
+    world, this share is `AT_ONCE[1]`."""
     own = rng.random() < 0.5
     world = settings if own else replace(settings, seed=settings.seed + 1, people=800)
     draft = make(rng, level, world, instruction, known)

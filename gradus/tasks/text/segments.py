@@ -16,11 +16,12 @@ MASK = "[MASK]"
 
 
 def segments(level: int = 2, kinds: str = "all") -> Task:
-    """Makes the task. A document is a running sum in sentences, such as "ann has 3. ann gets 4. ann has 7"; `level` 1 to 4: more sums and larger numbers.
+    """Makes the task. A document is a running sum in sentences, such as "ann has 3. ann gets 4. ann has 7". A higher `level` (1 to 4) has more sums and
+    larger numbers.
 
-    `kinds`: "all", "next" (the prompt shows the beginning, and the reference is the rest of the document) or "gap" (one sentence is hidden, and the text after
-    it is shown). The first segment of the reference follows from the prompt. An answer is the text after the last "="; it is right if it is the first segment of the
-    reference. `meta["reference"]` has the next segments.
+    `kinds`: "all", "next" (the prompt shows the beginning, and the reference is the rest of the document) or "gap" (one sentence is hidden, and the prompt
+    shows the text after this sentence). The first segment of the reference follows from the prompt. The answer is the text after the last "=". The answer is
+    right if it equals the first segment of the reference. `meta["reference"]` has the next segments.
     """
     return generated_task(
         "segments", partial(_segments, kinds=chosen("segments", kinds, KINDS)), verify, level=level, levels=(1, 4), max_tokens=48, chance=0.0,

@@ -28,7 +28,7 @@ Tree = "Choice | tuple[str, ...]"
 
 @dataclass(frozen=True)
 class Choice:
-    """A condition on one field: `then` for the value, else `otherwise`. `then` and `otherwise` are conditions, or tuples of tools."""
+    """A condition on one field: `then` applies if the field has the value, else `otherwise`. Both are conditions, or tuples of tools."""
 
     field: str
     value: str
@@ -80,10 +80,10 @@ def service_desk(
 ) -> Task:
     """Makes the task: reply to requests by the rules of one document. The answer is the tools to call, in order, and the closing word of the desk.
 
-    The document has facts (the values of fields that a request does not state), rules of style, and for each of `topics` topics (1 to 4) a tree of conditions
-    of depth `level` (1 to 4). `fields`: fields of a request, from `level` to 6. `tools`: different tools, 2 to 8. `steps`: tools to call per request, fewer than
-    `tools`. `stated`: the chance that a request states a field. `seed`: another seed gives another document. `document`: whether the prompt shows the whole
-    document; else the prompt shows only its name. `examples`: the number of training requests; None: no limit.
+    The document has facts (the values of fields that a request does not state) and rules of style. For each of `topics` topics (1 to 4), the document has
+    a tree of conditions of depth `level` (1 to 4). `fields`: fields of a request, from `level` to 6. `tools`: different tools, 2 to 8. `steps`: tools to
+    call per request, fewer than `tools`. `stated`: the chance that a request states a field. `seed`: another seed gives another document. `document`:
+    whether the prompt shows the whole document; else the prompt shows only its name. `examples`: the number of training requests; None: no limit.
 
     Each problem has its document in the column `document`.
     Raises: UserError for an option out of range.

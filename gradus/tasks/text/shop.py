@@ -17,8 +17,8 @@ _TAIL = 400  # characters of a completion that are read
 
 
 def shop(level: int = 2) -> Task:
-    """Makes the task. Level 1 to 4: one to four items on a page of results, and up to six items that the shopper looked at before; from level 3 on, items
-    also have a size.
+    """Makes the task. At level 1 to 4, a page of results has one to four items, and the prompt names up to six items that the shopper looked at before. From
+    level 3 on, items also have a size.
 
     On the page "home" the shopper searches. On a page of results, the shopper clicks the wanted item; if this item is missing, the shopper sorts by
     price. On the page of an item, the shopper buys the item if the price is within the budget, and leaves otherwise. An answer is a JSON object with
@@ -70,6 +70,6 @@ def action_of(completion: str) -> dict[str, Any] | None:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 if the action equals the right one exactly, else 0.0."""
+    """1.0 if the action equals the right action exactly, else 0.0."""
     tail = completion.rpartition("=")[2] if completion.lstrip().startswith("=") else completion
     return float(action_of(tail) == dict(problem.meta["action"]))

@@ -14,8 +14,8 @@ from gradus.tasks.text.texts import LEXICON, words
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
-_TITLE = 3  # words that a title has at most
-_TAIL = 400  # characters at the end of a completion that are read; a longer text without "=" in them is no story
+_TITLE = 3  # largest number of words of a title
+_TAIL = 400  # characters read at the end of a completion; a longer completion without "=" in this part is no story
 
 
 def stories(level: int = 2) -> Task:

@@ -29,8 +29,8 @@ FUNCTIONS: Mapping[str, Callable[[str], str]] = Frozen(
 def string_ops(level: int = 3, functions: Sequence[str] = tuple(FUNCTIONS), documents: bool = False) -> Task:
     """Makes the task: apply a chain of `level` functions (1 to 8) to a made-up word. `functions`: the functions to draw from.
 
-    `documents`: whether each problem has documents for continued pre-training: `proof` (the problem and its solution) and `state` (one function
-    of the chain, its argument, and its value).
+    `documents`: whether each problem has documents for continued pre-training. There are two: `proof` (the problem and its solution) and `state` (one
+    function of the chain, its argument and its value).
 
     Raises: UserError for an unknown function, or an empty list.
     """
@@ -108,7 +108,7 @@ def _documented(rng: random.Random, level: int, functions: tuple[str, ...]) -> D
 
 
 def _fits(name: str, value: str) -> bool:
-    """Returns whether the function changes the value and leaves 2 to 12 letters, so that values do not grow without limit or disappear."""
+    """Returns whether the function changes the value and leaves 2 to 12 letters. So values do not grow without limit or disappear."""
     made = FUNCTIONS[name](value)
     return made != value and 2 <= len(made) <= 12
 

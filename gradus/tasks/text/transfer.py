@@ -17,10 +17,9 @@ def transfer(level: int = 2, few: int = 50) -> Task:
     """Makes the task: composed string functions as in string_ops, at `level` 2 to 7.
 
     The training problems have five kinds, one after the other; the kinds are the arms of the source. The last kind, `target`, has only `few` problems.
-    `shorter` and `longer`
-    are string functions of the level below and of the level above. `sums` are problems of the task arithmetic at level 2. `swapped` are problems of the
-    target's level whose solutions write every word from its end to its start. The held-out problems are all of the kind `target`. Raises: UserError if `few` is
-    below 1, or if `level` is out of range.
+    `shorter` and `longer` are string functions of the level below and of the level above. `sums` are problems of the task arithmetic at level 2.
+    `swapped` are problems of the target's level; every word in their solutions is reversed. The held-out problems are all of the kind `target`. Raises:
+    UserError if `few` is below 1, or if `level` is out of range.
     """
     if few < 1 or not 2 <= level <= 7:
         raise UserError(f"task transfer: `level` is {level} and `few` is {few}; `level` must be from 2 to 7, and `few` must be 1 or more")
@@ -43,7 +42,7 @@ def transfer(level: int = 2, few: int = 50) -> Task:
 
 @dataclass(frozen=True)
 class Swapped:
-    """A generator whose solutions write every word of another generator's solutions from its end to its start. The answer is reversed, too."""
+    """A generator that reverses every word in the solutions of another generator. The answer is reversed, too."""
 
     make: Make
 

@@ -30,7 +30,7 @@ class Level:
     plural: bool = True
     tense: bool = False
     case: bool = False  # the second language marks the object
-    agreement: bool = False  # the second language marks the verb of a subject in the plural
+    agreement: bool = False  # the second language marks the verb if the subject is in the plural
 
 
 _LEVELS = {
@@ -96,8 +96,8 @@ def translation(level: int = 2, form: Literal["plain", "tags"] = "plain") -> Tas
 
     1: word order; 2: plural; 3: adjectives; 4: tense and case; 5: agreement; 6 and 7: several clauses.
 
-    `form`: the form of worked solutions, and the place where the verifier looks for the answer. "plain": after the last "=". "tags": `<think>` and
-    `<answer>` tags, and the last `<answer>` tag. Raises: UserError for an unknown form.
+    `form`: the form of worked solutions. "plain": the verifier reads the answer after the last "=". "tags": solutions have `<think>` and `<answer>` tags, and
+    the verifier reads the last `<answer>` tag. Raises: UserError for an unknown form.
     """
     if form not in ("plain", "tags"):
         raise UserError(f'task translation: `form` is "{form}"; give "plain" or "tags"')
@@ -154,7 +154,7 @@ def _translation(rng: random.Random, level: int, form: str) -> Draft:
 
 
 def spoken(clause: Clause, language: Language) -> list[tuple[str, str]]:
-    """Returns the (role, word) pairs of a clause in the order of the language. Roles: S, V, O; aS and aO for adjectives."""
+    """Returns the (role, word) pairs of a clause in the order of the language. The roles are S, V and O, and aS and aO for the adjectives of S and O."""
     parts = {"V": [("V", _verb(clause, language))]}
     for role, phrase in (("S", clause.subject), ("O", clause.object)):
         noun = language.roots[phrase.noun]

@@ -22,7 +22,7 @@ TOP = 3  # pages that a search lists
 
 @dataclass(frozen=True)
 class Walks:
-    """The world of the questions, and the bounds of the out-degree of the nodes that a walk leaves."""
+    """The world of the questions, and the smallest and largest number of edges that leave a node of a walk."""
 
     seed: int = 0
     people: int = 800
@@ -43,9 +43,9 @@ def edges(world: Corpus, entity: str) -> dict[str, str]:
 
 
 def walk(rng: Random, world: Corpus, start: str, steps: int, least: int = 1, most: int = 50) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Draws a walk of this length from a start. Returns its relations and its nodes, which all differ.
+    """Draws a walk of this length from a start. Returns the relations and the nodes of the walk; no node occurs twice.
 
-    The walk leaves only nodes with at least `least` and at most `most` edges. Returns None if it cannot go on.
+    The walk leaves only nodes with at least `least` and at most `most` edges. Returns None if the walk cannot go on.
     """
     nodes, relations = [start], list[str]()
     for _ in range(steps):
@@ -60,7 +60,8 @@ def walk(rng: Random, world: Corpus, start: str, steps: int, least: int = 1, mos
 
 @dataclass(frozen=True)
 class Clues:
-    """The description of the start of a walk: its kind, facts about it that the walk does not use, and the decade of its age (None: it has no age)."""
+    """The description of the start of a walk: the kind of the start node, facts about it that the walk does not use, and the decade of its age (None: no
+    age)."""
 
     kind: str
     facts: tuple[tuple[str, str], ...]
@@ -122,7 +123,8 @@ def pages(seed: int, people: int) -> Frozen[str]:
 
 
 def walks(level: int = 2, seed: int = 0, people: int = 800, instruction: bool = True) -> Task:
-    """Makes the task: browse linked pages to find the end of a walk of `level` steps whose start is only described. The exact name earns the reward 1.
+    """Makes the task: browse linked pages to find the end of a walk of `level` steps. The question only describes the start. The exact name earns the reward
+    1.
 
     `seed` and `people` determine the world, as in search_qa. `instruction`: whether the prompt says how to write calls; turn it off for a recipe with
     its own tools.
@@ -143,7 +145,7 @@ def walks(level: int = 2, seed: int = 0, people: int = 800, instruction: bool = 
 
 
 def make(rng: Random, level: int, settings: Walks, instruction: bool = True) -> Draft:
-    """Draws a walk whose description fits one start, and whose question names no node of the walk. The demonstration searches, clicks and opens."""
+    """Draws a walk. The description of the walk fits only one start, and the question names no node of the walk. The demonstration searches, clicks and opens."""
     world, kinds = settings.world, ("person", "company", "city")
     while True:
         kind = rng.choice(kinds)

@@ -25,9 +25,9 @@ from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally, merge
 from gradus.updates.forward_backward import evaluated as evaluated_rows
 
-CUTS = (0, 1, 3, 6)  # contexts before each of the first pieces; one more piece holds the rest
+CUTS = (0, 1, 3, 6)  # number of contexts before each of the first pieces; one more piece has the rest
 UNSETTLED = 0.05  # standard deviation of the noise that is added to the weights
-SPREAD = 2.0  # nats by which log-probabilities may differ from those at the start of the update
+SPREAD = 2.0  # largest difference, in nats, of log-probabilities from those at the start of the update
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class Step:
 
 
 def unsettle(run: Run) -> None:
-    """Changes the weights of all learning players a little, as updates do, so that a term that compares them with the first weights has a gradient."""
+    """Changes the weights of all learning players a little, as updates do. So a term that compares the weights with the first weights has a gradient."""
     for name, player in run.players.items():
         for number, weights in enumerate(player.parameters):
             with torch.no_grad():
@@ -89,12 +89,12 @@ async def _step(run: Run) -> Step:
 
 
 def with_signs(batch: Batch) -> Batch:
-    """Gives the trajectories of a batch alternating advantages 1 and -1 if all its advantages are 0. Else returns the batch unchanged."""
+    """If all advantages of a batch are 0, gives its trajectories the advantages 1 and -1 in turn. Otherwise returns the batch unchanged."""
     return batch if bool(batch.advantages.any()) else replace(batch, advantages=(1 - 2 * (batch.trajectory % 2)).to(batch.weight))
 
 
 def moved(batch: Batch, rows: Mapping[Want, Tensor]) -> Batch:
-    """Returns the batch as it would be for a later mini-batch of the same update: its ratios lie between exp(-2) and exp(2)."""
+    """Returns the batch in the form of a later mini-batch of the same update: its ratios are between exp(-2) and exp(2)."""
     order = torch.from_numpy(Key(9).permutation(batch.actions).astype(np.int64))
     shift = torch.linspace(-SPREAD, SPREAD, batch.actions, dtype=batch.weight.dtype)[order]
     old = {want: _shifted(want, row, shift) for want, row in rows.items() if want.compared}
@@ -103,7 +103,7 @@ def moved(batch: Batch, rows: Mapping[Want, Tensor]) -> Batch:
 
 def _shifted(want: Want, row: Tensor, shift: Tensor) -> Tensor:
     each = shift.reshape(-1, *([1] * (row.dim() - 1)))
-    return row + each if want == LogProb() else row * (each / 4).exp()  # an error of matching stays positive
+    return row + each if want == LogProb() else row * (each / 4).exp()  # the error of flow matching must stay positive
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""Checks for tests of methods: equal results for all micro-batch sizes, an update that equals or differs from the update of the base, progress on the
-toy task."""
+"""Checks for tests of methods: that results are equal for all micro-batch sizes, that an update equals or differs from the update of the base, and that a
+method makes progress on the toy task.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from gradus.recipe.core import Recipe
 from gradus.testing.methods.runs import train_toy, weights_after
 from gradus.updates.minibatches import Minibatches
 
-TOLERANCE = 1e-10  # by which a weight may differ between micro-batch sizes, in float64
+TOLERANCE = 1e-10  # largest difference of a weight between micro-batch sizes, in float64
 
 
 def check_micro_batches(recipe: Recipe, **options: Any) -> None:
@@ -65,9 +66,8 @@ def _policy(recipe: Recipe, options: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def check_bound_acts(recipe: Recipe, *, updates: int, metric: str = "clip_share", learning_rate: float = 0.1, **options: Any) -> None:
-    """Checks that every batch gives `updates` updates, and that some actions, but fewer than half, meet the bound that `metric` counts.
-
-    With one update per batch, no action may meet the bound, because every ratio is 1.
+    """Checks that every batch gives `updates` updates, and that some actions, but fewer than half, reach the bound that `metric` counts. With one update per
+    batch, no action may reach the bound, because every ratio is 1.
 
     >>> from gradus import load_recipe
     >>> check_bound_acts(load_recipe("grpo").but(update__count=4), updates=4)

@@ -42,7 +42,7 @@ class Method:
 
     @cached_property
     def small(self) -> Recipe:
-        """The recipe with few repetitions in a step (`few_rounds`). The toy runs train this recipe."""
+        """The recipe with few repetitions per step (`few_rounds`). The toy runs train this recipe."""
         made: Recipe = few_rounds(self.recipe)
         return made
 
@@ -121,7 +121,7 @@ def fitting(method: Method) -> Checked:
 
 
 def stored(method: Method) -> Checked:
-    """A method is unchanged after it was written to JSON and read back, so that its runs can be resumed."""
+    """A method does not change if it is written to JSON and read back. So its runs can be resumed."""
     try:
         again = from_json(json.loads(json.dumps(to_json(method.recipe))))
     except UserError as error:
@@ -161,8 +161,8 @@ def trained(method: Method) -> Checked:
 def moves(method: Method) -> Checked:
     """The weights of every player that learns change, and frozen weights do not change.
 
-    If two steps do not change a player that learns, the recipe gets a second run of more steps. In this run the task's verdict is the
-    reward, if the recipe's own reward was the same for all toy answers to each problem.
+    If two steps do not change a player that learns, the recipe gets a second run of more steps. If the recipe's own reward was the same for all toy answers
+    to each problem, the task's verdict is the reward in this run.
     """
     run, start = method.whole, method.start
     if not learning(run):

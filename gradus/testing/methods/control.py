@@ -1,4 +1,4 @@
-"""Toy worlds for controllers: a short pendulum with recorded transitions, and an arm; and a function that makes recipes small enough for these worlds."""
+"""Toy tasks for controllers: a short pendulum with recorded transitions, and an arm. Also has a function that makes recipes small enough for these tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def toy_control(count: int = 40) -> Task:
 
 
 def toy_reacher() -> Task:
-    """Returns the task of an arm, with episodes of 6 chunks. An episode succeeds or fails, so methods that compare successes can act."""
+    """Returns the task of an arm, with episodes of 6 chunks. An episode succeeds or fails, so methods that compare successes can learn from this task."""
     return reacher()
 
 

@@ -32,7 +32,7 @@ from gradus.types.returned import of_user
 
 METHODS = ("losses", "loss", "coefficients", "log_ratio", "factors", "scores", "logprob", "assign", "keep", "apply", "at", "score", "run", "choose")
 FURTHER = 6  # steps of a second run, if two steps have changed no player's weights
-EXACT = 1e-9  # share of the largest entry by which results in float64 may differ between micro-batch sizes
+EXACT = 1e-9  # largest difference of float64 results between micro-batch sizes, as a share of the largest entry
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _sound(found: Sequence[Fault]) -> bool:
 
 
 def on_toys(recipe: Recipe) -> Recipe:
-    """Returns the recipe with the sampling of the toy task, and with a reward that can judge toy answers, which have no tags."""
+    """Returns the recipe with the sampling settings of the toy task, and with a reward that can judge toy answers. (Toy answers have no tags.)"""
     foreign = any(isinstance(part, Function | RewardModel) or getattr(part, "needs_tags", False) for part in parts_of(recipe.reward))
     plain = {f"setting__{name}": value for name, value in (("temperature", None), ("max_tokens", None), ("guard", Guard()), ("agreement", Agreement()))}
     return recipe.but(**plain, **({"reward": Verified()} if foreign else {}))
@@ -94,10 +94,10 @@ def _faults(recipe: Recipe, task: Task) -> list[Fault]:
 
 
 def _trained(recipe: Recipe, step: Step, options: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yields the faults that only whole steps show."""
+    """Yields the faults that appear only in whole steps."""
     run = train_toy(recipe, **options)
     if _still(run):
-        run = train_toy(recipe, steps=FURTHER, **options)  # some rollouts finish nothing in their first steps
+        run = train_toy(recipe, steps=FURTHER, **options)  # some rollouts finish no group in their first steps
     if _still(run):
         yield Fault("wrong", f"no player has moved in {FURTHER} toy steps", f"check {named(recipe.update)} and {named(recipe.schedule)}")
     yield from of_metrics(run)
@@ -238,7 +238,7 @@ def of_pieces(where: str, term: Any, rows: Mapping[Any, Any], *tried: tuple[Batc
 def of_advantages(run: Run, name: str, terms: Mapping[str, Any], rows: Mapping[Any, Any], batch: Batch) -> Iterator[Fault]:
     """Yields a fault if a player's credit rule gives actions different advantages, but no gradient of this player depends on them.
 
-    A batch of given answers alone says nothing, because these answers are usually imitated.
+    A batch of only given answers gives no evidence, because these answers are usually imitated.
     """
     rule = run.players[name].spec.credit
     if all(t.source == "expert" for t in batch.trajectories):
@@ -263,7 +263,7 @@ def of_cut(recipe: Recipe, steps: int, options: Mapping[str, Any]) -> Iterator[F
 
 
 def of_trust(run: Run, step: Step) -> Iterator[Fault]:
-    """Yields a note if a trust region cannot act, because every ratio of the steps was 1."""
+    """Yields a note if a trust region has no effect, because every ratio of the steps was 1."""
     if any(row.get("ratio") != 1.0 for row in run.metrics):
         return
     for name, batch in step.batches.items():

@@ -30,14 +30,15 @@ MOST: Sequence[tuple[type, str, int]] = (
     (Streaming, "staleness", 0),
     (Streaming, "publish_every", 1),
 )
-"""Class, field and its largest value in `few_rounds`. The limits allow one complete repetition, and a second one after it. No clock decides the order of
-groups that cannot be stale."""
+"""Class, field and its largest value in `few_rounds`. The limits allow one complete repetition, and a second one after it. If groups cannot be stale, their
+order does not depend on the clock.
+"""
 
 Weights = Mapping[str, Mapping[str, Tensor]]
 
 
 def few_rounds(part: Any) -> Any:
-    """Returns the part with few repetitions in a step and one step of warm-up, so that all parts of a recipe act within two steps.
+    """Returns the part with few repetitions per step and one step of warm-up, so that all parts of a recipe have an effect within two steps.
 
     A system samples no stale groups, so that two runs are equal.
 
@@ -83,7 +84,7 @@ def _own(player: Any) -> set[str]:
 def misplaced(before: Weights, run: Run) -> Iterator[str]:
     """Yields a sentence for each player whose frozen weights have changed.
 
-    Copies that follow another player, and copies that an event of the schedule renews, are not frozen. `before`: the result of
+    A copy is not frozen if it follows another player, or if an event of the schedule renews it. `before`: the result of
     `weights_of` for the run at its start.
     """
     renewed = any(name.startswith("event/") for row in run.metrics for name in row)

@@ -1,4 +1,4 @@
-"""A language model that a person can compute by hand: a table of 8 x 8 logits in float64, with one value per token."""
+"""A language model whose results a person can compute by hand: a table of 8 x 8 logits in float64, with one value per token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Bigram(nn.Module):
     """The weights of the toy model.
 
     `logits` [8, 8]: the row of a token contains the logits of the next token. `values` [8]: for each token, the value head's estimate after
-    this token. `heads`: further heads by name: [8], one number after each token, or [8, 8], one row over the vocabulary after each token.
+    this token. `heads`: further heads by name. A head [8] gives one number after each token, and a head [8, 8] gives one row over the vocabulary after each
+    token.
     """
 
     def __init__(self, key: Key, dtype: torch.dtype) -> None:
@@ -86,7 +87,7 @@ class BigramPolicy:
         return made
 
     def with_heads(self, outputs: Sequence[str], over: str = "action") -> BigramPolicy:
-        """Returns a copy with heads of the names in `outputs`. A head `value` over actions always exists."""
+        """Returns a copy with heads that have the names in `outputs`. The head `value`, one number per action, always exists."""
         made = self.clone()
         shape = (VOCABULARY,) if over == "action" else (VOCABULARY, VOCABULARY)
         for name in outputs:
@@ -165,7 +166,7 @@ class BigramPolicy:
 class OpenedTable:
     """The values of the table for the actions of contexts, in the form that `gradus.policies.reading` reads from any model.
 
-    The hidden state before an action is the row of logits from which it was drawn. Every token attends only to the token before it.
+    The hidden state before an action is the row of logits from which the action was drawn. Every token attends only to the token before it.
     """
 
     layers = 1

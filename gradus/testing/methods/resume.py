@@ -1,4 +1,4 @@
-"""Checkpoints in memory, and the check that a resumed run gives the same numbers."""
+"""Checkpoints in memory, and a check that a resumed run gives the same numbers as a run without a stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradus.training.state_format import join, split
 
 
 def stored_state(state: Any) -> Any:
-    """Returns the state of a part as it comes back from a checkpoint. Raises TypeError for a state that cannot be stored.
+    """Returns the state of a part in the form that a checkpoint returns. Raises TypeError if the state cannot be stored.
 
     >>> stored_state({"drawn": 3, "seen": ("a", "b")})
     {'drawn': 3, 'seen': ['a', 'b']}
@@ -103,8 +103,8 @@ def check_resumes(recipe: Recipe, *, steps: int = 2, after: int = 1, **options: 
 def contents(part: Any, seen: tuple[int, ...] = ()) -> Any:
     """Returns the whole content of a part of Gradus or of a user's file, as text, to any depth.
 
-    The content is equal before and after a run, because a part never changes. The content includes attributes that no field declares, but not the
-    values of `cached_property`.
+    The content is equal before and after a run, because a part never changes. The content also includes attributes that are not fields, but not the values of
+    `cached_property`.
     """
     if isinstance(part, (list, tuple)):
         return [contents(p, seen) for p in part]

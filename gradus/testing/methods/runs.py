@@ -33,7 +33,7 @@ FLOW = {**SCALE, "prompts": 3, "group": 5, "learning_rate": 0.01}
 
 @dataclass(frozen=True)
 class Toy:
-    """A toy policy and the scale of its runs."""
+    """A toy policy and the size of its runs."""
 
     make: Callable[[], Any]
     scale: Mapping[str, Any]
@@ -72,8 +72,8 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
         mine = policy if name == "policy" else policy.clone()
         if (heads := _heads(name, specs)) is not None:
             mine = mine.with_heads(heads.outputs, heads.over)
-        mine.network.requires_grad_(spec.objective is not None or isinstance(spec.model, Head))  # a clone of a frozen policy may learn
-        spec = replace(spec, trains=("",), rates=Frozen())  # a toy has no parameters of these names
+        mine.network.requires_grad_(spec.objective is not None or isinstance(spec.model, Head))  # the clone of a frozen policy may be a player that learns
+        spec = replace(spec, trains=("",), rates=Frozen())  # a toy policy has no parameters with these names
         players[name] = Learner(name, spec, mine, spec.optimizer, recipe.setting)
     introduce(players)
     return Run(recipe, task, players, seed=seed)
@@ -118,7 +118,7 @@ def steps_of(recipe: Recipe, **options: Any) -> list[tuple[Mapping[str, Any], Se
 
 @dataclass(frozen=True)
 class PlainDescent(AdamW):
-    """Plain gradient descent, w <- w - lr g, without momentum, clipping or decay: with lr = 1, the change is minus the gradient."""
+    """Plain gradient descent, w <- w - lr g, without momentum, clipping or decay. With lr = 1, the change of the weights is -g."""
 
     def build(self, parameters: Any) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=0.0)

@@ -1,4 +1,4 @@
-"""A policy that gives scripted answers in the world of a real run, for tests of rollouts, searches and environments."""
+"""A policy that gives scripted answers in the `World` of a real run, for tests of rollouts, searches and environments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradus.types.spaces import Choice, Space, Text, text_inserted
 
 END = 0
 ROLES = {"system": 1, "user": 2, "assistant": 3}
-OTHER_A = 4  # a second token that reads "a": text alone does not say which of the two was sampled
+OTHER_A = 4  # a second token with the text "a", so the text alone does not show which of the two tokens was sampled
 FIRST = 5  # the token of character c is FIRST + ord(c)
 MARKS = {END: "|", 1: "<s>", 2: "<u>", 3: "<a>"}
 
@@ -48,7 +48,7 @@ class ScriptedPolicy:
 
     speak: Callable[[Ask], str]
     context_length: int = 100_000
-    batches: list[int] = field(default_factory=list)  # for each call of `act`, the number of samples that it was asked for
+    batches: list[int] = field(default_factory=list)  # for each call of `act`, the number of requested samples
 
     can = frozenset({"logprobs", "fork", "text"})
     reads = frozenset({"text"})
@@ -102,7 +102,7 @@ class ScriptedPolicy:
 def scripted_world(
     task: Task, speak: Callable[[Ask], str], *, step: int = 3, reward: Any = None, max_tokens: int = 1000, context_length: int = 100_000
 ) -> tuple[RunWorld, ScriptedPolicy]:
-    """Makes the world of a training step with 2 samples per problem, and its scripted policy, which has had 7 updates.
+    """Makes the `World` of a training step with 2 samples per problem. The policy is scripted, and has the version of 7 updates.
 
     `reward`: the reward of the run (None: `EnvironmentReturn()`).
 

@@ -99,7 +99,9 @@ class ChecklistSource(ToySource):
 
 
 class DocumentSource(ToySource):
-    """A source whose problems have two documents: the letter and the next letter, and the same with the next letter twice. The column `document` has a fact."""
+    """A source whose problems have two documents. The first one is the letter and the next letter; in the second one, the next letter occurs twice. The
+    column `document` has a fact.
+    """
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         return [replace(p, meta=Frozen({**p.meta, **self._documents(p.text, p.answer)})) for p in super().draw(indices, level, key)]
@@ -175,7 +177,7 @@ class VerifyByChecks:
 class Corridor:
     """A corridor with the cells 0 to 2 and the goal 3. The goal gives the reward 1. An episode has at most six turns.
 
-    The first "b" or "c" in an action decides: "b" moves forward, and "c" moves back. An action without these letters is illegal.
+    The first "b" or "c" in an action is the move: "b" moves forward, and "c" moves back. An action without these letters is illegal.
     """
 
     forks: ClassVar[bool] = True
@@ -299,7 +301,7 @@ TOY_DOCUMENTS = replace(TOY, source=DocumentSource(), held_out=DocumentSource(),
 """Single answers whose problems also have documents."""
 
 TOY_TOOLS = replace(TOY, source=ToolSource(), held_out=ToolSource(), provides=TOY.provides | {"database", "demonstration"})
-"""Single answers with all that built-in tools read: passages, a database, and a demonstrated episode."""
+"""Single answers to problems with all data for built-in tools: passages, a database, and a demonstrated episode."""
 
 TOY_CHECKLISTS = replace(
     TOY, source=ChecklistSource(), held_out=ChecklistSource(), verify=VerifyByChecks(), provides=TOY.provides | {"checklist"}

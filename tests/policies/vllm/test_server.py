@@ -226,7 +226,7 @@ def test_another_vocabulary_is_refused_and_none_is_believed(fake, folder):
     server, tokenizer = connected(fake), LanguageModel.load(folder).tokenizer
     assert tokenizer is not None
     server.check_vocabulary(lambda text: tokenizer.encode(text, False))
-    with pytest.raises(UserError, match="whose vocabulary differs from that of the trained model; start the server with the trained model"):
+    with pytest.raises(UserError, match="whose vocabulary differs from the vocabulary of the trained model; start the server with the trained model"):
         server.check_vocabulary(lambda text: [1, 2, 3])
     fake.replies["/tokenize"] = (404, b"")
     server.check_vocabulary(lambda text: [1, 2, 3])

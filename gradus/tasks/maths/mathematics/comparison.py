@@ -1,7 +1,7 @@
 """Decides whether an answer equals the gold answer.
 
-The gold answer decides which forms are accepted. If the gold answer is an ordered tuple, the members of the answer must be in the same order; if it
-is a set, the members may be in any order. One of the two answers may be a bare value, and the other an equation (5 and x = 5). If the gold answer is
+The gold answer decides which forms are accepted. If the gold answer is an ordered tuple, the members of the answer must be in the same order. If the gold
+answer is a set, the members may be in any order. One of the two answers may be a bare value, and the other an equation (5 and x = 5). If the gold answer is
 an inequality, an interval is accepted. If the gold answer is an interval, an inequality is not accepted.
 """
 
@@ -74,7 +74,7 @@ def said(term: Term) -> Term | None:
 
 
 def _of_something(term: Term) -> bool:
-    """Returns whether every left side has a variable, so that the right sides alone are an answer. This excludes 2 + 3 = 5."""
+    """Returns whether every left side has a variable. If so, the right sides alone are an answer. This excludes 2 + 3 = 5."""
     return all(names(r.parts[1]) for r in equations(term) or ())
 
 

@@ -101,7 +101,7 @@ def identical(a: Term, b: Term) -> bool:
 def _equal_at_places(a: Term, b: Term) -> bool:
     """Returns whether the values agree at all sample points, except points at which neither value exists. At least one other point is needed.
 
-    The values are compared in double precision first, which finds most unequal pairs, then with DIGITS digits.
+    The values are compared first in double precision, which finds most unequal pairs, and then with DIGITS digits.
     """
     seen = 0
     for place in _places(names(a) | names(b)):

@@ -1,4 +1,4 @@
-r"""Finds the candidates for the answer of a text, in the order in which they are tried.
+r"""Finds candidates for the answer of a text, and returns them in the order of trial.
 
 The order is: a formula or number after "final answer"; the content of the last \boxed{}, together with boxes shortly before it; a formula or
 number after "answer"; the last formulas and numbers. A formula is the text between dollar signs or LaTeX brackets; a bare \frac{1}{2} is
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 TAIL = 20_000  # characters at the end of a text that are read
 NEAR = 60  # largest number of characters between an announcement and its formula
-APART, LINKED = 8, 100  # largest distance of boxes that are read together, in characters: with any text, and with a comma, "and" or "or"
+APART, LINKED = 8, 100  # most characters between boxes that are read together: any text; text with a comma, "and" or "or"
 TRIES = 8  # largest number of candidates
 
 _FINAL = re.compile(r"final\s+answer", re.IGNORECASE)

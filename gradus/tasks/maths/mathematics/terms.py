@@ -78,5 +78,5 @@ def rational(term: Term) -> Fraction:
 
 INFINITY = symbol("\\infty")
 PI, EULER, IMAGINARY = symbol("\\pi"), symbol("\\e"), symbol("\\i")
-"""Names of constants begin with a backslash, so that no variable has the name of a constant."""
+"""Names of constants begin with a backslash. So no variable has the name of a constant."""
 REALS = Term("reals", ())
