@@ -82,7 +82,7 @@ REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tin
 STARTS = {
     **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
     "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),
-    "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 40, model="gradus/policies/tiny/base"),
+    "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 70, model="gradus/policies/tiny/base"),
     "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=120),
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(

@@ -16,7 +16,7 @@ _LONGEST = 400  # characters of a program that runs
 
 @dataclass(frozen=True)
 class Cost:
-    """What a program costs over all tests: `time` in steps, `memory` in entries of lists, and `integral`, the sum of the entries over all statements.
+    """The cost of a program over all tests: `time` in steps, `memory` in entries of lists, and `integral`, the sum of the entries over all statements.
 
     `passed`: the share of the tests that the program passes. `broken`: whether the program is no program of the language.
     """

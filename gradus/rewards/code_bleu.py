@@ -70,7 +70,7 @@ def flows(tree: ast.AST) -> Counter[tuple[str, tuple[str, ...]]]:
 
 
 COUNTS: tuple[Callable[[ast.AST], Counter[Any]], ...] = (subtrees, flows)
-"""What is counted in the trees of two programs."""
+"""The functions that count parts of the trees of two programs."""
 
 
 def code_bleu(said: str, due: str) -> float:

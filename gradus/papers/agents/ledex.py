@@ -9,12 +9,12 @@ embeddings of the explanation and of the explanations that led to a right fix: 0
 gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So nothing
 flows from the fix into the explanation. The advantages of each of the two segments are whitened apart. Every token pays the KL penalty.
 
-A reply is <explanation>...</explanation><fix>...</fix>. The prompt has the task, the wrong program, and the result of a failing test. Right and wrong fixes
-are trained on. Fine-tuning comes first, on trajectories whose fix passes all tests: `gradus train sft:50,ledex:100 --task code_repair --task.form function
+A reply is <explanation>...</explanation><fix>...</fix>. The prompt has the task, the wrong program, and the result of a failing test. Training uses right
+and wrong fixes. Fine-tuning comes first, on trajectories whose fix passes all tests: `gradus train sft:50,ledex:100 --task code_repair --task.form function
 --task.reward share`. At test time the program is run and repaired again, up to 3 times. Metrics: reward/explanation, reward/fix, reward/code_bleu.
 
 Use if: programs can be run, right fixes are known, and readers need an explanation of the fault.
-Avoid if: there are no explanations to compare with, or tests alone should decide: a fix in other words has a low CodeBLEU, even if it is right.
+Avoid if: there are no explanations to compare with, or tests alone should decide, because a right fix in other words has a low CodeBLEU.
 Reference: Jiang et al., LeDex: Training LLMs to Better Self-Debug and Explain Code, arXiv:2405.18649: both rewards with their ends -5 and 5, separate rewards
 for explanation and fix, data of successes and failures, and up to 3 rounds.
 Departures: No code was found. The task `code_repair` is ours: functions of three to five steps with one fault, and explanations of one form. The wrong program

@@ -11,7 +11,7 @@ pairs of a slow and a faster program comes first: `gradus train sft:50,perf_rrhf
 program that fails a test); accuracy is the share of programs that pass all tests and are at least 10 percent faster.
 
 Use if: pairs of a slow and a faster program exist, programs have tests, and memory allows only one model.
-Avoid if: costs are noisy, so that equal programs get different rewards, or all candidates are equal: equal rewards make no pairs.
+Avoid if: costs are noisy, so that equal programs get different rewards, or all candidates are equal, because equal rewards make no pairs.
 Reference: Duan et al., Leveraging Reinforcement Learning and Large Language Models for Code Optimization, arXiv:2312.05657: fine-tuning, samples ranked by
 tests and run time, the loss of RRHF, and the bound of 10 percent.
 Departures: No code was found. The numbers of the reward, four samples and temperature 0.8 are the row's. The task `code_speed` is ours; its cost counts
