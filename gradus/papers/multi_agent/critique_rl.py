@@ -19,10 +19,11 @@ Avoid if: the actor ignores critiques, or all first answers are right (or all wr
 Reference: Xi et al., Critique-RL: Training Language Models for Critiquing through Two-Stage Reinforcement Learning, arXiv:2510.24320: the two stages
 and their rewards; the numbers 0.2, 0.01, 4 critiques and 500 steps, and a greedy refinement.
 Departures: The leave-one-out baseline is ours; the paper leaves the estimator of the policy gradient open. The KL is the sampled estimate on the
-critic's own texts. The paper fine-tunes actor and critic before stage I; here the start model should already have these skills. The task `checked`
-gives the pairs (x, y), half of them right, in place of an actor's own first answers; its verdicts are "yes" and "no". In the released code
-(WooooDyy/Critique-RL) a true verdict earns 1 and a false or missing verdict -1 in stage I; with the baseline this doubles the advantages. In its
-stage II a true verdict earns ok(y') + 0.2, and a false or missing one -1 for every refinement: `--reward.strict true`.
+critic's own texts. The critic samples at the temperature of the run; the paper has 0.7. The paper fine-tunes actor and critic before stage I; here
+the start model should already have these skills. The task `checked` gives the pairs (x, y), half of them right, in place of an actor's own first
+answers; its verdicts are "yes" and "no". In the released code (WooooDyy/Critique-RL) a true verdict earns 1 and a false or missing verdict -1 in
+stage I; with the baseline this doubles the advantages. In its stage II a true verdict earns ok(y') + 0.2, and a false or missing one -1 for every
+refinement: `--reward.strict true`.
 """
 
 from __future__ import annotations
@@ -118,12 +119,19 @@ _TERMS = {"prompts": "8", "group": "4", "learning_rate": "3e-4", "warmup": "0", 
 
 claims = (
     same_weights(
-        says="Without the refinement, the stages and the KL penalty, the final weights are those of RLOO on the verdicts.",
-        source="arXiv:2510.24320, stage I; the limit is ours",
+        says=(
+            "From a start that was shown critiques, with the verdict in place of the refinement, in one stage, and with the weight and the KL coefficient 0, the "
+            "final weights are those of RLOO on the verdicts."
+        ),
+        source=(
+            "arXiv:2510.24320, stage I; the limit is ours; stated again after a look at the built-in model, whose answers earn no reward, so neither arm moves"
+        ),
         against="rloo",
-        own={"reward": "Verified", "schedule": "ConstantSchedule", "credit": "LeaveOneOut", "players.actor": "none", "players.reference": "none"},
+        own={"reward.refinement": "Verified", "reward.weight": "0", "schedule": "ConstantSchedule", "credit.coefficient": "0"},
         task="checked",
         options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        script="benchmarks.warmed critique_rl-limit",
     ),
     Claim(
         says="After both stages the verdicts on held-out answers are at least 0.15 more often true than those of a critic that earns the refinement alone.",

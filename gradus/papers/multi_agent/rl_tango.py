@@ -192,12 +192,14 @@ class StepVerdicts:
 
 
 def to_go(steps: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Returns [A]: for each action, the sum of the values of its step and of all later steps; 0 for an action without a step."""
-    if not len(steps):
-        return np.zeros(len(spans))
-    after = np.cumsum(steps[::-1])[::-1]
-    order = np.searchsorted(np.unique(spans[spans >= 0]), spans)
-    return np.where(spans >= 0, after[np.minimum(order, len(after) - 1)], 0.0)
+    """Returns [A]: for each action, the sum of the values of the steps that end at this action or later; 0 after the end of the last step.
+
+    >>> to_go(np.array([1.0, 10.0]), np.array([-1, 0, -1, 1, -1])).tolist()
+    [11.0, 11.0, 10.0, 10.0, 0.0]
+    """
+    ends = [int(np.flatnonzero(spans == k)[-1]) for k in np.unique(spans[spans >= 0])]
+    after = np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+    return after[np.searchsorted(ends, np.arange(len(spans)))]
 
 
 @dataclass(frozen=True)
