@@ -1,15 +1,7 @@
 """Reads repaired programs from replies: edits of files, and whole functions.
 
-An edit is a block with a path, a text to search in the file, and the text that replaces it:
-
-    ### a.py
-    <<<<<<< SEARCH
-     x=x+3
-    =======
-     x=x+4
-    >>>>>>> REPLACE
-
-A mark has three to seven signs, and the words SEARCH and REPLACE are optional.
+An edit is a block of six parts, each from the start of a line: "### PATH", the mark "<<<<<<< SEARCH", the text to search, the mark "=======", the text
+that replaces it, and a mark of ">" signs with the word REPLACE. A mark has three to seven signs, and the words SEARCH and REPLACE are optional.
 """
 
 from __future__ import annotations
