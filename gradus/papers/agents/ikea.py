@@ -97,7 +97,9 @@ class KnowledgeBoundary:
 
 @dataclass(frozen=True)
 class HalfKnown:
-    """Requests as many easy problems as hard ones. A problem is easy if the policy answers it right in at least one of `probes` pieces, before training."""
+    """Requests equal numbers of easy and of hard problems. A problem is easy if the policy answers it right in at least one of `probes` pieces,
+    before training.
+    """
 
     probes: int = 16
     pool: int = 64  # number of probed problems, if the task generates problems without end

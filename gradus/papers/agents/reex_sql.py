@@ -75,7 +75,7 @@ def outcome(problem: Problem, query: str) -> tuple[str | None, int]:
 
 
 def exploration(results: Sequence[tuple[str | None, int]]) -> float:
-    """Returns half of the share of useful trials among the first two trials. If there is only one trial, the share is over this one. A trial is useful if it
+    """Returns half of the share of useful trials among the first two trials. If there is only one trial, this trial alone decides. A trial is useful if it
     has rows and is new.
 
     >>> exploration([("a", 1), ("b", 1)]), exploration([("a", 1), ("a", 1)]), exploration([("a", 0)]), exploration([])

@@ -61,7 +61,9 @@ BAND = MeanReward(low=0.2, high=0.8)
 
 @dataclass(frozen=True)
 class FilledBatch:
-    """Samples problems until `until` keeps as many groups as requested, but at most `most` problems per requested problem. Metric: `examined`."""
+    """Samples problems until the selection `until` has kept the requested number of groups, but at most `most` problems per requested problem.
+    Metric: `examined`.
+    """
 
     rollout: Rollout = Auto()
     until: Selection = BAND

@@ -204,9 +204,9 @@ def to_go(steps: np.ndarray, spans: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ClassAware:
-    """Multiplies the advantages of `rule` by s_c = sqrt(n / (2 n_c)), where n_c counts the texts on right (or wrong) answers among the n of the batch.
+    """Multiplies the advantages of `rule` by s_c = sqrt(n / (2 n_c)), where n_c counts the texts on right (or wrong) answers among the n texts of the batch.
 
-    The factors are averaged over batches: s = decay * s + (1 - decay) * (factor of this batch). If a class is missing in a batch, its factor stays.
+    The factors are averaged over batches: s = decay * s + (1 - decay) * (factor of this batch). If a class is missing in a batch, its factor stays unchanged.
     """
 
     rule: Credit = GroupRelative()

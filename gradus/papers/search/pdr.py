@@ -122,9 +122,9 @@ class DraftDistillRefine:
         return [Group(group_name(r), row, tuple(t.reward for t in row if t.reward is not None)) for r, row in zip(requests, answers, strict=True)]
 
     async def last(self, request: Request, world: World) -> tuple[Request, list[tuple[list[int], int]]]:
-        """Plays all rounds but the last. Returns the request of the last round, and the lengths of the drafts and the cost of the distillation of each round.
+        """Plays all rounds except the last, and returns the request of the last round. Also returns for each played round the arguments of `budgets`.
 
-        With only one round, this is the request itself.
+        If there is only one round, the returned request is the given one.
         """
         rounds, now = list[tuple[list[int], int]](), request
         for number, count in enumerate(self.drafts[:-1]):
