@@ -21,10 +21,11 @@ Use if: the agent often searches in the wrong place and then answers wrong, so t
 Avoid if: most originals are right, or if episodes cannot be copied.
 Reference: Jiang et al., REX-RAG: Reasoning Exploration with Policy Correction in Retrieval-Augmented Generation, arXiv:2508.08149. Density, filter, k,
 alpha, z and the mini-batches are as in the released code (MiliLab/REX-RAG).
-Departures: The wording of the doubts is ours, and there are 12 (30 in the released code). In the released code the probability of a clone is 20 of 101. In
-this code a step without kept clones counts like a step with accuracy 0, so k can fall to 0 and stay there; here such a step does not change k. The number of
-kept clones is not rounded to a multiple of the number of devices. A failed clone is dropped. The deviation is the population's. The clone keeps the thought
-before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as in grpo.
+Departures: The wording of the doubts is our choice, and there are 12 (30 in the released code). In the released code the probability of a clone is 20
+of 101. In this code a step without kept clones counts like a step with accuracy 0, so k can fall to 0 and stay there; here such a step does not
+change k. The number of kept clones is not rounded to a multiple of the number of devices. A failed clone is dropped. The deviation is the
+population's. The clone keeps the thought before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as
+in grpo.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ Avoid if: the language is well covered by the model, or words have many forms th
 Reference: Mosquera et al., Improving Low-Resource Translation with Dictionary-Guided Fine-Tuning and RL: A Spanish-to-Wayuunaiki Study,
 arXiv:2508.19481: two stages, the dictionary with five matches per word, BLEU as reward. The code of the authors (Manuel-2011/RLTranslator) was not available.
 Departures: We could read only the abstract and reviews of the paper. The number b, the limit of 5 look-ups, fuzzy matches by edit distance, 8
-translations per sentence and the KL coefficient are ours. A call is malformed if a piece has neither a look-up nor an answer. Precisions without a
-match are smoothed by Chen and Cherry's third method, and orders longer than the translation are left out. In the paper the prompts of SFT ask for
-zero to four random words of a sentence; here the answers look up the rare words. The language of the task phrasebook is made up. SFT has 150 steps.
-Each batch has one update, so the clip never acts.
+translations per sentence and the KL coefficient are our choices. A call is malformed if a piece has neither a look-up nor an answer. Precisions
+without a match are smoothed by Chen and Cherry's third method, and orders longer than the translation are left out. In the paper the prompts of SFT
+ask for zero to four random words of a sentence; here the answers look up the rare words. The language of the task phrasebook is made up. SFT has 150
+steps. Each batch has one update, so the clip never acts.
 """
 
 from __future__ import annotations

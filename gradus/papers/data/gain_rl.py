@@ -10,20 +10,20 @@ share; without such a prefix the second term is 0. One forward pass per problem 
 largest s has place k = 0. In the paper prompts with a large s give larger gradients, and are learned first.
 
 An epoch draws its problems without repetition in proportion to $p_k$. At first mu = 0. After the epoch mu moves by the accuracy a of the answers, and
-by c. Here c is the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest
-is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
+by c. Here c is the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. Apart
+from this, the method is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
 
 Use if: a fixed set of problems has a wide range of difficulty, and their difficulty has not been measured.
 Avoid if: problems are new in every step, or of one kind (see grpo). To follow measured success rates, see mopps.
 Reference: Wang et al., Angles Don't Lie: Unlocking Training-Efficient RL Through the Model's Own Signals, arXiv:2506.02281. Alpha = 2, beta = 0.5,
 lambda = 8 and the form of the move are as in the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
 per epoch. The released code draws 256 problems per epoch; in the code for verl these problems are one batch.
-Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. The centre mu stops at the
-last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the
-output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the code
-cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from the
-pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy is half of
-a reward between 0 and 2.
+Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both numbers are our choices. The centre mu stops
+at the last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs
+of the output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the
+code cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from
+the pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy
+is half of a reward between 0 and 2.
 """
 
 from __future__ import annotations

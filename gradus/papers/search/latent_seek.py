@@ -20,7 +20,7 @@ Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level P
 (bigai-nlco/LatentSeek).
 Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; its example takes 0.05. The penalty
 for a wrong format is left out. An end token among the first m tokens ends the answer; the code continues to decode after this token. The check of the
-answer sees the final answer alone, not the solution. The wording of the checks and the task are ours.
+answer sees the final answer alone, not the solution. The wording of the checks and the task are our choices.
 """
 
 from __future__ import annotations
