@@ -81,6 +81,10 @@ STARTS = {
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
+    **dict.fromkeys(
+        ("aries_thought_graph", "aries_thought_graph-accuracy", "aries_thought_graph-single"),
+        Start("benchmarks/lists.py:lists", {}, 150, model="gradus/policies/tiny/base"),
+    ),
     **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
     **dict.fromkeys(
