@@ -121,7 +121,7 @@ class DifficultyAdjusted:
     noise: float = 0.5  # deviation of the noise for a gap of 1, as a share of the deviation of the pixels
     guidance: float = 0.5  # share of the words of the solution for a gap of 1
     window: int = 64  # number of groups in the recent mean
-    form: str = "{}"  # the line below a hard question; {} is the beginning of its solution
+    form: str = "{}"  # the line below a hard question; {} is the first part of its solution
 
     def __post_init__(self) -> None:
         check_ranges(self, dead_zone="[0, inf]", noise="[0, inf)", guidance="[0, 1]", window="[1, inf)")

@@ -1,5 +1,4 @@
-"""RLHAIF: people rank a small share of the answers to physics problems, an AI ranks the rest after these examples, and PPO maximises the score of the reward
-model.
+"""RLHAIF: people rank few answers to physics problems, an AI ranks the others after these examples, and PPO maximises the score of the reward model.
 
     loss_RM = mean over problems of mean over pairs of -log sigmoid(s("better") - s("worse"))
     R = s(y) - 0.05 sum_t (log pi_old(a_t) - log pi_ref(a_t))

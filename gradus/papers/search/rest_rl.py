@@ -87,7 +87,7 @@ class PartialSolutions:
     step: str = "\n"  # the text that ends a line
     std_min: float = 0.05  # a group with a smaller deviation of its rewards is dropped
     best_min: float = 0.9  # the best answer is cut only if its reward is at least this number
-    share: float = 0.5  # beginnings per line of the best answer; 0: none
+    share: float = 0.5  # partial answers per line of the best answer; 0: none
     alpha: float = 0.95
     plays: ClassVar[str] = "answers"
 
@@ -123,7 +123,7 @@ class PartialSolutions:
         while said < context.actions:
             said += end_of_step(context, said, self.step, world, best.player)
             ends.append(said)
-        ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a beginning
+        ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a partial answer
         ends = sorted(set(ends))  # an end token alone is no line
         limit, start = sampling_of(request, world), len(context.sequence) - context.actions
         out = []
