@@ -88,7 +88,7 @@ _ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=lo
 
 
 def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError if a signal or want names a player that the recipe lacks, or if this player's policy cannot give the signal or want."""
+    """Raises UserError if a `Signal` or `Want` names a player that the recipe lacks, or if this player's policy cannot give the output."""
     names = {"policy", *recipe.players}
     for reader, signal in signals_of(recipe):
         if signal.player not in names:

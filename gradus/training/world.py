@@ -305,7 +305,7 @@ class RunWorld:
 
     @during(SCORING)
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
-        """Reads the rows of `want` for every action of each context, without gradient, as float32 or float64. The tokens are counted under `purpose`."""
+        """Reads the rows of the `Want` for every action of each context, without gradient, as float32 or float64. The tokens are counted under `purpose`."""
         import torch
 
         from gradus.runtime.memory import fitting

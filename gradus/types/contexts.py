@@ -210,7 +210,7 @@ class Context:
         )
 
     def beginning(self, count: int) -> bytes:
-        """Bytes that identify the first `count` tokens and their media. Equal bytes mean an equal beginning."""
+        """Bytes that identify the first `count` tokens and their media. Equal bytes mean equal prefixes."""
         return identity(self.sequence[:count], [thing for thing in self.things if thing[0] < count])
 
     def then(self, piece: Context) -> Context:

@@ -262,7 +262,7 @@ class World(Protocol):
         ...
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
-        """Reads the rows of `want` for every action of each context, without gradient."""
+        """Reads the rows of the `Want` for every action of each context, without gradient."""
         ...
 
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
