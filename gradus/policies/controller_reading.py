@@ -305,7 +305,7 @@ def seen_named(context: Context, config: ControllerConfig, place: int) -> Seen:
 def newest_row(context: Context, at: int, config: ControllerConfig, place: int) -> np.ndarray:
     """Returns the last row of a named array before token `at`.
 
-    The search goes back from the newest piece of the context, so a long context takes little time.
+    The search goes back from the end of the context, so a long context takes little time.
     """
     due, line, limit = config.shown[place], context, at
     while True:

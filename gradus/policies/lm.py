@@ -196,9 +196,8 @@ class LanguageModel:
         return prompt_context(self._tokenizer().tokens(readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """Returns the next piece of the context. The piece ends the assistant's turn, contains the observation and starts the next turn.
-
-        If `after` already ends with the end token, the piece does not repeat it. An inserted observation (`types.spaces.inserted`) is only its text.
+        """Returns the tokens to append to the context `after`, as a context. They end the assistant's turn, contain the observation and start the next turn.
+        If `after` already ends with the end token, the result does not repeat it. An inserted observation (`types.spaces.inserted`) is only its text.
         """
         if (text := text_inserted(observation)) is not None:
             return prompt_context(self._tokenizer().encode(text, False))
@@ -207,7 +206,7 @@ class LanguageModel:
         return following(self._tokenizer().follow(readable(observation)), after)
 
     def told(self, action: Action) -> Context:
-        """Returns the piece of a context for a given answer: its text and the end token, as if the answer had been sampled."""
+        """Returns a given answer as a context to append: its text and the end token, as if the answer had been sampled."""
         if not isinstance(action, str):
             raise UserError(f"a language model got an action of type {type(action).__name__}; its actions must be text")
         tokenizer = self._tokenizer()

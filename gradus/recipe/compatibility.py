@@ -104,7 +104,7 @@ def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> Non
 
 
 def check_parts(recipe: Recipe) -> None:
-    """Raises UserError for the first part, at any depth, that does not fit its place, and if a number is NaN."""
+    """Raises UserError for the first part, at any depth, that does not fit its field, and if a number is NaN."""
     from gradus.objectives.terms import Term
 
     check_classes(recipe)
@@ -126,7 +126,7 @@ def check_parts(recipe: Recipe) -> None:
 
 
 def check_state_places(recipe: Recipe) -> None:
-    """Raises UserError if a part has a state, but parts at its place in the recipe get no state."""
+    """Raises UserError if a part has a state, but parts in this field of the recipe get no state."""
     for where, part in everything(recipe, ""):
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
             who = named(part) if of_user(part) else type(part).__name__

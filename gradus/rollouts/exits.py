@@ -1,4 +1,4 @@
-"""Forced exits: an answer is cut at several places in its thought. At each cut a text that ends the thought is inserted, and final answers are
+"""Forced exits: an answer is cut at several positions in its thought. At each cut a text that ends the thought is inserted, and final answers are
 sampled."""
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Places(Protocol):
 
 @dataclass(frozen=True)
 class RandomCuts:
-    """`count` different random places within the thought. A thought of n tokens has at most n - 1 such places: its end is not one of them, because there the
-    answer itself ends the thought.
+    """`count` different random positions within the thought. A thought of n tokens has at most n - 1 such positions: the end of the thought is not allowed,
+    because there the answer itself ends the thought.
     """
 
     count: int = 8  # 0: no forced exits
@@ -46,7 +46,7 @@ class RandomCuts:
 
 @dataclass(frozen=True)
 class ForcedExits:
-    """Samples `request.count` answers, cuts each at `places` in its thought, and samples one final answer at every cut.
+    """Samples `request.count` answers, cuts each at the positions that `places` chooses in its thought, and samples one final answer at every cut.
 
     The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought, and has no loss. For
     every answer, the group of a problem has the forced answers in the order of their cuts, and then the answer itself with its own final answer. The loss of
@@ -115,7 +115,7 @@ async def final_answers(
 
 
 def forced(asked: Request, index: int, start: Context, piece: Context, trained: Context, world: World) -> Trajectory:
-    """Returns the trajectory of the final answer `piece` after `start`. The completion is the text of both, and `trained` is the context."""
+    """Returns the trajectory of the final answer `piece` after `start`. The completion is the text of both. `trained` is the context of the trajectory."""
     said = np.concatenate([start.tokens, piece.tokens])
     named = trajectory_name(world.step, asked, index)
     return one_turn(asked, index, trained, world).but(id=named, completion=world.text(said, asked.player))

@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start from places within an answer. No update uses the continuations."""
+"""Monte Carlo values: the mean reward of continuations that start within an answer. No update uses the continuations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MonteCarloValues:
         return getattr(self.rollout, "test", self.rollout)
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the player writes no text, because values start from places in a text."""
+        """Raises UserError if the player writes no text, because the continuations start at positions in a text."""
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

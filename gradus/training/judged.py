@@ -1,4 +1,4 @@
-"""Functions of a world that change no object: they join groups, put judgements into trajectories, and find the first action of a context."""
+"""Functions of `RunWorld` that change no object: they join groups, put judgements into trajectories, and find the first action of a context."""
 
 from __future__ import annotations
 

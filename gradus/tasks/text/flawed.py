@@ -74,7 +74,7 @@ class Checked:
     def steps(self, problem: Problem, completion: str) -> float:
         """Returns the share of right steps. The result is the last step.
 
-        A step is right if its word equals the true value at the same place. The share is relative to the larger of two numbers: the written
+        A step is right if its word equals the true value at the same index. The share is relative to the larger of two numbers: the written
         steps and the needed steps.
         """
         found = self.sound(problem, completion)
