@@ -155,8 +155,9 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """Returns the abilities of the model.
 
-        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head and
-        each other player adds abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and `pause` (between two tokens).
+        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head
+        and each of the other players (`others`) adds abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and
+        `pause` (between two tokens).
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
         plain, own = {"slots", "pause"} if self.gate is None else set(), {"pack", "lora"} if isinstance(self.trunk, Decoder) else set()
@@ -196,7 +197,8 @@ class LanguageModel:
         return prompt_context(self._tokenizer().tokens(readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """Returns the tokens to append to the context `after`, as a context. They end the assistant's turn, contain the observation and start the next turn.
+        """Returns the tokens to append to the context `after`, as a context. These tokens end the assistant's turn, contain the observation and start the
+        next turn.
         If `after` already ends with the end token, the result does not repeat it. An inserted observation (`types.spaces.inserted`) is only its text.
         """
         if (text := text_inserted(observation)) is not None:
@@ -231,7 +233,8 @@ class LanguageModel:
     def act(self, asked: Sequence[Asked], pause: Callable[[], bool] = bool) -> list[Context]:
         """Samples one context per request, in order. The parent of a sampled context is the context that it continues. `pause`: see `engine.generate`.
 
-        The `how` of a request may be `Slots`. Raises UserError for any other `how`; `lockstep.act_by_rule` draws by token rules.
+        The field `how` of a request may be a `Slots` object. Raises UserError for any other value, also for a token rule, because `lockstep.act_by_rule`
+        draws by token rules.
         """
         hows = [getattr(getattr(a, "request", None), "how", None) for a in asked]
         if (how := next((h for h in hows if h is not None and not (isinstance(h, Slots) and self.gate is None)), None)) is not None:
@@ -325,7 +328,7 @@ class LanguageModel:
         return replace(self, trunk=steered(self.trunk, layers, gate), head=None, shared=False)
 
     def beside(self) -> LanguageModel:
-        """Returns a copy with its own head on the same trunk if the trunk belongs to another player, else a complete copy."""
+        """If the trunk belongs to another player, returns a copy with its own head on the same trunk. Otherwise returns a complete copy."""
         if not self.shared or self.head is None:
             return self.clone()
         return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
@@ -333,9 +336,8 @@ class LanguageModel:
     def with_value_head(
         self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0, bias: bool = True
     ) -> LanguageModel:
-        """Returns this model with heads of these names, or with the model's own heads if it was loaded with such heads.
-
-        `shared`: the trunk still belongs to another player and gets no gradient.
+        """Returns this model with heads of these names. If the model was loaded with such heads, it keeps them. With `shared`, the trunk still belongs to
+        another player and gets no gradient.
         """
         form, kept = (outputs, None if over == "action" else self.vocabulary, hidden, bias), self.head
         if kept is None or (kept.outputs, kept.vocab, kept.layer, kept.biased) != form:

@@ -46,7 +46,8 @@ def opened(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message]) -> Con
 
 
 def followed(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], after: Context) -> Context:
-    """Returns the tokens to append to the context `after`, as a context. They end the assistant's turn, contain the messages and start the next turn. If
+    """Returns the tokens to append to the context `after`, as a context. These tokens end the assistant's turn, contain the messages and start the next turn.
+    If
     `after` already ends with the end token, the result does not repeat it.
     """
     piece = _shown(eyes, tokenizer, messages, lambda some: render_follow(tokenizer.template, some, tokenizer.specials))

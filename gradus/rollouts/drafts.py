@@ -62,7 +62,8 @@ class Drafted:
 
 @dataclass(frozen=True)
 class EarlierAnswers:
-    """Takes the last answer of each slot of a problem as a draft. Keeps the tokens before the first rejected token, and samples the rest.
+    """A problem has one slot per answer. Takes the last answer of each slot as a draft, keeps the tokens before the first rejected token, and samples the
+    rest.
 
     The log-probabilities of kept tokens become those of the current policy. The state has the last answer of each slot. At test time the policy
     answers without drafts.

@@ -25,7 +25,7 @@ class Places(Protocol):
     """Chooses where a thought is cut."""
 
     def cuts(self, thought: int, key: Key) -> list[int]:
-        """Returns numbers of tokens of the thought, in ascending order, each at most `thought`."""
+        """Returns the positions of the cuts in ascending order. A position is the number of tokens of the thought before the cut, at most `thought`."""
         ...
 
 
@@ -49,9 +49,9 @@ class ForcedExits:
     """Samples `request.count` answers, cuts each at the positions that `places` chooses in its thought, and samples one final answer at every cut.
 
     The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought, and has no loss. For
-    every answer, the group of a problem has the forced answers in the order of their cuts, and then the answer itself with its own final answer. The loss of
-    a forced answer includes all tokens before its cut. The links of a trajectory are `trace` (the number of the answer), `exit` (the number of the cut; the
-    answer itself has the number of its cuts), and `cuts` (the tokens of the thought before each cut). Metrics: thought (tokens), exits (cuts per answer).
+    every answer, the group of a problem contains the forced answers in the order of their cuts, and then the uncut answer. The loss of
+    a forced answer includes all tokens before its cut. The links of a trajectory are `trace` (the number of the answer), `exit` (the index of the cut; for
+    the uncut answer, the number of cuts), and `cuts` (the tokens of the thought before each cut). Metrics: thought (tokens), exits (cuts per answer).
     """
 
     places: Places = RandomCuts()

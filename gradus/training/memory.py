@@ -1,7 +1,7 @@
 """The states of stateful parts. A state is stored under the part's path in the recipe. The methods of the part get the state as the last argument.
 
 A stateful part may be at any depth of the recipe (`gradus.training.nested_state`). During a call of the outer part, a `Bound` replaces each stateful part
-within it. The methods of a `Bound` take no state and return no state. So the outer part calls a `Bound` like any other part.
+within it. The methods of a `Bound` take no state and return no state. So the outer part can call a `Bound` like any other part.
 """
 
 from __future__ import annotations
