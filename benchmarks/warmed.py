@@ -76,10 +76,21 @@ SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
 
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
+REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
+"""A start model that was shown edits of programs with a fault."""
+
 STARTS = {
+    **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
+    "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),
+    "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 70, model="gradus/policies/tiny/base"),
+    "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=120),
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
+    ),
+    **dict.fromkeys(
+        ("aries_thought_graph", "aries_thought_graph-accuracy", "aries_thought_graph-single"),
+        Start("benchmarks/lists.py:lists", {}, 150, model="gradus/policies/tiny/base"),
     ),
     **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
@@ -129,9 +140,7 @@ STARTS = {
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "aepo-limit": Start("search_qa", {"level": "1", "people": "40", "calculator": "true"}, 20, model="gradus/policies/tiny/words", problems=20),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
-    "deepdive-limit": Start(
-        "walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", like="deepdive", problems=8
-    ),
+    "deepdive-limit": Start("walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", problems=8),
     "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(

@@ -91,7 +91,7 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
     """Explains the field at a dotted path (for a field of the setting, the name alone is enough).
 
     Args: `recipe`: the recipe of the registry. `stages`: the later changes to this recipe (by a profile, by options, by a run's file), in order, each as
-    (source, place, changed recipe). Raises: UserError if no recipe among them has the path; the message names the nearest path.
+    (source, file and line, changed recipe). Raises: UserError if no recipe among them has the path; the message names the nearest path.
     """
     final = stages[-1][2] if stages else recipe
     path = full_path(final, path)

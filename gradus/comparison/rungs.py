@@ -43,7 +43,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Loss:
-    """A contestant that left the race: rung (from 1), place in the rung, score, difference to the leader with its interval, and reason."""
+    """A contestant that left the race: rung (from 1), rank in the rung, score, difference to the leader with its interval, and reason."""
 
     name: str
     rung: int

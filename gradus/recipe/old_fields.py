@@ -1,4 +1,4 @@
-"""Gives the stored fields of a part from an older version their present names and places.
+"""Renames and moves the stored fields of a part from an older version to the fields of the present version.
 
 A variant of an older part may be a separate part today. The stored fields say which of the two parts they describe.
 """
@@ -97,7 +97,7 @@ def variant(path: str, stored: Stored) -> str:
 
 
 def moved(path: str, stored: Stored) -> dict[str, Any]:
-    """Returns the stored fields in the places of today. `path`: the class path from `variant`."""
+    """Returns the stored fields at the paths of the present version. `path`: the class path from `variant`."""
     known = dict(stored)
     if path in MOVES:
         MOVES[path](known)

@@ -12,6 +12,7 @@ from gradus.types import Frozen, Group, UserError
 from gradus.types.answers import boxed
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
+from gradus.types.tags import after_tags
 
 Answer = Literal["none", "any", "boxed", "boxed or code"]
 _CODE = re.compile(r"```[^\n]*\n.*?```", re.DOTALL)
@@ -62,21 +63,6 @@ def in_tags(text: str, order: Sequence[str]) -> bool:
     """
     rest = after_tags(text, order)
     return rest is not None and not rest.strip()
-
-
-def after_tags(text: str, order: Sequence[str]) -> str | None:
-    """Returns the text after the last part. Returns None unless the text begins with the parts in this order.
-
-    Each tag must occur once, and no part may be empty.
-    """
-    if any(text.count(tag) != 1 for name in order for tag in (f"<{name}>", f"</{name}>")):
-        return None
-    for name in order:
-        before, _, rest = text.partition(f"<{name}>")
-        inside, closed, text = rest.partition(f"</{name}>")
-        if before.strip() or not closed or not inside.strip():
-            return None
-    return text
 
 
 def answered(text: str, answer: Answer) -> bool:

@@ -1,4 +1,4 @@
-"""Episodes that branch if the player gets uncertain. After an answer of the environment, copies of an episode continue from the episode's state."""
+"""Episodes that branch if the player becomes uncertain. After a turn of the environment, copies of an episode continue from the episode's state."""
 
 from __future__ import annotations
 

@@ -223,8 +223,8 @@ def remembered(played: Played, history: int, world: World, player: str) -> Conte
 
 
 def trailing(played: Played, seat: Seat) -> Played:
-    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the value of this observation
-    stands for the missing rest of the return.
+    """Adds the last observation after the last action, if this observation consists of arrays. If the episode was cut off, the critic's value of this
+    observation is the estimate of the missing rewards.
     """
     last = played.turns[-1].observation
     if not isinstance(last, Mapping) or not last:
@@ -235,7 +235,7 @@ def trailing(played: Played, seat: Seat) -> Played:
 
 
 def abandoned(world: World, call: str) -> Callable[[float], None]:
-    """Returns a callback that records a timeout of the call. A resumed run then does not repeat the call."""
+    """Returns a callback that records that a call of the environment timed out. A resumed run then does not repeat this call."""
     return lambda seconds: world.decide(call, Failed(f"the environment did not come back within {seconds:.0f} seconds", FailureKind.TIMEOUT).told)
 
 

@@ -27,8 +27,8 @@ class PlainText:
 
     The column `documents` is a mapping of kinds to documents, or a list of documents, or one document. A document is a text or a chat. In a chat, the player
     also learns the tokens of the user. If a problem lacks the column, its raw text is its only document. The documents are drawn at random by the request's
-    key; no document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into pieces. Each further piece
-    begins with the last token of the previous piece, so the player learns all tokens of a document except its first one. The tokens of a picture in a chat
+    key; no document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into chunks. Each further chunk
+    begins with the last token of the previous chunk, so the player learns all tokens of a document except its first one. The tokens of a picture in a chat
     are not learned, and a document with pictures is not cut. Trajectories have the source "expert", no log-probabilities and the reward 1, stored as the
     component "document". At test time the policy acts.
     """
