@@ -75,6 +75,9 @@ VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="
 
 STARTS = {
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
+    **dict.fromkeys(
+        ("r1_searcher_plus", "r1_searcher_plus-memory"), replace(KNOWING, options={**KNOWING.options, "people": "12"}, like="r1_searcher_plus", problems=4)
+    ),
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
@@ -122,6 +125,9 @@ STARTS = {
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    **dict.fromkeys(
+        ("router_r1", "router_r1-accuracy"), Start("benchmarks/routes.py:routes", {}, 120, model="gradus/policies/tiny/words", like="router_r1")
+    ),
     "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(

@@ -104,6 +104,7 @@ APART = {
     "gradus.papers.objectives.shiq": {"PathConsistency"},
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
+    "gradus.papers.agents.r1_searcher_plus": {"SampledOnly"},
     "gradus.papers.agents.rex_rag": {"MixtureRatio"},
     "gradus.papers.multi_agent.rema": {"TurnRatio", "TurnMean"},
     "gradus.papers.multi_agent.rl_tango": {"StepVerdicts", "ClassAware"},
