@@ -67,7 +67,7 @@ def search() -> Flagship:
 
 def text_to_sql() -> Flagship:
     """Questions about the Chinook database: one to three columns of one of its 11 tables, in any order, answered by a query."""
-    return Flagship("text2sql", {"database": "chinook", "level": "1"}, "base", 60, "grpo", 40, 3e-4, PLAIN)
+    return Flagship("text2sql", {"database": "chinook", "level": "1"}, "base", 200, "grpo", 40, 2e-4, PLAIN)
 
 
 def game() -> Flagship:

@@ -61,6 +61,9 @@ RETRYING = (
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
 GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
+SEARCHED = Start(
+    "search_qa", {"level": "1", "people": "40", "instruction": "false"}, 25, model="gradus/policies/tiny/words", like="r1_searcher", problems=16
+)
 KNOWING = Start(
     "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 80, model="gradus/policies/tiny/words",
     like="ikea", problems=20,
@@ -73,7 +76,14 @@ SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
 
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
+REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
+"""A start model that was shown edits of programs with a fault."""
+
 STARTS = {
+    **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
+    "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),
+    "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 70, model="gradus/policies/tiny/base"),
+    "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=120),
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     **dict.fromkeys(
         ("r1_searcher_plus", "r1_searcher_plus-memory"), replace(KNOWING, options={**KNOWING.options, "people": "12"}, like="r1_searcher_plus", problems=4)
@@ -81,10 +91,16 @@ STARTS = {
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
+    **dict.fromkeys(
+        ("aries_thought_graph", "aries_thought_graph-accuracy", "aries_thought_graph-single"),
+        Start("benchmarks/lists.py:lists", {}, 150, model="gradus/policies/tiny/base"),
+    ),
     **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
-    "critique_rl": Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base"),
-    "magrpo": Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(
+        ("critique_rl", "critique_rl-limit"), Start("benchmarks/critiques.py:critiques", {"level": "2"}, 120, model="gradus/policies/tiny/base")
+    ),
+    **dict.fromkeys(("magrpo", "magrpo-limit"), Start("benchmarks/pairs.py:pairs", {}, 60, model="gradus/policies/tiny/base")),
     "m_grpo": Start("research", {"people": "40", "level": "1"}, 45, 1.5e-3, problems=10),
     "deeptheorem": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
     "deeptheorem-sft": Start("theorems", {}, 20, model="gradus/policies/tiny/base"),
@@ -123,11 +139,14 @@ STARTS = {
     "reex_sql": Start("text2sql", {"hidden": "true"}, 50, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
+    **dict.fromkeys(("r1_searcher-limit", "rex_rag-limit", "stepsearch-limit"), SEARCHED),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
+    "aepo-limit": Start("search_qa", {"level": "1", "people": "40", "calculator": "true"}, 20, model="gradus/policies/tiny/words", problems=20),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
     **dict.fromkeys(
         ("router_r1", "router_r1-accuracy"), Start("benchmarks/routes.py:routes", {}, 120, model="gradus/policies/tiny/words", like="router_r1")
     ),
+    "deepdive-limit": Start("walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", problems=8),
     "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(

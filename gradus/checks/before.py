@@ -165,7 +165,7 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
 def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
     """Builds the run that the plan would start; returns None if the recipe, the task and the model do not fit together.
 
-    The run is built piece by piece, so that one fault does not hide other faults.
+    The check builds the run in several steps, and continues after a fault. So one fault does not hide other faults.
     """
     from gradus.players.build import build_players
     from gradus.recipe.compatibility import check_fit

@@ -53,7 +53,7 @@ def _up(share: float) -> str:
 
 
 def told(row: BadRow) -> str:
-    """Describes a bad row in one line: place, field, reason."""
+    """Describes a bad row in one line: file and line, field, reason."""
     field = f'"{row.field}" ' if row.field else ""
     return f"{row.place}: {field}{row.reason}"
 
@@ -92,7 +92,7 @@ def _oddities(table: Table, checked: Checked, place: str) -> Iterator[Finding]:
 
 
 def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
-    """Writes bad rows as JSON lines: file, place, field, reason, text. Raises UserError if the file exists or is not named .jsonl."""
+    """Writes bad rows as JSON lines: file, line, field, reason, text. Raises UserError if the file exists or is not named .jsonl."""
     from gradus.lab.atomic_files import write
 
     if path.suffix != ".jsonl":

@@ -17,7 +17,7 @@ STYLES = {"ok": "good", "note": "name", "warning": "warning", "wrong": "bad", "n
 
 @dataclass(frozen=True)
 class Finding:
-    """A result of a check. `details`: the places, one per line. `remedy`: the action for the user; '' if there is none."""
+    """A result of a check. `details`: the problems, rows or fields in question, one per line. `remedy`: the action for the user; '' if there is none."""
 
     check: str  # recipe, method, data, task, fit, model, prompts, template, verifier, reward, samples, sandbox, disk, memory, kernels, the rest
     verdict: Verdict
@@ -81,7 +81,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def show(found: Sequence[Finding]) -> None:
-    """Prints the list of findings. Each finding has its check, its verdict, its text with the places, and the remedy."""
+    """Prints the list of findings. Each finding has its check, its verdict, its text with the details, and the remedy."""
     first, second = (max((len(getattr(one, name)) for one in found), default=0) + 2 for name in ("check", "verdict"))
     indent = " " * (first + second)
     for one in found:

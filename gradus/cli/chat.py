@@ -108,8 +108,8 @@ def check_writes(folder: str) -> None:
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:
     """Yields the answer as it grows; each item is the whole text so far. Yields only one item if `streamed` is False, or if `sampling` has stop strings.
 
-    The answer is sampled in pieces of 8, 16, 32, ... tokens. For every piece, the model reads all earlier tokens again. The size of the pieces doubles, so
-    this repeated reading costs about as much as reading the answer twice. A token's random draw depends only on its position, not on the pieces.
+    The answer is sampled in chunks of 8, 16, 32, ... tokens. For every chunk, the model reads all earlier tokens again. The size of the chunks doubles, so
+    this repeated reading costs about as much as reading the answer twice. A token's random draw depends only on its position, not on the chunks.
     """
     parent = model.opening(prompt)
     tokens = np.zeros(0, np.int32)
@@ -120,7 +120,7 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
 
 
 def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]]:
-    """Yields the pieces of one sample. Each item has two values: a context, and whether this piece is the last."""
+    """Yields one sample in chunks. Each item has two values: a context, and whether this chunk is the last."""
     read, at, sampling = ask.parent, ask.at, ask.sampling
     left, size = sampling.limit, FIRST_PIECE if streamed and not sampling.stops else sampling.limit
     while True:

@@ -91,7 +91,7 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
     """Explains the field at a dotted path (for a field of the setting, the name alone is enough).
 
     Args: `recipe`: the recipe of the registry. `stages`: the later changes to this recipe (by a profile, by options, by a run's file), in order, each as
-    (source, place, changed recipe). Raises: UserError if no recipe among them has the path; the message names the nearest path.
+    (source, file and line, changed recipe). Raises: UserError if no recipe among them has the path; the message names the nearest path.
     """
     final = stages[-1][2] if stages else recipe
     path = full_path(final, path)
@@ -189,7 +189,8 @@ def _holder_at(recipe: Recipe, path: str) -> Any:
 
 
 def meaning(holder: Any, name: str, value: Any) -> str:
-    """The meaning of a field: its comment, else the sentences of its class's docstring that name the field, else the first line of a docstring.
+    """The meaning of a field: its comment. Without a comment, these are the sentences of its class's docstring that name the field, or else the first line of
+    a docstring.
 
     This docstring belongs to the value if the value is a part, else to the class.
     """

@@ -1,4 +1,4 @@
-"""The answer of `gradus explain`: a value and the places that set it."""
+"""The answer of `gradus explain`: a value and the lines of code or options that set it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradus.runtime.terminal import paint, paragraph
 
 @dataclass(frozen=True)
 class Origin:
-    """A place that set the value: `source` in words, `place` as file:line ('' if there is none)."""
+    """A line of code or an option that set the value: `source` in words, `place` as file:line ('' if there is none)."""
 
     source: str
     value: Any
@@ -20,7 +20,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A field of a recipe: its value, the places that set it (the last place counts), its meaning and the allowed values."""
+    """A field of a recipe: its value, all lines and options that set it (the last one counts), its meaning and the allowed values."""
 
     path: str
     value: Any

@@ -1,4 +1,4 @@
-"""`gradus play`: a person answers the problems of a task, or plays its episodes, in the place of the model."""
+"""`gradus play`: a person answers the problems of a task, or plays its episodes, instead of the model."""
 
 from __future__ import annotations
 

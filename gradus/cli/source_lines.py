@@ -1,4 +1,4 @@
-"""Places in the source: file and line of a recipe's change and of a class's field, and the comment of a field."""
+"""Lookups in the source: file and line of a recipe's change and of a class's field, and the comment of a field."""
 
 from __future__ import annotations
 

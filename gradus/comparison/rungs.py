@@ -43,7 +43,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Loss:
-    """A contestant that left the race: rung (from 1), place in the rung, score, difference to the leader with its interval, and reason."""
+    """A contestant that left the race: rung (from 1), rank in the rung, score, difference to the leader with its interval, and reason."""
 
     name: str
     rung: int
@@ -157,7 +157,8 @@ def judged(number: int, keep: int, scores: Scores, sign: int = 1) -> Verdict:
         if place <= keep and (not clear or place <= safe):
             kept.append(name)
             continue
-        reason = "below the leader beyond chance" if clear else "in the lower half, though not beyond chance" if keep > 1 else "second, though not beyond chance"
+        rank = "in the lower half" if keep > 1 else "second"
+        reason = "significantly below the leader" if clear else f"{rank}, without a significant difference"
         lost.append(Loss(name, number, reason, place, sign * means[name], leader, gap.mean, gap.low, gap.high))
     return Verdict(order, tuple(kept), tuple(lost), {name: sign * means[name] for name in order})
 

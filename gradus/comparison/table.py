@@ -125,7 +125,7 @@ def sentence(arms: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any
         wins = [f"{pair['winner']} beats {pair['b'] if pair['winner'] == pair['a'] else pair['a']}" for pair in pairs if pair["winner"]]
         more = f" But {', '.join(wins)}." if wins else ""
         place = "highest" if measure.sign > 0 else "lowest"
-        return f"It is not clear which recipe has the better {measure.name}: no difference to {top}, the {place}, is beyond chance.{more}"
+        return f"It is not clear which recipe has the better {measure.name}: no difference to {top}, the {place}, is significant.{more}"
     told = [_told(pair, top) for pair in pairs if pair["winner"] == top]
     rest = f" The difference to {_and(others)} is not clear." if others else ""
     return f"{top} has the better {measure.name} than {'; than '.join(told)}.{rest}"

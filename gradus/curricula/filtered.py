@@ -24,7 +24,7 @@ def drawn_until(
     level: float | None,
     keep: Callable[[list[Problem], list[Problem], int], list[Problem]],
 ) -> tuple[list[Problem], int]:
-    """Draws problems in the order of `ShuffledEpochs`, from place `first` on, until `count` problems are kept. Returns the kept problems and the next place.
+    """Draws problems in the order of `ShuffledEpochs`, from index `first` on, until `count` problems are kept. Returns the kept problems and the next index.
 
     `keep(kept, new, drawn)` returns `kept`, followed by the problems of `new` that it keeps. `drawn` is the number of problems that were drawn before `new`.
     The metric `left_out` is the share of the drawn problems that were left out.

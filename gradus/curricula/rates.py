@@ -181,9 +181,9 @@ def rank_correlation(first: Sequence[float] | np.ndarray, second: Sequence[float
 
 
 def candidates(source: Source, count: int, world: World, *, factor: int, first: int, size: int | None) -> tuple[list[Problem], int]:
-    """Returns the candidates of a request for `count` problems, and the number of places in the order that the request uses.
+    """Returns the candidates of a request for `count` problems, and the number of problems that the request takes from the order.
 
-    The candidates are the next `factor` * `count` problems in the order of `ShuffledEpochs`, from place `first` on. A problem occurs only once among the
+    The candidates are the next `factor` * `count` problems in the order of `ShuffledEpochs`, from index `first` on. A problem occurs only once among the
     candidates, unless there are fewer than `count` problems. `size`: number of problems of a pass; None: every problem is new.
     """
     number = count * factor if size is None else min(count * factor, max(size, count))

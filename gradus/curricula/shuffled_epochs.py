@@ -49,7 +49,7 @@ class Once:
 
 
 def problems_at(source: Source, places: Sequence[int], world: World, level: float | None = None) -> list[Problem]:
-    """Returns the problems of a run at these places of the source. `level`: the level of generated problems; None: the level of the task."""
+    """Returns the problems of a run at these indices of the source. `level`: the level of generated problems; None: the level of the task."""
     problems = source.draw(places, world.task.level if level is None else level, world.seed.fold("problems"))
     check_drawn(source, problems, places)
     return list(problems)

@@ -87,7 +87,7 @@ class DrawnExamples:
             )
 
     async def start(self, problem: Problem, key: Key, world: World | None) -> Drawing:
-        """Starts an episode about the problem. Without a `world`, the arrays of the episode are zeros of the correct shapes."""
+        """Starts an episode about the problem. Without the argument `world`, the arrays of the episode are zeros of the correct shapes."""
         if world is None:
             return Drawing(self, problem, (), np.zeros((self.candidates + 1, self.width), np.float32), None)
         examples = tuple(world.task.source.draw(range(self.candidates), world.task.level, Key().fold("examples")))

@@ -1,7 +1,8 @@
 """Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, `print`, and a few functions such as `len`. No sandbox is needed,
 because programs can use only this part of Python.
 
-A program ends after 2,000 steps, and values are bounded, so every program ends soon.
+A program ends after 2,000 steps, and values are bounded, so every program ends soon. The cost of a program is counted, not measured, so it is the same
+in every run: see `Ran`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _STEPS, _LONGEST, _LARGEST = 2000, 200, 10**12
@@ -27,14 +28,21 @@ class LimitError(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """The output of a program, and the name of the error that ended it (empty: no error)."""
+    """The output of a program, the name of the error that ended it (empty: no error), and the counted cost, which does not count for equality.
+
+    `steps`: one for each statement and each part of an expression that is evaluated, and one more for every 2 entries that `sum`, `max` or `min` reads.
+    `peak`: the largest number of entries that all lists in variables have together. `area`: the sum of this number over all statements.
+    """
 
     stdout: str
     stderr: str = ""
+    steps: int = field(default=0, compare=False, repr=False)
+    peak: int = field(default=0, compare=False, repr=False)
+    area: int = field(default=0, compare=False, repr=False)
 
 
-def run(code: str) -> Ran:
-    """Runs a program. An error ends the program, and `stderr` then contains the name of the error.
+def run(code: str, given: Mapping[str, int] | None = None) -> Ran:
+    """Runs a program. An error ends the program, and `stderr` then contains the name of the error. `given`: the first values of variables.
 
     A program that uses other parts of Python ends with "SyntaxError".
 
@@ -42,6 +50,7 @@ def run(code: str) -> Ran:
     (Ran(stdout='4\\n', stderr=''), Ran(stdout='1\\n', stderr='ZeroDivisionError'))
     """
     machine = _Machine()
+    machine.names.update(given or {})
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning about a program would look for the program's file
@@ -52,8 +61,8 @@ def run(code: str) -> Ran:
     try:
         machine.block(body)
     except (LimitError, ArithmeticError, LookupError, NameError, TypeError, ValueError, SyntaxError, RecursionError) as error:
-        return Ran("".join(machine.said), type(error).__name__)
-    return Ran("".join(machine.said))
+        return machine.ran(type(error).__name__)
+    return machine.ran()
 
 
 class _Machine:
@@ -62,12 +71,17 @@ class _Machine:
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
         self.said: list[str] = []
-        self.steps = 0
+        self.steps = self.read = self.peak = self.area = 0
+
+    def ran(self, error: str = "") -> Ran:
+        return Ran("".join(self.said), error, self.steps + self.read // 2, self.peak, self.area)
 
     def block(self, body: list[ast.stmt]) -> None:
         for statement in body:
             self.count()
             self.statement(statement)
+            held = sum(len(v) for v in self.names.values() if isinstance(v, list))
+            self.peak, self.area = max(self.peak, held), self.area + held
 
     def count(self) -> None:
         self.steps += 1
@@ -160,6 +174,8 @@ class _Machine:
 
     def called(self, name: str, args: list[Any]) -> Any:
         found = _CALLS[name](*args)
+        if name in ("sum", "max", "min") and len(args) == 1 and isinstance(args[0], list | range | str):
+            self.read += len(args[0])
         if isinstance(found, range) and len(found) > _STEPS:
             raise LimitError("too long a range")
         return self.bounded(found)

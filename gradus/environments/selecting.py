@@ -5,6 +5,7 @@ episode.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,7 +14,8 @@ from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Task, Turn, World
 from gradus.types.ranges import check_ranges
 
-PIECES = re.compile(r"<important_info>(.*?)</important_info>|<query>(.*?)</query>", re.DOTALL)
+PICKS = re.compile(r"<important_info>(.*?)</important_info>", re.DOTALL)
+QUERY = re.compile(r"<query>(.*?)</query>", re.DOTALL)
 DONE = re.compile(r"<search_complete>\s*(true|yes|1|y)\s*</search_complete>", re.IGNORECASE)
 MOST = 3  # a selection keeps at most this number of documents of a block
 
@@ -23,17 +25,28 @@ def asks(problem: Problem) -> str:
     return str(problem.meta.get("question", problem.question))
 
 
-def gathered(question: str, said: str, passages: tuple[str, ...], top: int = 8, searches: int = 2) -> tuple[str, ...]:
-    """Returns D_s3, the documents that a searcher gathered in the text `said`. Only the first `searches` queries gave documents."""
+def sought(action: str) -> str | None:
+    """Returns the first query of an action. Returns None without a query, and for an action that ends the search, because it brings no documents.
+
+    >>> sought("<query> a </query><query>b</query>"), sought("<query>a</query><search_complete>true</search_complete>")
+    ('a', None)
+    """
+    query = None if DONE.search(action) else QUERY.search(action)
+    return None if query is None else query[1].strip()
+
+
+def gathered(question: str, actions: Sequence[str], passages: tuple[str, ...], top: int = 8, limit: int = 3) -> tuple[str, ...]:
+    """Returns D_s3, the documents that a searcher gathered with these actions. The query of action number `limit` and of later actions brings no documents."""
     blocks: list[tuple[int, ...]] = [found(passages, question, top)]
     chosen: list[list[int] | None] = [None]
-    for ids, query in PIECES.findall(said):
-        if query:
-            if len(blocks) <= searches:
-                blocks.append(found(passages, query.strip(), top))
-                chosen.append(None)
-        elif chosen[-1] is None:
-            chosen[-1] = list(dict.fromkeys(n for n in map(int, re.findall(r"\d+", ids)) if 1 <= n <= top))[:MOST]
+    for turn, action in enumerate(actions, 1):
+        ids = PICKS.search(action)
+        if ids is not None and chosen[-1] is None:
+            chosen[-1] = list(dict.fromkeys(n for n in map(int, re.findall(r"\d+", ids[1])) if 1 <= n <= top))[:MOST]
+        query = sought(action)
+        if query is not None and turn < limit:
+            blocks.append(found(passages, query, top))
+            chosen.append(None)
     picked = [block[n - 1] for block, ids in zip(blocks, chosen, strict=True) if ids is not None for n in sorted(ids) if n <= len(block)]
     whole = [n for block, ids in zip(blocks, chosen, strict=True) if ids is None for n in block]
     return tuple(passages[n] for n in dict.fromkeys((*picked, *whole)))
@@ -89,10 +102,10 @@ class Selection:
 
     def play(self, action: str) -> Turn:
         self.turns += 1
-        query = re.search(r"<query>(.*?)</query>", action, re.DOTALL)
+        query = sought(action)
         over = self.turns >= self.settings.limit
         if DONE.search(action):
             return Turn("", terminated=True)
         if query is None:
             return Turn("Write <query>words</query>, or <search_complete>true</search_complete>.", truncated=over, valid=False)
-        return Turn("" if over else self.block(query[1].strip()), truncated=over)
+        return Turn("" if over else self.block(query), truncated=over)

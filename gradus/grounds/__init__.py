@@ -1,1 +1,1 @@
-"""Proving grounds. Each file defines one small world with one difficulty; `gradus grounds` lists all worlds."""
+"""Proving grounds. Each file defines one small task with one difficulty; `gradus grounds` lists all grounds."""

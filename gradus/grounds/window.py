@@ -1,9 +1,9 @@
 """window: at most 31 tokens of thinking at a time, for answers that need up to 32.
 
-The task is running sums of ten numbers, with a note after each number. A worked solution has 33 tokens, minus one token for each total below ten. An
-answer that is cut directly after its last digit is right. So 44 % of the problems have a solution of at most 31 tokens: in these problems the first
-two numbers add up to at most nine. `max_tokens` is 31, so a method that answers in one piece can solve no other problems, however well it adds. A
-method that carries its last notes into a new window can solve all problems.
+The task is running sums of ten numbers, with a note after each number. A worked solution has 33 tokens, minus one token for each total below ten. An answer
+that is cut directly after its last digit is right. So 44 % of the problems have a solution of at most 31 tokens: in these problems the first two numbers add
+up to at most nine. `max_tokens` is 31, so a method that answers in one context can solve no other problems, even if the model always adds right. A method
+that carries its last notes into a new window can solve all problems.
 
 The start model imitates worked solutions for six steps. After these steps it solves about two thirds of the problems, if enough tokens are left.
 Delethink has at most 4 chunks of 31 tokens each. The last 16 tokens of a chunk are carried over to the next chunk (`rollout.limit`, `rollout.size`,

@@ -118,7 +118,7 @@ class RunFolder:
             rollouts.append(self.path / ROLLOUTS, step, groups)
 
     def of_step(self, step: int, restart: int = 0) -> dict[str, Any]:
-        """Returns the arguments for the world of a step: the stored facts, and functions that store new facts and failures."""
+        """Returns the arguments for the `World` of a step: the stored facts, and functions that store new facts and failures."""
         return {
             "facts": self.facts(step, restart),
             "decided": partial(self.append_fact, step, restart=restart),

@@ -40,7 +40,7 @@ _ROWS = 200  # largest number of rows of the table of differences
 
 @dataclass(frozen=True)
 class Curves:
-    """The data of a run for the page: its name, stored plan, provenance, metrics with timings, and the place of each step on the horizontal axis."""
+    """The data of a run for the page: its name, stored plan, provenance, metrics with timings, and the horizontal coordinate of each step."""
 
     name: str
     plan: Mapping[str, Any]

@@ -82,7 +82,7 @@ class TensorBoard:
 
 
 class Trackio:
-    """Writes to trackio's database on this machine, unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place."""
+    """Writes to trackio's database on this machine, unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another address."""
 
     rewinds = False
 

@@ -158,7 +158,7 @@ class Conservative:
 
     @property
     def streams(self) -> Mapping[str, Signal]:
-        """Returns a mapping of names to signals: the streams that the rows in `wants` read."""
+        """Returns a mapping of names to signals: the streams that the differentiable inputs in `wants` read."""
         return {f"candidates {at}": Candidates(player=self.actor, count=self.candidates, at=at) for at in ("now", "next")}
 
     @property

@@ -119,7 +119,7 @@ class ConstantLength:
 
 @dataclass(frozen=True)
 class ConstantTotal:
-    """1 / total for every action. `total` is a constant, so neither the number of answers nor their lengths affect the weight of a token."""
+    """1 / total for every action. `total` is a constant, so the weight of a token does not depend on the number of answers or on their lengths."""
 
     total: int = 409600  # actions; the token budget of a step in the paper of C3PO, arXiv:2506.14731
 

@@ -71,7 +71,7 @@ def _learning(rows: Tensor) -> bool:
 
 
 def versions(batch: Batch) -> tuple[int, ...]:
-    """Returns, for each tensor of a batch, the number of its changes in place."""
+    """Returns, for each tensor of a batch, the number of its in-place changes."""
     own = (batch.advantages, batch.returns, batch.weight, batch.behaviour_logprobs, *batch.old.values(), *batch.signals.values())
     return tuple(tensor._version for tensor in own)
 

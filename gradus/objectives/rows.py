@@ -25,7 +25,7 @@ def next_rows(values: Tensor, context: Tensor) -> Tensor:
 def sums_from_here(values: Tensor, trajectory: Tensor, position: Tensor) -> Tensor:
     """Returns for every action the sum of `values` over this action and all later actions of its trajectory.
 
-    Args: `values` [A], with gradient; `trajectory`, `position` [A]: the ids, and the places within the trajectories.
+    Args: `values` [A], with gradient; `trajectory`, `position` [A]: the ids of the trajectories, and the positions within the trajectories.
 
     >>> sums_from_here(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])).tolist()
     [3.0, 2.0, 5.0]

@@ -23,7 +23,8 @@ Rows = Mapping[Want, Tensor]
 def coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> list[str]:
     """Returns the names of the terms that declare `separable`, but whose slopes change if the batch is cut into its contexts.
 
-    `rows` contains the rows that the terms want, for the actions of the batch. Numbers that differ from action to action replace the advantages and the rows
+    `rows` contains the differentiable inputs of the terms (the rows of their `wants`), for the actions of the batch. Numbers that differ from action to
+    action replace the advantages and the rows
     at the start of the update. So the result does not depend on the data. A batch of one context cannot be cut, so the result is empty for such a batch.
     """
     waves = torch.cos(torch.arange(batch.actions).to(batch.weight))
@@ -45,7 +46,8 @@ def _sums(term: Term, rows: Rows, batch: Batch) -> bool:
 
 
 def _slopes(term: Term, rows: Rows, batch: Batch) -> dict[Want, Tensor]:
-    """Returns the derivative of the loss with respect to each row that the term wants; zeros for a row that the term does not read."""
+    """Returns the derivative of the loss with respect to each differentiable input (`wants`) of the term; the derivative is 0 for a row that the term does
+    not read."""
     leaves = {w: rows[w].detach().clone().requires_grad_() for w in term.wants}
     loss, _ = evaluate({"term": term}, leaves, batch)
     if loss.requires_grad:

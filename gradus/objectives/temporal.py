@@ -75,5 +75,5 @@ class Targets:
 
 
 def value_of(head: str, *, after: bool) -> Want:
-    """Returns the want that reads a head's value before every action, or after every action if `after`."""
+    """Returns the `Want` that reads a head's value before every action, or after every action if `after`."""
     return Viewed(Value(head), After()) if after else Value(head)

@@ -48,7 +48,7 @@ class Term(Protocol):
         ...
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        """Computes the loss, a scalar with gradient, and the metrics. `outputs` contains the rows [A] of each want."""
+        """Computes the loss, a scalar with gradient, and the metrics. `outputs` contains the rows [A] of each `Want`."""
         ...
 
 

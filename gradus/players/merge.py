@@ -41,7 +41,7 @@ def fused(
 
     1. tau_k is scaled so that its norm over all tensors is the mean norm of all tau. 2. Each entry becomes 0 with probability `drop`; the other
     entries are divided by 1 - drop. `key`, the name k and the name of the tensor determine the draws.
-    3. An entry becomes 0 if its sign differs from the sign of the sum of all tau at the same place.
+    3. An entry becomes 0 if its sign differs from the sign of the sum of all tau at the same index.
 
     With one network k, drop 0 and weight 1 the result is theta_k.
 

@@ -2,13 +2,14 @@
 
 Measurements with MKL and oneDNN (float32 and bfloat16; 1, 2 and 5 threads) showed two facts about these libraries. First, if the number of rows of a product
 is fixed, a row's position and the other rows have no effect on the row's bits. Second, with another number of rows the bits often differ. The reason
-is that the library then cuts the inner dimension at other places and adds the parts in another order. For narrow models, all blocks of 8 rows or more give
+is that the library then cuts the inner dimension into other blocks and adds the parts in another order. For narrow models, all blocks of 8 rows or more give
 the same bits. For inner dimensions of many hundreds, only some block sizes give the same bits. So each size is tried once per process and shape. Only sizes
 that give
 the same bits as `BASE` are used.
 
 On some processors the first fact is not true for matrices with few columns or an odd number of columns. With MKL on AMD, measurements showed such differences
-for 5 to 11 columns in float32. In float64 they showed differences for odd numbers of columns from 3 on. Such matrices are also tried, and are padded with
+for 5 to 11 columns in float32. In float64, measurements showed differences for odd numbers of columns from 3 on. Such matrices are also tried, and are padded
+with
 columns of zeros if necessary.
 """
 
@@ -91,7 +92,7 @@ def _agree(inner: int, outer: int, like: Tensor | Matrix) -> frozenset[int]:
 def noise(rows: int, columns: int, like: Tensor | Matrix) -> Tensor:
     """Returns fixed random numbers [rows, columns].
 
-    Draws only 65,537 numbers and repeats them, because a vocabulary has many columns.
+    Draws only 65,537 numbers and repeats them, because drawing a number for every column of a large vocabulary would take long.
     """
     some = torch.randn(65537, generator=torch.Generator().manual_seed(rows + columns)).to(like.device, like.dtype)
     return some.repeat(-(-rows * columns // len(some)))[: rows * columns].view(rows, columns)

@@ -1,24 +1,27 @@
 """Keys and values of the running sequences, and attention over them. No bit of a sequence's result depends on the other sequences or on padding.
 
-A slot contains one sequence. Position p of the sequence is at place p of the slot. A decoding step reads the first T places of all slots of a segment. T is a
-multiple of a step size, and is at least the length of the segment's longest sequence. Places beyond a sequence's end are masked. So these places add exact
-zeros.
-The result has the same bits for every T only if T does not change the order of the additions in a sum over places. Two methods ensure this:
+A slot contains one sequence. Index p of the slot stores the token at position p. A segment is a run of neighbouring slots that are read together. A decoding
+step reads the first T positions of all slots of a segment. T is a
+multiple of a step size, and is at least the length of the segment's longest sequence. Positions beyond a sequence's end are masked, so these positions add
+exact zeros.
+The result has the same bits for every T only if T does not change the order of the additions in a sum over positions. Two methods ensure this:
 
 - float32 and float64: the scores are one matrix product per head with inner dimension head_dim, so T changes only the number of scores. The sum over values is
-  cut into pieces of PIECE places, which are added in order. Each piece is within one inner block of the library. In measurements, one product over all places
-  gave other bits. The reason is that above a few hundred places, T determines the library's inner blocks. Products in pieces are 2 to 2.5 times as fast as
+  cut into blocks of PIECE positions, which are added in order. Each of these blocks is within one inner block of the library. In measurements, one product
+  over all positions gave other bits. The reason is that above a few hundred positions, T determines the library's inner blocks. Products in blocks are 2 to
+  2.5 times as fast as
   scaled_dot_product_attention with one query.
 
-- types narrower than float32: scaled_dot_product_attention is used. This function processes the places in fixed blocks, beginning with the first place. In
+- types narrower than float32: scaled_dot_product_attention is used. This function processes the positions in fixed blocks, beginning with the first position.
+In
 measurements this
   function gave the same bits with one query row per head, and was 3 times as fast as the matrix products. But if the scores are capped, the matrix products
   are used, because this function cannot cap scores.
 
-Layers with a window read the same places, but the places before the window are masked.
+Layers with a window read the same positions, but the positions before the window are masked.
 
 `stable_step` finds the smallest step size of STEPS with bitwise equal results on this machine. If the step size is too small,
-the last vector of the T places can be incomplete. The library's kernels process an incomplete vector in another way, so the results change. If every step
+the last vector of the T positions can be incomplete. The library's kernels process an incomplete vector in another way, so the results change. If every step
 size of STEPS changes the results, whole slots are read, so shapes never change."""
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ Segment: TypeAlias = tuple[int, int, int]
 
 
 class Slots:
-    """The cache of all layers, [layers, 2, slots, kv_heads, capacity, head_dim], and the masks of its visible places."""
+    """The cache of all layers, [layers, 2, slots, kv_heads, capacity, head_dim], and the masks of its visible positions."""
 
     def __init__(
         self, layers: int, slots: int, kv_heads: int, capacity: int, head_dim: int, like: Tensor, window: int | None = None
@@ -67,7 +70,7 @@ class Slots:
             self.near[slot, :, max(0, length - self.window) : length] = 0
 
     def clear(self, slot: int) -> None:
-        """Hides all places of the slot."""
+        """Hides all positions of the slot."""
         self.mask[slot] = float("-inf")
         self.near[slot] = float("-inf")
 
@@ -86,9 +89,9 @@ class Slots:
             self.near[:used, :, :had] = other.near[:used]
 
     def places(self, positions: Tensor) -> Tensor:
-        """Makes one position per slot visible and returns the places of these positions in the flat cache, int64 [rows * kv_heads].
+        """Makes one position per slot visible and returns the indices of these positions in the flat cache, int64 [rows * kv_heads].
 
-        In layers with a window, also hides the place that is now outside the window.
+        In layers with a window, also hides the position that is now outside the window.
         """
         places = self.first[: len(positions) * self.kv_heads] + positions.repeat_interleave(self.kv_heads)
         self.mask.view(-1).index_fill_(0, places, 0)
@@ -106,7 +109,7 @@ class Slots:
             flat.index_copy_(0, places, new.reshape(-1, new.shape[-1]))
 
     def attend(self, layer: int, q: Tensor, segments: Sequence[Segment], rule: Rule) -> Tensor:
-        """Computes the attention of every slot's query over the slot's visible places. Query and result are [rows, heads, head_dim].
+        """Computes the attention of every slot's query over the slot's visible positions. Query and result are [rows, heads, head_dim].
 
         The rows of slots that are in no segment are 0.
         """
@@ -150,9 +153,9 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) ->
 
 
 def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
-    """Returns the segments for rows with these numbers of visible places.
+    """Returns the segments for rows with these numbers of visible positions.
 
-    Neighbouring rows form a segment. The number of places that a segment reads is the number of places of its longest row, rounded up to a multiple of
+    Neighbouring rows form a segment. A segment reads as many positions as its longest row has, rounded up to a multiple of
     `step`.
     """
     found: list[Segment] = []
@@ -170,9 +173,9 @@ def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
 def stable_step(
     heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int, rule: Rule
 ) -> int | None:
-    """Returns the smallest step size (in places) with bitwise equal results; None if there is no such step size.
+    """Returns the smallest step size (in positions) with bitwise equal results; None if there is no such step size.
 
-    With this step size, a row gets the same bits for any number of places, and for any number (at least `least`) of rows that are read together.
+    With this step size, a row gets the same bits for any number of positions, and for any number (at least `least`) of rows that are read together.
     """
     rows, capacity = 2 * least, 2 * PIECE + 2 * STEPS[-1]
     like = torch.empty(0, dtype=dtype, device=device)
@@ -193,7 +196,7 @@ def stable_step(
         return torch.equal(exact, read(least, length + step, mask)) and torch.equal(exact, read(rows, capacity, mask))
 
     def steps(step: int) -> list[int]:
-        """Returns the lengths to try: the smallest lengths, and lengths near the ends of pieces."""
+        """Returns the lengths to try: the smallest lengths, and lengths near multiples of PIECE."""
         return [*range(step, 8 * step + 1, step), *(end + turn for end in (PIECE, 2 * PIECE) for turn in (-step, 0, step))]
 
     return next((step for step in STEPS if all(agrees(length, step) for length in steps(step))), None)

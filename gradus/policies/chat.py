@@ -76,7 +76,7 @@ def _compiled(template: str) -> Template:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """Accepts the tag {% generation %}. A template may mark the assistant's text with this tag, and the tag adds no text."""
+        """Accepts the tag {% generation %}. A template may mark the assistant's text with this tag. The tag has no effect on the rendered text."""
 
         tags = {"generation"}
 

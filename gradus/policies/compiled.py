@@ -40,7 +40,7 @@ def fits(fused: Fused) -> bool:
 class Shared:
     """A prefix in the layout of the kernels, [layers, 2, kv_heads, places * dim].
 
-    For each layer, the keys come first, in blocks of places. The values follow.
+    For each layer, the keys come first, in blocks of positions. The values follow.
     """
 
     kv: Tensor

@@ -204,7 +204,7 @@ def _activation(fields: Mapping[str, Any], family: Family) -> str:
 
 
 def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[int | None, tuple[bool, ...]]:
-    """Returns the window, and for every layer whether the layer has a window. If no layer has a window, returns (None, ())."""
+    """Returns the window, and, for every layer, true if the layer has this window. If no layer has a window, returns (None, ())."""
     width = fields.get("sliding_window", family.missing.get("sliding_window"))
     if "use_sliding_window" in family.reads and not flag(fields, "use_sliding_window"):
         width = None

@@ -110,7 +110,7 @@ class Controller:
         return self._piece(prompt)
 
     def follow(self, observation: Any, after: Context) -> Context:
-        """Returns the observation as the next piece of a context. No token of this piece is chosen."""
+        """Returns the observation as a context to append. No token of the result is marked as chosen."""
         return self._piece(observation)
 
     def _piece(self, observation: Any) -> Context:
@@ -131,7 +131,7 @@ class Controller:
         return Context(np.zeros(1, np.int32), np.zeros(1, bool), np.zeros(0, np.float32), none, seen=tuple(seen))
 
     def told(self, action: Action) -> Context:
-        """Returns the piece of a context that records a given action. Raises UserError for an action outside the space."""
+        """Returns a given action as a context to append. Raises UserError for an action outside the space."""
         acts = self.config.acts
         if isinstance(acts, Choice):
             index = acts.index(action)
@@ -228,7 +228,7 @@ class Controller:
         return ~barred
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
-        """Returns, for each want, a row per action. Raises UserError for a want that the controller's outputs cannot give."""
+        """Returns, for each `Want`, a row per action. Raises UserError for a `Want` that the controller's outputs cannot give."""
         check_offered(wants, self.can, f"a controller with outputs {self.config.fresh.outputs}")
         return read(OpenedController(self.network, contexts), wants, key or Key())
 

@@ -57,7 +57,7 @@ def drawn_bins(outputs: Tensor, config: ControllerConfig, temperature: float, ke
 
 
 def chunk_context(tokens: np.ndarray, config: ControllerConfig) -> Context:
-    """Returns the piece of a context for one action: its tokens, which are all marked as chosen, and the stream `step`."""
+    """Returns one action as a context to append: its tokens, which are all marked as chosen, and the stream `step`."""
     step = (np.arange(config.tokens) // (config.actions // config.chunk)).astype(np.int32)
     return Context(np.asarray(tokens, np.int32), np.ones(config.tokens, bool), streams=Frozen(step=step))
 

@@ -2,7 +2,7 @@
 
 The maths are as in `Decoder`, without gradient. One matrix product computes q, k and v. A second matrix product computes the MLP's gate and up.
 Weights are collected once per call, because they change with every training step. Results are reproducible bit by bit for four reasons. Matrix
-products run in blocks of allowed sizes (`blocks`). Attention over cached places does not depend on padding (`cache`). The shape of a prompt's own
+products run in blocks of allowed sizes (`blocks`). Attention over cached positions does not depend on padding (`cache`). The shape of a prompt's own
 attention depends only on the prompt's length. In all other operations, the other rows have no effect on an element or a row.
 """
 
@@ -95,7 +95,7 @@ class Fused:
 
     @cached_property
     def place_step(self) -> int | None:
-        """Returns the step size (in places) for reads from `Slots`; None if every step size changes the results."""
+        """Returns the step size (in positions) for reads from `Slots`; None if every step size changes the results."""
         shape = (self.heads, self.kv_heads, self.head_dim, self.least)
         return stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads(), self.layers[0].rule)
 
@@ -142,7 +142,7 @@ class Fused:
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
 
     def every_logits(self, prefix: np.ndarray) -> Iterator[Tensor]:
-        """Yields the logits after every token of a prefix except the last, in order, in pieces [n, vocab] of at most `BASE` rows."""
+        """Yields the logits after every token of a prefix except the last, in order, in blocks [n, vocab] of at most `BASE` rows."""
         tokens, kv = self._rows_of([prefix])
         for start in range(0, len(prefix) - 1, _CHUNK):
             stop = min(start + _CHUNK, tokens.shape[1])

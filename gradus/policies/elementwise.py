@@ -1,9 +1,9 @@
 """Elementwise functions of rows. The instructions that compute a row do not depend on the other rows.
 
 A kernel processes the data of a thread in full vectors, and then the shorter rest, the tail. exp and tanh are computed by other functions in the tail than in
-a vector, so an element's bits depend on its place in the data. If each row is processed separately, the tail is always at the same columns. This requires two
-conditions. First, the rows are not contiguous in memory. Second, each thread's data begins at the start of a row. So the threads must have equal numbers of
-rows, or there must be only one thread.
+a vector, so an element's bits depend on its position in the data. If each row is processed separately, the tail is always at the same columns. A row is
+processed separately under two conditions: the rows are not contiguous in memory, and each thread's data begins at the start of a row. So the threads must
+have equal numbers of rows, or there must be only one thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Samples many sequences at once. Each sequence gets the same tokens and log-probabilities as when it is sampled alone.
 
 A prompt is read once for all jobs that share it. Then the sequences advance together, one token per step. Finished sequences leave, and waiting sequences take
-their slots. Draws, rounding and block sizes do not depend on the other sequences. So the results of a sequence do not depend on the other sequences,
-either.
+their slots. Draws, rounding and block sizes do not depend on the other sequences. So the results of a sequence do not depend on the other sequences.
 """
 
 from __future__ import annotations

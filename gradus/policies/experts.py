@@ -75,7 +75,7 @@ def assign(indices: Tensor, count: int) -> tuple[Tensor, Tensor, list[int]]:
     """Assigns rows to experts, from the chosen experts [N, chosen] of every row.
 
     Returns three results. The first result lists the rows of each expert, int64 [N * chosen], beginning with the rows of expert 0. The second result
-    has, for every choice of every row, the place of the choice in this list. The third result is the number of rows per expert.
+    has, for every choice of every row, the index of the choice in this list. The third result is the number of rows per expert.
     """
     flat = indices.flatten()
     order = flat.argsort(stable=True)

@@ -34,7 +34,7 @@ STREAM = "inputs"  # [A, hidden]: h of every action; NaN if the input is the pla
 class Gate(nn.Module):
     """The gate of a model with hidden states of size `width`. `mark`: the text that ends thinking.
 
-    With the initial `lam`, `a` is uniform in [least, most] at r = 1.
+    The initial `lam` is drawn so that `a` is uniform in [least, most] for r = 1.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Gate(nn.Module):
 
 
 def lam_of(a: Tensor, c: float) -> Tensor:
-    """Returns the `lam` for which the gate's share at r = 1 is `a`: -log(a^(-1 / c) - 1)."""
+    """Returns the `lam` for which the share of the embedding is `a` if r = 1: -log(a^(-1 / c) - 1)."""
     return -torch.log(a.pow(-1 / c) - 1)
 
 

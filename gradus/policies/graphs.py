@@ -21,8 +21,8 @@ Step: TypeAlias = Callable[[Tensor, Tensor, tuple[Segment, ...]], Tensor]
 class Replayed:
     """A step that is captured at its first call with a shape and then replayed.
 
-    The next call of the same shape overwrites the logits. The capture repeats a step with the same tokens and positions, so it writes the same
-    values to the same places.
+    The next call of the same shape overwrites the logits. The capture repeats a step with the same tokens and positions, so it writes the same values to the
+    same addresses.
     """
 
     def __init__(self, step: Step, device: torch.device) -> None:
@@ -59,7 +59,7 @@ def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]
 
 
 def bucket(places: int, step: int, capacity: int) -> int:
-    """Returns the number of places to read: the smallest step * 2^k that is at least `places`, but at most `capacity`.
+    """Returns the number of positions to read: the smallest step * 2^k that is at least `places`, but at most `capacity`.
 
     So there are only a few shapes and captures.
     """

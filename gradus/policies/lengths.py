@@ -23,8 +23,8 @@ class Lengths:
         return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
 
     def grown(self, to: Lengths, most: int) -> Lengths:
-        """Returns lengths that are at least as large as the lengths of both `self` and `to`. If a length is too small, it is at least doubled, up to `most`
-        tokens. So a cache grows only a few times.
+        """Returns lengths that are at least as large as the lengths of both `self` and `to`. If a length of `self` is too small, the new length is at least
+        twice as large, but at most `most` tokens. So a cache grows only a few times.
         """
 
         def longer(have: int, need: int) -> int:

@@ -155,8 +155,9 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """Returns the abilities of the model.
 
-        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head and
-        each other player adds abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and `pause` (between two tokens).
+        An ability is the name of a value that a forward pass can compute, or one of `fork`, `text`, `rules` (of drawing) and `served` (by vLLM). Each head
+        and each of the other players (`others`) adds abilities, and the built-in decoder adds `pack` and `lora`. A model without a gate adds `slots`, and
+        `pause` (between two tokens).
         """
         offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
         plain, own = {"slots", "pause"} if self.gate is None else set(), {"pack", "lora"} if isinstance(self.trunk, Decoder) else set()
@@ -196,9 +197,9 @@ class LanguageModel:
         return prompt_context(self._tokenizer().tokens(readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """Returns the next piece of the context. The piece ends the assistant's turn, contains the observation and starts the next turn.
-
-        If `after` already ends with the end token, the piece does not repeat it. An inserted observation (`types.spaces.inserted`) is only its text.
+        """Returns the tokens to append to the context `after`, as a context. These tokens end the assistant's turn, contain the observation and start the
+        next turn.
+        If `after` already ends with the end token, the result does not repeat it. An inserted observation (`types.spaces.inserted`) is only its text.
         """
         if (text := text_inserted(observation)) is not None:
             return prompt_context(self._tokenizer().encode(text, False))
@@ -207,7 +208,7 @@ class LanguageModel:
         return following(self._tokenizer().follow(readable(observation)), after)
 
     def told(self, action: Action) -> Context:
-        """Returns the piece of a context for a given answer: its text and the end token, as if the answer had been sampled."""
+        """Returns a given answer as a context to append: its text and the end token, as if the answer had been sampled."""
         if not isinstance(action, str):
             raise UserError(f"a language model got an action of type {type(action).__name__}; its actions must be text")
         tokenizer = self._tokenizer()
@@ -232,7 +233,8 @@ class LanguageModel:
     def act(self, asked: Sequence[Asked], pause: Callable[[], bool] = bool) -> list[Context]:
         """Samples one context per request, in order. The parent of a sampled context is the context that it continues. `pause`: see `engine.generate`.
 
-        The `how` of a request may be `Slots`. Raises UserError for any other `how`; `lockstep.act_by_rule` draws by token rules.
+        The field `how` of a request may be a `Slots` object. Raises UserError for any other value, also for a token rule, because `lockstep.act_by_rule`
+        draws by token rules.
         """
         hows = [getattr(getattr(a, "request", None), "how", None) for a in asked]
         if (how := next((h for h in hows if h is not None and not (isinstance(h, Slots) and self.gate is None)), None)) is not None:
@@ -270,12 +272,12 @@ class LanguageModel:
         return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns, for each want, a row per action, [A, ...], in order of the contexts. The rows have gradient if gradients are enabled.
+        """Returns, for each `Want`, a row per action, [A, ...], in order of the contexts. The rows have gradient if gradients are enabled.
 
-        The rows are float32 (float64 for a float64 model). Log-probability, entropy and logits are at each context's own temperature. A want that
-        draws numbers uses `key`.
+        The rows are float32 (float64 for a float64 model). Log-probability, entropy and logits are at each context's own temperature. A `Want` that draws
+        random numbers uses `key`.
 
-        Raises: UserError for a want that this model does not offer.
+        Raises: UserError for a `Want` that this model does not offer.
         """
         check_offered(wants, self.can, "this language model")
         if not any(c.actions for c in contexts):
@@ -326,7 +328,7 @@ class LanguageModel:
         return replace(self, trunk=steered(self.trunk, layers, gate), head=None, shared=False)
 
     def beside(self) -> LanguageModel:
-        """Returns a copy with its own head on the same trunk if the trunk belongs to another player, else a complete copy."""
+        """If the trunk belongs to another player, returns a copy with its own head on the same trunk. Otherwise returns a complete copy."""
         if not self.shared or self.head is None:
             return self.clone()
         return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
@@ -334,9 +336,8 @@ class LanguageModel:
     def with_value_head(
         self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0, bias: bool = True
     ) -> LanguageModel:
-        """Returns this model with heads of these names, or with the model's own heads if it was loaded with such heads.
-
-        `shared`: the trunk still belongs to another player and gets no gradient.
+        """Returns this model with heads of these names. If the model was loaded with such heads, it keeps them. With `shared`, the trunk still belongs to
+        another player and gets no gradient.
         """
         form, kept = (outputs, None if over == "action" else self.vocabulary, hidden, bias), self.head
         if kept is None or (kept.outputs, kept.vocab, kept.layer, kept.biased) != form:

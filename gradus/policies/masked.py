@@ -113,7 +113,7 @@ class Masked:
         raise UserError("a masked model gives one answer and takes no further turns; take a task without an environment, or a causal language model with --model")
 
     def told(self, action: Action) -> Context:
-        """Returns a given answer as a piece of a context: its text, and the end token if the model has one."""
+        """Returns a given answer as a context to append: its text, and the end token if the model has one."""
         if not isinstance(action, str):
             raise UserError(f"a masked model got an action of type {type(action).__name__}; its actions must be text")
         return told_context([*self._tokenizer().encode(action, False), *self.end_tokens[:1]])
@@ -166,7 +166,7 @@ class Masked:
         )
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns, for each want, a row per action. `key` draws the masks. Raises UserError for a want that the model does not offer."""
+        """Returns, for each `Want`, a row per action. `key` draws the masks. Raises UserError for a `Want` that the model does not offer."""
         check_offered(wants, self.can, "a masked model")
         return read(OpenedMasked(self, contexts), wants, key or Key())
 

@@ -56,7 +56,7 @@ def _sharing(contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
 
 
 def _pieces(contexts: Sequence[Context], family: Family, max_tokens: int) -> list[tuple[list[int], int]]:
-    """Returns (members, tokens) of the pieces of a family: one piece if the family fits into a micro-batch, else several pieces, each with the
+    """Splits a family (a prefix and its suffixes) into parts that fit into a micro-batch. Returns (members, tokens) of each part. Each part contains the
     prefix."""
     own = [len(contexts[i].sequence) - family.shared for i in family.members]
     bins = balanced_bins(own, max_tokens - family.shared)

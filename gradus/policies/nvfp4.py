@@ -22,7 +22,7 @@ NEGATIVE = 8  # this bit of a code is the sign
 
 
 def nearest_codes(values: Tensor) -> Tensor:
-    """Returns the codes of `values`, uint8 of the same shape: the place of the nearest number in `GRID`, plus 8 for a negative number.
+    """Returns the codes of `values`, uint8 of the same shape: the index of the nearest number in `GRID`, plus 8 for a negative number.
 
     A value in the middle between two numbers gets the even code. Values beyond 6 get the code of 6.
 

@@ -67,7 +67,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
-    """Returns the transpose of grad [n, out] times x [n, in]: the gradient [out, in] of a weight, summed over pieces of rows in order.
+    """Returns the transpose of grad [n, out] times x [n, in]: the gradient [out, in] of a weight, summed over blocks of rows in order.
 
     In bfloat16, PyTorch's own product is the fastest, because PyTorch calls oneDNN for it.
     """

@@ -101,14 +101,14 @@ def unpad_rows(x: Tensor, slots: Tensor) -> Tensor:
 
 
 def pad_rows(x: Tensor, slots: Tensor, fill: Tensor) -> Tensor:
-    """Returns x[fill] along dimension 0. Row i of x belongs to place slots[i]. All other places contain copies whose gradient is dropped.
+    """Returns x[fill] along dimension 0. Row i of x becomes row slots[i] of the result. All other rows of the result are copies whose gradient is dropped.
 
-    The function is correct only if no used result depends on the places with copies. In attention the keys of the copies are masked, and the queries of the
+    The function is correct only if no used result depends on the copies. In attention the keys of the copies are masked, and the queries of the
     copies are not read.
     """
     return _Pad.apply(x, slots, fill)
 
 
 def place_rows(x: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-    """Returns x with `values` [k, ...] at the places `rows`. A place must not occur twice in `rows`. The gradient of these places goes to the values."""
+    """Returns x with `values` [k, ...] in the rows `rows`. An index must not occur twice in `rows`. The gradient of these rows goes to the values."""
     return _Place.apply(x, rows, values)

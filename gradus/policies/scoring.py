@@ -21,7 +21,7 @@ _PIECE = 64  # number of rows of logits that are turned into log-probabilities a
 class Scored:
     """The scores of a sequence at temperature 1.
 
-    Every token except the first has a log-probability, float32 [n - 1], and a list of the most likely tokens at its place.
+    Every token except the first has a log-probability, float32 [n - 1], and a list of the most likely tokens at its position.
     """
 
     logprobs: np.ndarray
@@ -29,7 +29,7 @@ class Scored:
 
 
 def score(network: Decoder | Fused | Stepwise, tokens: np.ndarray, likely: int = 0) -> Scored:
-    """Computes the log-probabilities of int32 tokens [n]. Also finds the most likely tokens of every place; `likely` is their number.
+    """Computes the log-probabilities of int32 tokens [n]. Also finds the most likely tokens at every position; `likely` is their number.
 
     The result of a sequence does not depend in any bit on the other sequences that are scored. A `Fused` network must be prepared for sequences of at least n
     tokens.
@@ -50,7 +50,7 @@ def score(network: Decoder | Fused | Stepwise, tokens: np.ndarray, likely: int =
 
 
 def _logits(network: Decoder | Fused | Stepwise, tokens: np.ndarray) -> Iterable[Tensor]:
-    """Yields the logits after every token except the last, in pieces [n, vocab]."""
+    """Yields the logits after every token except the last, in blocks [n, vocab]."""
     if isinstance(network, Decoder):
         return Fused(network, padded(len(tokens))).every_logits(tokens)
     if isinstance(network, Fused):

@@ -46,9 +46,9 @@ def opened(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message]) -> Con
 
 
 def followed(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], after: Context) -> Context:
-    """Returns the next piece of the context. The piece ends the assistant's turn, contains the messages and starts the next turn.
-
-    If `after` already ends with the end token, the piece does not repeat it.
+    """Returns the tokens to append to the context `after`, as a context. These tokens end the assistant's turn, contain the messages and start the next turn.
+    If
+    `after` already ends with the end token, the result does not repeat it.
     """
     piece = _shown(eyes, tokenizer, messages, lambda some: render_follow(tokenizer.template, some, tokenizer.specials))
     ended = len(piece.tokens) and len(after.tokens) and after.tokens[-1] == piece.tokens[0]
@@ -84,7 +84,7 @@ def _tokens(eyes: Eyes, tokenizer: Tokenizer, text: str, pictures: Sequence[Medi
 
 
 def columns(eyes: Eyes, tokens: np.ndarray, pictures: Sequence[Media]) -> tuple[Seen, ...]:
-    """Returns the pictures with their places among the tokens, one entry per size of picture."""
+    """Returns the pictures with their positions among the tokens, one entry per size of picture."""
     marks = np.flatnonzero(tokens == eyes.mark)
     ends = np.cumsum([0, *(eyes.count(media.array) for media in pictures)])
     if ends[-1] != len(marks):

@@ -28,7 +28,7 @@ from gradus.policies.rows import unpad_rows
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive places of the order."""
+    """Consecutive rows of the order."""
 
     start: int  # first place
     stop: int  # place after the last

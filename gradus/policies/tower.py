@@ -185,7 +185,7 @@ def shuffled(x: Tensor, by: int) -> Tensor:
 def fractions(side: int) -> Tensor:
     """Returns the positions of the patches of a full square, int64 [side * side].
 
-    A position is computed from the place of the patch as a fraction of the side, with the rounding of Idefics3.
+    A position is computed from the coordinates of the patch as a fraction of the side, with the rounding of Idefics3.
     """
     bounds = torch.arange(1 / side, 1.0, 1 / side)
     at = (torch.arange(side, dtype=torch.float32) * (1.0 / torch.tensor(side))).clamp(max=1.0 - 1e-6)

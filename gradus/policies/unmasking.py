@@ -88,9 +88,8 @@ def _draws(logits: Tensor, settings: Settings, canvas: Canvas, step: int) -> Dra
 
 
 def picked(canvas: Canvas, drawn: Drawn, order: np.ndarray, step: int) -> np.ndarray:
-    """Returns the places that a step fills in: the first `per_step` hidden places in the order of `how`.
-
-    If two places have the same rank in this order, the earlier place comes first.
+    """Returns the positions that a step fills in: the first `per_step` hidden positions in the order of `how`. If two positions have the same rank in this
+    order, the earlier position comes first.
     """
     hidden = np.flatnonzero(order < 0)
     rank = {

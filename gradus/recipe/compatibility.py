@@ -88,7 +88,7 @@ _ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=lo
 
 
 def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:
-    """Raises UserError if a signal or want names a player that the recipe lacks, or if this player's policy cannot give the signal or want."""
+    """Raises UserError if a `Signal` or `Want` names a player that the recipe lacks, or if this player's policy cannot give the output."""
     names = {"policy", *recipe.players}
     for reader, signal in signals_of(recipe):
         if signal.player not in names:
@@ -104,7 +104,7 @@ def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> Non
 
 
 def check_parts(recipe: Recipe) -> None:
-    """Raises UserError for the first part, at any depth, that does not fit its place, and if a number is NaN."""
+    """Raises UserError for the first part, at any depth, that does not fit its field, and if a number is NaN."""
     from gradus.objectives.terms import Term
 
     check_classes(recipe)
@@ -126,7 +126,7 @@ def check_parts(recipe: Recipe) -> None:
 
 
 def check_state_places(recipe: Recipe) -> None:
-    """Raises UserError if a part has a state, but parts at its place in the recipe get no state."""
+    """Raises UserError if a part has a state, but parts in this field of the recipe get no state."""
     for where, part in everything(recipe, ""):
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
             who = named(part) if of_user(part) else type(part).__name__

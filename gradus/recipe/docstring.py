@@ -8,7 +8,7 @@
 
     Use if: the problems on which the method helps.
     Avoid if: the problems on which the method does not help.
-    Reference: authors, title, arXiv number, and the places in the paper.
+    Reference: authors, title, arXiv number, and the sections of the paper.
     Departures: the differences from the paper and from its authors' code; or "None."
 
 The four sections have this order and end the docstring. `docs` makes a page for each recipe from these sections, and `gradus show` prints the sections.

@@ -19,7 +19,7 @@ NAMED = {"recipes": "key", "tasks": "name"}
 
 
 def read() -> dict[str, list[dict[str, Any]]]:
-    """{"recipes": [...], "tasks": [...]}, each sorted by name. For recipes and tasks of other packages, only the name and the place are known."""
+    """{"recipes": [...], "tasks": [...]}, each sorted by name. For recipes and tasks of other packages, only the name and the module are known."""
     found: dict[str, list[dict[str, Any]]] = {}
     for kind, folder in FOLDERS.items():
         rows = [json.loads(line) for file in sorted(folder.glob(f"*/{NAME}")) for line in file.read_text(encoding="utf-8").splitlines()]

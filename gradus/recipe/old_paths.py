@@ -125,7 +125,7 @@ _NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.ite
 
 
 def part_today(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The stored part `data` with its present class path, without the fields that nothing reads any more, and with moved fields in their places."""
+    """The stored part `data` with its present class path, without the fields that nothing reads any more, and with moved fields at their present paths."""
     path = variant(path_today(data["part"]), data)
     return {**moved(path, {name: value for name, value in data.items() if name not in GONE.get(path, ())}), "part": path}
 

@@ -34,7 +34,8 @@ class ScriptedJudge:
     the same error in every step.
 
     Points: a share `missed` of the right answers (quality 1) gets 0, and a share `fooled` of the other answers gets 1. Pairs: a share `reversed` of the pairs
-    is decided in favour of the worse answer, and a share `first` in favour of the answer in the first place. Lists: the qualities. Steps: a share `missed` of
+    is decided in favour of the worse answer, and a share `first` in favour of the answer that is shown first. Lists: the qualities. Steps: a share `missed`
+    of
     the answers without a wrong step is called wrong at the first step, and a share `fooled` of the others is called right. An answer in `hole` always has
     quality 1 and no wrong step. A share `silent` of all cases gets no verdict.
     """

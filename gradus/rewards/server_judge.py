@@ -28,7 +28,7 @@ class ServerJudge:
 
     Each request is stored by its hash, with the reply. A request that has a stored reply is not sent. After a fault of the server or the network, the judge
     tries again. If the last attempt fails too, the case fails, and no update uses its answer. If the server refuses every request (wrong key, address or
-    model), the run stops. The key is read from the environment variable `key_env`, and is neither stored nor logged. With `soft`, the verdict is computed
+    model), the run stops. The key is read from the environment variable `key_env`, and never stored or logged. With `soft`, the verdict is computed
     from the probabilities of the two words of `YesNo` (see `soft_verdict`). The server must then offer `logprobs`. The tokens of all prompts and replies
     count as `tokens/judge`, even if a reply was stored. Metrics: `judge/failed`, `judge/tokens` (tokens per case).
     """

@@ -12,6 +12,7 @@ from gradus.types import Frozen, Group, UserError
 from gradus.types.answers import boxed
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
+from gradus.types.tags import after_tags
 
 Answer = Literal["none", "any", "boxed", "boxed or code"]
 _CODE = re.compile(r"```[^\n]*\n.*?```", re.DOTALL)
@@ -24,13 +25,11 @@ class Tags(Combines):
     other completion.
 
     Each tag occurs once, and no part is empty. The reward judges only the form, so it is added to a reward for the answer: `Verified() + Tags()`. `answer`
-    names the kind of text that must follow the last part. Without `required`, a completion that has none of the tags gets 1 if its whole text is of the kind
-    `answer`.
+    names the kind of text that must follow the last part.
     """
 
     order: tuple[str, ...] = ("think", "answer")
     answer: Answer = "none"  # the text after the last part: only blanks; any text; a \boxed{...} with content; or such a box or a closed block of code
-    required: bool = True
     name: ClassVar[str] = "tags"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -46,8 +45,7 @@ class Tags(Combines):
 
     def value(self, text: str) -> float:
         """Returns the value of a completion, 1 or 0."""
-        free = not self.required and not any(mark in text for name in self.order for mark in (f"<{name}>", f"</{name}>"))
-        rest = text if free else after_tags(text, self.order)
+        rest = after_tags(text, self.order)
         return float(rest is not None and answered(rest, self.answer))
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
@@ -65,21 +63,6 @@ def in_tags(text: str, order: Sequence[str]) -> bool:
     """
     rest = after_tags(text, order)
     return rest is not None and not rest.strip()
-
-
-def after_tags(text: str, order: Sequence[str]) -> str | None:
-    """Returns the text after the last part. Returns None unless the text begins with the parts in this order.
-
-    Each tag must occur once, and no part may be empty.
-    """
-    if any(text.count(tag) != 1 for name in order for tag in (f"<{name}>", f"</{name}>")):
-        return None
-    for name in order:
-        before, _, rest = text.partition(f"<{name}>")
-        inside, closed, text = rest.partition(f"</{name}>")
-        if before.strip() or not closed or not inside.strip():
-            return None
-    return text
 
 
 def answered(text: str, answer: Answer) -> bool:

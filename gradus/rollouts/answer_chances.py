@@ -1,4 +1,5 @@
-"""The probability of each candidate answer if the player stopped thinking after a step and answered at once. The candidates are the right answer and the
+"""After each step of an answer: the probability that the player, asked to answer at once, gives each candidate answer. The candidates are the right answer
+and the
 wrong answers of the group.
 """
 
@@ -24,12 +25,13 @@ CHANCES = "chance"  # float64 [A, 2, 1 + hypotheses]: before and after the actio
 
 @dataclass(frozen=True)
 class AnswerChances:
-    """Adds two streams to the answers: `span` (the step of each action), and `chance` (the chances of candidate answers before and after this step).
+    """Adds two streams to the answers: `span` is the step of each action, and `chance` contains the probabilities (chances) of the candidate answers before
+    and after this step.
 
     To measure the chance of a candidate before a step, the player scores the text before the step, then `lead`, then the candidate. The chance is the geometric
     mean of the probabilities of the candidate's tokens and of the end token. After the last step the answer is known: the chance of the given answer is 1, and all
-    other chances are 0. The hypotheses of a group are its first distinct wrong answers. `player` scores the answers without gradient. Metrics:
-    `hypotheses` (per group), `truth_chance` (at the prompt).
+    other chances are 0. The hypotheses of a group are its first distinct wrong answers. `player` scores the answers without gradient. Metrics: `hypotheses`
+    (number per group), `truth_chance` (the chance of the right answer before the first step).
     """
 
     rollout: Rollout = Auto()

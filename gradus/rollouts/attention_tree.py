@@ -80,7 +80,7 @@ def branch_steps(scores: np.ndarray, starts: np.ndarray, *, quantile: float, gap
 
 
 def expanded(right: Sequence[bool], worth: bool, key: Key) -> list[int]:
-    """Returns the indices of the answers that branch. `worth`: whether answers branch if no answer to the problem is wrong."""
+    """Returns the indices of the answers that branch. With `worth`, answers branch even if no answer to the problem is wrong."""
     n, good = len(right), [i for i, r in enumerate(right) if r]
     bad = [i for i in range(n) if i not in good]
     count = ceil(n * exp(-len(good) / n))
@@ -126,7 +126,7 @@ class AttentionTree:
         return {"total": 0.0, "count": 0.0}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, float]) -> tuple[list[Group], dict[str, float]]:
-        """Returns one judged group per request, and the state. For all problems without a wrong answer, the state has the sum of their mean FCIs and the
+        """Returns one judged group per request, and the state. The state covers all problems without a wrong answer: the sum of their mean FCIs, and the
         number of these problems.
         """
         groups = await rolled(Auto(), requests, world)

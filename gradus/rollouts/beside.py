@@ -15,7 +15,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Beside:
-    """Runs `rollout`, and then `other` on further problems. The share `share` of all requested samples comes from `other`.
+    """Runs `rollout`, and then `other` on further problems. `share` is the share of all requested samples that comes from `other`.
 
     With 256 samples of `rollout` and a share of 0.2, `other` gives 64. Updates use the groups of `other`, but these groups are auxiliary
     (`Group.aside`): they have their own metrics. At test time `rollout` acts alone.
@@ -49,7 +49,7 @@ class Beside:
 
 
 def beside(own: int, *, share: float, count: int) -> int:
-    """Returns the number of problems, rounded, whose samples are the share `share` of all samples. Each of these problems has `count` samples; `own` is the
-    number of all other samples.
+    """Returns the rounded number of problems for `other`. With `count` samples per problem, these problems together have the share `share` of all samples.
+    `own` is the number of samples of the first rollout.
     """
     return round(own * share / (1 - share) / count)

@@ -27,10 +27,12 @@ class BudgetedSlots:
     """Decodes `slots` answers in parallel until the step has `tokens` new tokens. A slot whose answer is finished begins the next answer at once.
 
     The number of new tokens of a step is at least `tokens` and below `tokens` + `slots`, if enough answers are requested. Unfinished answers keep their slots and
-    continue in the next step, with its weights. If an answer is still unfinished at the end of `retention` steps, it is retired: its group does not contain
-    it. A group is returned when each of its answers is finished or retired. If no answer to a request has begun, the request is dropped. At test time the
+    continue in the next step, with its weights. If an answer is still unfinished after `retention` steps, the answer is retired: it is discarded, and its
+    group is returned without it. A group is returned when each of its answers is finished or retired. If no answer to a request has begun, the request is
+    dropped. At test time the
     policy answers without interruption.
-    Metrics: in_flight (unfinished groups), retired (answers), decode_steps, idle (idle token-steps of slots per new token), versions.
+    Metrics: in_flight (number of unfinished groups), retired (number of retired answers), decode_steps, idle (decoding steps of empty slots, per new token),
+    versions.
     """
 
     tokens: int = 1024  # new tokens per step

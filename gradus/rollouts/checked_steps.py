@@ -1,4 +1,4 @@
-"""Exact labels of steps: at each place in an answer, whether all steps before it are right. The task's verifier checks the steps."""
+"""Exact labels of steps: at each position in an answer, whether all steps before it are right. The task's verifier checks the steps."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ DOUBTS = (
 
 
 def shares(pool: Sequence[tuple[int, ...]], said: Sequence[int]) -> list[float]:
-    """Returns a number for every inserted token: 1 for the first token. For a later token, considers the texts of the pool that are longer than the tokens
-    before it and begin with them; returns the share of these texts whose next token is this token.
+    """Returns a share for every inserted token. The share of the first token is 1. For a later token, consider the texts of the pool that begin with all
+    earlier tokens and continue after them. The share is the part of these texts that continue with this token.
 
     >>> shares([(1, 2, 3), (1, 2, 4), (1, 5, 6)], (1, 2, 3))
     [1.0, 0.6666666666666666, 0.5]
@@ -47,7 +47,8 @@ def shares(pool: Sequence[tuple[int, ...]], said: Sequence[int]) -> list[float]:
 def mixture(actions: int, alpha: float, *, first: int = 0, given: Sequence[float] = (), z: float = 1.0, j: int = 0) -> np.ndarray:
     """Returns (a, b) of q = a pi_old + b for every action of an episode, [A, 2].
 
-    `given`: mu of the inserted tokens, which begin at action `first`; empty for an original. `z`: share of wrong originals. `j`: tokens before them.
+    `given`: the probabilities mu of the inserted tokens, which begin at action `first`; empty for an original. `z`: the share of wrong originals. `j`: the
+    shares of `shares` for the inserted tokens.
 
     >>> mixture(3, 0.5, first=1, given=[0.25], z=0.25, j=1).tolist()
     [[2.5, 0.0], [0.5, 0.125], [1.0, 0.0]]
@@ -153,7 +154,7 @@ class Doubting:
         return await world.judge(groups), {"keep": keep}
 
     async def _pair(self, seat: Seat) -> tuple[Trajectory, Clone | None]:
-        """Plays an original. If it is wrong, plays a clone of it with the probability `prob`."""
+        """Plays an original episode. If this episode is wrong, plays a clone of the episode with the probability `prob`."""
         request = seat.request
         key = seat.world.key.fold("doubt", request.problem.id, *request.tags, request.sample + seat.index)
         environment: Any = seat.world.task.environment

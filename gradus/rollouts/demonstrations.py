@@ -106,7 +106,8 @@ def solved(request: Request, world: World) -> Context:
 
 
 def handed_over(request: Request, parent: str, errand: Mapping[str, Any], world: World) -> Group:
-    """Returns the group of an errand that the demonstration contains. Name and links of the group are as for an errand of a sampled episode."""
+    """Returns the group of an errand that the demonstration contains. The group has the same name and links as the group of an errand in a sampled
+    episode."""
     role, turn = errand["role"], int(errand["turn"])
     asked = replace(request, prompt=({"role": "user", "content": errand["prompt"]},), tags=(*request.tags, "errand", role, turn))
     context = played(asked, [(str(seen), str(action)) for seen, action in errand["demonstration"]], world)

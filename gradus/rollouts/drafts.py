@@ -1,4 +1,5 @@
-"""Uses the last answer to the same problem as a draft. The current policy checks the draft; its accepted beginning is kept, and only the rest is sampled."""
+"""Uses the last answer to the same problem as a draft. The current policy checks the draft; the tokens up to the first rejected token are kept, and only the
+rest is sampled."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class Drafted:
 
 @dataclass(frozen=True)
 class EarlierAnswers:
-    """Takes the last answer of each slot of a problem as a draft. Keeps the tokens before the first rejected token, and samples the rest.
+    """A problem has one slot per answer. Takes the last answer of each slot as a draft, keeps the tokens before the first rejected token, and samples the
+    rest.
 
     The log-probabilities of kept tokens become those of the current policy. The state has the last answer of each slot. At test time the policy
     answers without drafts.
@@ -170,7 +172,7 @@ async def continued(drafts: Sequence[Drafted], world: World) -> list[Context]:
 
 
 async def read_rows(answers: Sequence[Context], slots: Sequence[Request], want: Want, world: World) -> list[np.ndarray]:
-    """Returns the values of `want` for the answers of all slots, each computed with the current weights of its player."""
+    """Returns the rows of the `Want` for the answers of all slots, each computed with the current weights of its player."""
     found: list[np.ndarray] = [np.zeros(0)] * len(answers)
     for player in dict.fromkeys(slot.player for slot in slots):
         mine = [i for i, slot in enumerate(slots) if slot.player == player]

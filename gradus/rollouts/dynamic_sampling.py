@@ -20,8 +20,8 @@ from gradus.types.returned import check_kept
 class DynamicSampling:
     """Samples more problems of the curriculum in up to `rounds` rounds, until the selection `until` would keep the requested number of groups.
 
-    Each round asks only for as many problems as are missing, so no useful group is discarded. All groups are returned, even groups that `until` would drop; the
-    recipe's own selection drops these groups.
+    Each round asks only for the missing number of problems, so no useful group is discarded. All groups are returned, even groups that `until` would drop;
+    the recipe's own selection drops these groups.
     """
 
     rollout: Rollout = Auto()

@@ -1,4 +1,4 @@
-"""Forced exits: an answer is cut at several places in its thought. At each cut a text that ends the thought is inserted, and final answers are
+"""Forced exits: an answer is cut at several positions in its thought. At each cut a text that ends the thought is inserted, and final answers are
 sampled."""
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Places(Protocol):
     """Chooses where a thought is cut."""
 
     def cuts(self, thought: int, key: Key) -> list[int]:
-        """Returns numbers of tokens of the thought, in ascending order, each at most `thought`."""
+        """Returns the positions of the cuts in ascending order. A position is the number of tokens of the thought before the cut, at most `thought`."""
         ...
 
 
 @dataclass(frozen=True)
 class RandomCuts:
-    """`count` different random places within the thought. A thought of n tokens has at most n - 1 such places: its end is not one of them, because there the
-    answer itself ends the thought.
+    """`count` different random positions within the thought. A thought of n tokens has at most n - 1 such positions: the end of the thought is not allowed,
+    because there the answer itself ends the thought.
     """
 
     count: int = 8  # 0: no forced exits
@@ -46,12 +46,12 @@ class RandomCuts:
 
 @dataclass(frozen=True)
 class ForcedExits:
-    """Samples `request.count` answers, cuts each at `places` in its thought, and samples one final answer at every cut.
+    """Samples `request.count` answers, cuts each at the positions that `places` chooses in its thought, and samples one final answer at every cut.
 
     The thought ends where `mark` occurs for the last time, or at the end of the text. At a cut, the inserted `text` ends the thought, and has no loss. For
-    every answer, the group of a problem has the forced answers in the order of their cuts, and then the answer itself with its own final answer. The loss of
-    a forced answer includes all tokens before its cut. The links of a trajectory are `trace` (the number of the answer), `exit` (the number of the cut; the
-    answer itself has the number of its cuts), and `cuts` (the tokens of the thought before each cut). Metrics: thought (tokens), exits (cuts per answer).
+    every answer, the group of a problem contains the forced answers in the order of their cuts, and then the uncut answer. The loss of
+    a forced answer includes all tokens before its cut. The links of a trajectory are `trace` (the number of the answer), `exit` (the index of the cut; for
+    the uncut answer, the number of cuts), and `cuts` (the tokens of the thought before each cut). Metrics: thought (tokens), exits (cuts per answer).
     """
 
     places: Places = RandomCuts()
@@ -115,7 +115,7 @@ async def final_answers(
 
 
 def forced(asked: Request, index: int, start: Context, piece: Context, trained: Context, world: World) -> Trajectory:
-    """Returns the trajectory of the final answer `piece` after `start`. The completion is the text of both, and `trained` is the context."""
+    """Returns the trajectory of the final answer `piece` after `start`. The completion is the text of both. `trained` is the context of the trajectory."""
     said = np.concatenate([start.tokens, piece.tokens])
     named = trajectory_name(world.step, asked, index)
     return one_turn(asked, index, trained, world).but(id=named, completion=world.text(said, asked.player))

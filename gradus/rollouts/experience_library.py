@@ -112,7 +112,7 @@ def recalled(request: Request, library: Sequence[str], heading: str, system: str
 
 
 def edited(library: Sequence[str], edits: Sequence[Edit], *, words: int, most: int | None = None) -> list[str]:
-    """Makes all edits of the library together: deleted texts are removed, modified texts keep their place, new texts follow in order.
+    """Makes all edits of the library together: deleted texts are removed, modified texts keep their position, new texts follow in order.
 
     A text that is deleted and modified is deleted. If a text is modified several times, the last edit counts. Texts are cut to one line of at most
     `words` words; empty and repeated texts are left out. If more than `most` texts remain, the first texts are removed.

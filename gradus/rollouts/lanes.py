@@ -1,4 +1,4 @@
-"""Lanes play several episodes at the same time, one episode per lane. Each step plays a piece of every episode. An episode that is not over at
+"""Lanes play several episodes at the same time, one episode per lane. Each step plays a segment of every episode. An episode that is not over at
 the end of a step continues in the next step."""
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Running:
 class Lanes:
     """Makes one lane per sample of a request, and plays `length` turns in each lane per step. A lane plays one episode after another.
 
-    A trajectory is a piece of one episode. A piece ends with ENVIRONMENT (the episode is over), TRUNCATED (the environment cut the episode off), LENGTH
-    (the step is over) or FAILED (the environment failed). After LENGTH the episode continues in the next step. The context of a piece shows the
-    observation after its last action, unless the piece failed. Every piece begins a new context, so a recurrent policy remembers only the current piece.
+    A trajectory is a segment of one episode. A segment ends with ENVIRONMENT (the episode is over), TRUNCATED (the environment cut the episode off), LENGTH
+    (the step is over) or FAILED (the environment failed). After LENGTH the episode continues in the next step. The context of a segment shows the observation
+    after its last action, unless the segment failed. Every segment begins a new context, so a recurrent policy remembers only the current segment.
     Between steps a `Restorable` episode is kept as its snapshot. Any other episode is kept as its actions, and the next step plays them again.
     """
 
@@ -84,7 +84,7 @@ class Lanes:
         return await world.judge(groups), {"lanes": [*lanes, *before[len(lanes) :]]}
 
     async def _lane(self, request: Request, index: int, kept: Any, world: World) -> tuple[list[Trajectory], Any]:
-        """Plays one step of a lane. Returns the lane's pieces, and its open episode as plain state (None: no episode is open)."""
+        """Plays one step of a lane. Returns the lane's segments, and its open episode as plain state (None: no episode is open)."""
         running = None if not kept else await self._restored(kept, request, world)
         out: list[Trajectory] = []
         turn = 0

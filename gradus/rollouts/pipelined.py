@@ -92,7 +92,7 @@ _TURNS = 3  # rounds of the event loop
 
 
 class _Staged:
-    """A world with two stages: one for samples, and one for the steps of the environment. Every task of the event loop belongs to one sub-batch."""
+    """A `World` with two stages: one for samples, and one for the steps of the environment. Every task of the event loop belongs to one sub-batch."""
 
     def __init__(self, world: World, parts: int) -> None:
         self._world, self._parts = world, parts

@@ -11,8 +11,8 @@ import numpy as np
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.demonstrations import given
 from gradus.rollouts.ids import group_name
-from gradus.types import Context, Group, Problem, Request, Trajectory, UserError, prompt_context
-from gradus.types.contexts import told_context
+from gradus.types import Context, Group, Problem, Request, Trajectory, UserError
+from gradus.types.contexts import pieces
 from gradus.types.media import words
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
@@ -27,8 +27,8 @@ class PlainText:
 
     The column `documents` is a mapping of kinds to documents, or a list of documents, or one document. A document is a text or a chat. In a chat, the player
     also learns the tokens of the user. If a problem lacks the column, its raw text is its only document. The documents are drawn at random by the request's
-    key; no document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into pieces. Each further piece
-    begins with the last token of the previous piece, so the player learns all tokens of a document except its first one. The tokens of a picture in a chat
+    key; no document is drawn twice. The model's end token ends a document. A document of more tokens than `length` is cut into chunks. Each further chunk
+    begins with the last token of the previous chunk, so the player learns all tokens of a document except its first one. The tokens of a picture in a chat
     are not learned, and a document with pictures is not cut. Trajectories have the source "expert", no log-probabilities and the reward 1, stored as the
     component "document". At test time the policy acts.
     """
@@ -48,7 +48,7 @@ class PlainText:
         return False
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one group per request. Raises UserError if a problem has no document, or if a document is neither a text nor a chat."""
+        """Returns one group per request. Raises UserError if a problem has no document, or if a document is not a text or a chat."""
         return [self._group(request, world) for request in requests]
 
     def _group(self, request: Request, world: World) -> Group:
@@ -115,14 +115,3 @@ def sighted(whole: Context, problem: Problem, most: int) -> Context:
     first = int(chosen.argmax())
     seen = tuple(piece for s in whole.shown if (piece := s.since(first)) is not None)
     return Context(tokens[first:].copy(), chosen[first:].copy(), parent=(whole.until(first), first), seen=seen)
-
-
-def pieces(tokens: np.ndarray, most: int) -> list[Context]:
-    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the first token of the document is an action in exactly one context.
-
-    Raises UserError if there are fewer than two tokens.
-    """
-    if len(tokens) < 2:
-        raise UserError(f"a document has {len(tokens)} tokens with this tokenizer, so there is no token to predict; leave out documents of fewer than two tokens")
-    starts = range(0, len(tokens) - 1, most - 1)
-    return [replace(told_context(tokens[at + 1 : at + most]), parent=(prompt_context(tokens[at : at + 1]), 1)) for at in starts]

@@ -18,7 +18,7 @@ ANSWERS, REWARDS = "answers", "rewards"
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """Gives one trajectory for each of the problem's recorded `answers`. The reward of a trajectory is the number at the same place in `rewards`.
+    """Gives one trajectory for each of the problem's recorded `answers`. The reward of a trajectory is the number at the same index in `rewards`.
     Nothing is sampled or judged.
 
     The recorded answers can come from any source: another model, an older policy, people. Trajectories have the source "expert" and no

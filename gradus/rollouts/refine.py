@@ -31,9 +31,9 @@ class Refine:
     problem, with feedback on its first wrong answer (or on its first answer if no answer is wrong). "best" gives `count` attempts with feedback on the
     best answer of the problem (the shortest if several answers are equally good). The best `keep` second attempts of a problem are kept. If several are
     equally good, the earliest are kept. With `only` "right", a wrong second attempt is never kept. With "better", a second attempt is kept only if its reward
-    is above the reward of its first answer. `place`: "instead" puts the second attempts in the places of the group's first answers, "appended" adds them to
-    the group, and "apart" makes them an auxiliary group. "reserved" keeps the last `keep` places of a group free for second attempts. A place that stays free
-    gets a further first answer.
+    is above the reward of its first answer. `place`: "instead" replaces first answers of the group by the second attempts. "appended" adds the second
+    attempts to the group. "apart" makes them an auxiliary group. "reserved" samples `keep` fewer first answers per group, and fills the group with second
+    attempts, or with further first answers if there are too few second attempts.
 
     A second attempt keeps its long prompt. To train a second attempt under the plain prompt, set `second` to `Reprompted`. An answer without a reward
     gets no second attempt, and a second attempt without a reward is not kept. A problem whose long prompt fills more than half of the model's context
@@ -71,7 +71,7 @@ class Refine:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one judged group per request, in order. With the place "apart", the second attempts become auxiliary groups."""
+        """Returns one judged group per request, in order. If `place` is "apart", the second attempts become auxiliary groups."""
         opening = [replace(r, count=max(1, r.count - (self.keep or 0))) if self.place == "reserved" else r for r in requests]
         groups = one_each(await rolled(self.rollout, opening, world), opening, self)
         free = [r.count - o.count for r, o in zip(requests, opening, strict=True)]
@@ -99,7 +99,7 @@ class Refine:
         return found
 
     async def _filled(self, groups: list[Group], left: dict[int, int], opening: Sequence[Request], world: World) -> list[Group]:
-        """Fills the places that stay free with further first answers. `left`: the number of free places for each group."""
+        """Fills groups with further first answers. `left`: the number of missing answers of each group."""
         more = {i: replace(opening[i], count=n, sample=opening[i].sample + opening[i].count) for i, n in left.items() if n > 0}
         if not more:
             return groups

@@ -28,7 +28,7 @@ class _Ruled:
 
 
 def ruled(world: World, rule: TokenRule) -> World:
-    """Returns a world in which the rule draws the samples of its first player. The key of every draw stays the same."""
+    """Returns a `World` in which the rule draws the samples of its first player. The key of every draw stays the same."""
     made: Any = _Ruled(world, rule)
     return made
 

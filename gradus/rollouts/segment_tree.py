@@ -92,7 +92,7 @@ class SegmentTree:
         return Group(group_name(request), tuple(_trajectory(n, request, world) for n in root.below() if not n.children))
 
     def _valued(self, root: SegmentNode, request: Request, group: Group, world: World) -> Group:
-        """Sets the values of all nodes, gives the inner nodes to the world, and returns the leaves with their links."""
+        """Sets the values of all nodes, adds the inner nodes to the step, and returns the leaves with their links."""
         nodes = root.below()
         leaves = [n for n in nodes if not n.children]
         for node, t in zip(leaves, group.trajectories, strict=True):

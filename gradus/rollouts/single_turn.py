@@ -13,7 +13,7 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class SingleTurn:
-    """Samples `request.count` completions of each problem's prompt, all in one batch, and lets the world judge them."""
+    """Samples `request.count` completions of each problem's prompt, all in one batch. The reward of the run judges them."""
 
     plays: ClassVar[str] = "answers"
 

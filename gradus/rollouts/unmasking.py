@@ -14,7 +14,9 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Unmasking:
-    """Fills in `request.count` answers to each problem, and lets the world judge them. Each step fills in `per_step` hidden tokens, by `order` (see `Unmask`)."""
+    """Fills in `request.count` answers to each problem. The reward of the run judges them. Each step fills in `per_step` hidden tokens, by `order` (see
+    `Unmask`).
+    """
 
     order: Literal["entropy", "confidence", "random", "left"] = "entropy"
     per_step: int = 1

@@ -1,4 +1,4 @@
-"""Monte Carlo values: the mean reward of continuations that start from places within an answer. No update uses the continuations."""
+"""Monte Carlo values: the mean reward of continuations that start within an answer. No update uses the continuations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MonteCarloValues:
         return getattr(self.rollout, "test", self.rollout)
 
     def check_task(self, task: Task) -> None:
-        """Raises UserError if the player writes no text, because values start from places in a text."""
+        """Raises UserError if the player writes no text, because the continuations start at positions in a text."""
         check_text(self, task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
@@ -108,7 +108,7 @@ class MonteCarloValues:
 
 async def continued(start: Start, count: int, sampling: Any, world: World) -> list[Trajectory]:
     """Returns `count` judged continuations of the state; no update uses them. The token limit of `sampling` counts the tokens of the answer before the
-    state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the beginning of the answer.
+    state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the given part of the answer.
     """
     t, context, at = start.trajectory, start.context, start.at
     said = int((context.action_positions < at).sum())

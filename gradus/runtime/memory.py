@@ -56,9 +56,10 @@ def free_memory(device: torch.device | str = "cpu") -> int | None:
 
 
 def keep_freed_memory() -> None:
-    """Lets this process keep freed memory for reuse: up to 1 GiB, in pieces of up to 256 MiB. Only glibc has this setting.
+    """Lets this process keep freed memory for reuse: up to 1 GiB, in blocks of up to 256 MiB. Only glibc has this setting.
 
-    By default, the C library returns large pieces to the system and requests them again at every step. The system then fills each page with zeros. In a
+    By default, the C library returns large blocks to the operating system and requests them again at every step. The system then fills each page with zeros.
+    In a
     measurement with 13,000 tokens and a width of 256, this work took a sixth of the time of an update.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None

@@ -51,6 +51,6 @@ class SuccessPool:
 
 
 def _with(group: Group, replaced: Trajectory, success: Trajectory) -> Group:
-    """Puts a success in the place of a trajectory of the group."""
+    """Replaces a trajectory of the group by a success."""
     made = success.but(source="replay", advantages=None, returns=None, weights=None)
     return group.but(trajectories=tuple(made if t is replaced else t for t in group.trajectories))

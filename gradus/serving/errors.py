@@ -8,7 +8,7 @@ KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_e
 
 
 class Refused(Exception):
-    """The error for a request that the server refuses. The error has the HTTP status, and a sentence with the value, the place and the remedy."""
+    """The error for a request that the server refuses. The error has the HTTP status, and a sentence with the wrong value, its field and the remedy."""
 
     def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)

@@ -132,7 +132,7 @@ class Runner:
         return reply
 
     def leave(self, reply: Reply) -> None:
-        """Frees the places of a reply that no client reads any more."""
+        """Frees the slots of a reply that no client reads any more."""
         left = [answer for answer in reply.answers if answer.ended is None]
         self.paced.discard(reply)
         if left:

@@ -9,9 +9,8 @@ import numpy as np
 
 
 def places(order: np.ndarray) -> np.ndarray:
-    """Returns the places of an answer in the order in which they were filled in.
-
-    `order` [A] is the step of each place. Places that were filled in the same step are in order from left to right.
+    """Returns the positions of an answer in the order in which they were filled in. `order` [A] is the step of each position. Positions that were filled in
+    the same step are in order from left to right.
     """
     return np.argsort(order, kind="stable")
 
@@ -19,7 +18,7 @@ def places(order: np.ndarray) -> np.ndarray:
 def local_at(order: np.ndarray, k: int) -> float:
     """Returns local@k, over the steps after the first k.
 
-    local@k is the share of these steps in which the last k + 1 filled places are neighbours, from left to right.
+    local@k is the share of these steps in which the last k + 1 filled positions are neighbours, from left to right.
 
     >>> local_at(np.array([0, 1, 2, 3]), 1), local_at(np.array([3, 2, 1, 0]), 1)
     (1.0, 0.0)
@@ -31,7 +30,7 @@ def local_at(order: np.ndarray, k: int) -> float:
 
 
 def global_at(order: np.ndarray, k: int) -> float:
-    """Returns global@k: the share of steps that fill in one of the k leftmost hidden places. The result is 1 if k is the length of the answer.
+    """Returns global@k: the share of steps that fill in one of the k leftmost hidden positions. The result is 1 if k is the length of the answer.
 
     >>> global_at(np.array([0, 1, 2, 3]), 1), global_at(np.array([3, 2, 1, 0]), 2)
     (1.0, 0.5)

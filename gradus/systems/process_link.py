@@ -61,7 +61,7 @@ class Wire:
 
 
 class ProcessLink(Wire):
-    """Starts a child process of this role (see `gradus.systems.serve`), and connects to it."""
+    """Starts a child process with this role (see `gradus.systems.serve`), and connects to it."""
 
     def __init__(self, role: str, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair()

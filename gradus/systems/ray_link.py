@@ -42,7 +42,7 @@ class Endpoint:
 class RayLink:
     """A link to one actor. `options`: the resources that Ray reserves for the actor. `patience`: the number of seconds to wait for these resources.
 
-    Raises UserError if Ray has no place for the actor in this time.
+    Raises UserError if Ray has no free resources for the actor in this time.
     """
 
     def __init__(self, role: str, options: Mapping[str, Any], patience: float) -> None:

@@ -125,7 +125,7 @@ class Divided:
 
 
 def _placed(parts: Sequence[Tensor], places: Sequence[Tensor]) -> Tensor:
-    """Returns the rows of all actions in their order. Part i has the rows of the actions `places[i]`."""
+    """Returns the rows of all actions in their order. Part i has the rows of the actions with the indices `places[i]`."""
     every = torch.cat(list(parts))
     return torch.empty_like(every).index_copy_(0, torch.cat(list(places)), every)
 

@@ -111,7 +111,7 @@ def apart(subject: Subject) -> Checked:
 def reached(subject: Subject) -> Checked:
     """The reference actions reach the goal."""
     if of_arrays(environment_of(subject)) and subject.right is None:
-        return Checked("reference actions", skipped='a world of arrays has no written solution; give "actions" to try some')
+        return Checked("reference actions", skipped='an environment of arrays has no written solution; give "actions" to try some')
     if not any(winning(subject, p) for p in subject.problems):
         return Checked("reference actions", skipped='no problem has reference actions; give them as "actions", or a demonstration in meta')
 

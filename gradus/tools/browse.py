@@ -28,7 +28,8 @@ def titled(pages: Mapping[str, Any], title: str) -> str | None:
 
 
 def links(pages: Mapping[str, str], title: str) -> tuple[str, ...]:
-    """Returns the titles of other pages that occur in the text of a page as whole words, in the order of the text. If two titles begin at the same place, the
+    """Returns the titles of other pages that occur in the text of a page as whole words, in the order of the text. If two titles begin at the same position,
+    the
     longer one counts.
 
     >>> links({"Bor": "river Ki, mayor Ann Lee", "Ann Lee": "home Bor", "Ki": "", "An": ""}, "Bor")

@@ -1,4 +1,5 @@
-"""The rules by which a system orders its rollouts: admission, assignment and age. Runs and the simulator call the same functions.
+"""The rules of a system for its rollouts: when a request is admitted, which worker gets the request, and when a sample is too old. Runs and the simulator
+call the same functions.
 
 Steps are numbered from 0. Version v of the weights is the state of the weights before step v. Each request has a number, in the order of admission.
 """
@@ -18,8 +19,8 @@ def admitted_until(step: int, ahead: int, last: int | None) -> int:
 
 
 def due(step: int, published: int | None, every: int) -> bool:
-    """Whether version `step` must be published now. `published` is the newest published version; None: no version is published yet, so version `step` must
-    be."""
+    """Whether version `step` must be published now. `published` is the newest published version. If it is None, no version is published yet, so version
+    `step` is due."""
     return published is None or (step % every == 0 and published < step)
 
 
@@ -62,14 +63,15 @@ def dealt(count: int, free_in: Sequence[float], seconds: Sequence[float]) -> lis
 
 def newest_finished(versions: Mapping[int, int], count: int) -> list[int] | None:
     """Returns the `count` finished requests with the newest weights, in the order of their numbers; None if fewer requests are finished. `versions`: the
-    version of each finished request, in the order of the ends. Requests with the same version are ordered by the times at which they
+    version of each finished request, in the order in which the requests finished. Requests with the same version are ordered by the times at which they
     finished.
     """
     return sorted(sorted(versions, key=lambda number: -versions[number])[:count]) if len(versions) >= count else None
 
 
 def first_finished(done: Mapping[int, T], count: int) -> list[int] | None:
-    """Returns the `count` requests that finished first, in the order of their numbers; None if fewer are done. `done` is in the order of the ends."""
+    """Returns the `count` requests that finished first, in the order of their numbers; None if fewer are done. `done` lists the requests in the order in
+    which they finished."""
     return sorted(list(done)[:count]) if len(done) >= count else None
 
 

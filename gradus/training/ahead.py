@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """The rollout of a step: its groups, its world, and the new states of the parts that made the rollout."""
+    """The rollout of a step: its groups, its `World`, and the new states of the parts that made the rollout."""
 
     groups: list[Group]
     states: dict[str, Any]

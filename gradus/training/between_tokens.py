@@ -4,7 +4,8 @@ If newer weights are published, the player stops between two tokens, takes the n
 tokens of an answer may come from several versions of the weights. Each token keeps its log-probability and the number of updates of its weights. The draws
 of an answer depend only on its key and on the positions of its tokens. So an interruption without a change of weights changes no draw.
 
-A diary contains the versions of all samples of a group. With the diary, the same group can be sampled again without the clock.
+A diary contains the versions of all samples of a group. With the diary, the same group can be sampled again with the same changes of weights, at any speed of
+the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ token 0."""
 
 @dataclass(eq=False)
 class Diary:
-    """The changes of the samples of one group, by the name of the sample. `known`: the changes to repeat; None: the newest weights are taken."""
+    """The changes of weights within the samples of one group, by the name of the sample. `known`: the changes to repeat; None: the player always takes the
+    newest weights."""
 
     known: Mapping[str, Sequence[Sequence[int]]] | None = None
     default: int = 0  # the version of the samples that `known` does not contain
@@ -38,7 +40,7 @@ class Diary:
         return min((version for changes in self.changes.values() for _, version in changes), default=self.default)
 
     def stored(self) -> dict[str, list[Change]]:
-        """Returns the changes of all samples, without samples that have only the oldest version."""
+        """Returns the changes of weights of all samples, except samples in which all tokens come from the oldest version."""
         plain = [(0, self.oldest)]
         return {name: changes for name, changes in self.changes.items() if changes != plain}
 
@@ -106,7 +108,7 @@ class Changing:
                 answer.add(part, version["step"], pauses)
 
     def _again(self, answers: Sequence[Answer], due: Sequence[Sequence[Change]]) -> None:
-        """Samples with given changes. The versions within a sample only increase, so each version is loaded once."""
+        """Samples with given changes of weights. The versions within a sample only increase, so each version is loaded once."""
         for version in sorted({version for changes in due for _, version in changes}):
             jobs: list[tuple[Answer, int | None]] = []
             for answer, changes in zip(answers, due, strict=True):

@@ -63,8 +63,8 @@ def over(run: Run, done: int) -> bool:
 
 
 def paused(run: Run) -> bool:
-    """Returns whether the run must pause here, because it has done the requested steps or has used up the budget of the pause. A paused run is saved and
-    returned."""
+    """Returns whether the run must pause here. A run pauses if it has done the requested steps, or if it has used up the budget of the pause. A paused run is
+    saved and returned."""
     if run.pause is None:
         return False
     return (run.step if run.pause.unit == "steps" else run.spent()[-1]) >= run.pause.amount

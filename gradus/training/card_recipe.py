@@ -49,7 +49,7 @@ def recipe_tables(stored: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(head: str, old: str, new: str, a: Mapping[str, Any], b: Mapping[str, Any], *, setting: bool = True) -> Iterator[str]:
-    """Gives the sentence `head` and a table of the fields that differ; nothing if no field differs."""
+    """Yields the sentence `head` and a table of the fields that differ. If no field differs, yields nothing."""
     rows = [row for row in field_changes(a, b) if setting or not row[0].startswith("setting.")]
     if not rows:
         return
@@ -60,7 +60,7 @@ def _table(head: str, old: str, new: str, a: Mapping[str, Any], b: Mapping[str, 
 
 
 def field_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Returns (path, old text, new text) for every different field of two recipes, which are given as documents.
+    """Returns (path, old text, new text) for every different field of two recipes, which are given as plain data.
 
     The text is "" if a recipe lacks the field.
 
@@ -73,7 +73,7 @@ def field_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str,
 
 
 def paths(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Returns (dotted path, text) for every value of a recipe's document, without the fields in `_NAMES`."""
+    """Returns (dotted path, text) for every value of a recipe that is given as plain data, without the fields in `_NAMES`."""
     where: list[str] = []
     for depth, name, text in tree({name: value for name, value in document.items() if name not in _NAMES}):
         where[depth:] = [name]

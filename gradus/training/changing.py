@@ -17,7 +17,7 @@ def changing(run: Any) -> Iterator[str]:
 def constant(run: Any) -> set[str]:
     """Returns the names of the players with log-probabilities whose weights never change during the run.
 
-    Only loaded models and copies count, because other models may share weights with a player that learns.
+    The result contains only loaded models and copies, because other models may share weights with a player that learns.
     """
     own = {name for name, player in run.players.items() if player.spec.model is None or isinstance(player.spec.model, (str, Copy))}
     return {name for name in own if "logprobs" in run.players[name].policy.can} - set(changing(run))

@@ -106,7 +106,7 @@ def _leg(
 
 
 def _known(asked: str, name: str, newest: Mapping[str, str], whole: Recipe, does: str) -> str:
-    """Returns the newest leg of the stage `asked`. Raises UserError if there is no stage with this name, or if this stage comes later."""
+    """Returns the last leg so far of the stage `asked`. Raises UserError if there is no stage with this name, or if this stage comes later."""
     if asked in newest:
         return newest[asked]
     if asked in whole.schedule.stages:
@@ -158,9 +158,8 @@ def _handed(
 
 
 def recipe_of(whole: Recipe, name: str) -> Recipe:
-    """Returns the recipe that a stage trains. The number of steps is the largest possible length of the stage.
-
-    Raises UserError for an impossible change.
+    """Returns the recipe that a stage trains. The number of steps in its setting is the largest possible length of the stage. Raises UserError for an
+    impossible change of a field.
     """
     stage: Stage = whole.schedule.stages[name]
     own = whole.but(schedule=ConstantSchedule()) if stage.recipe is None else stage.recipe
@@ -228,7 +227,7 @@ def with_rates(recipe: Recipe, legs: tuple[Leg, ...]) -> Recipe:
 
 
 def refuse_processes(recipe: Recipe, processes: int) -> None:
-    """Raises UserError if a run has several processes, but has stages or a system for one process."""
+    """Raises UserError if a run with several processes has stages, or has a system that needs a single process."""
     if isinstance(recipe.system, Ahead | Streaming) and processes != 1:
         raise UserError(f"--processes is {processes}, but a run with system {type(recipe.system).__name__} trains in one process; leave out one of the two")
     if staged(recipe) and processes != 1:

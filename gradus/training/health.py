@@ -32,13 +32,13 @@ def sound(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> bool:
 
 
 def watched(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the health as plain values. The values include every player's recent gradient norms and sizes of micro-batches."""
+    """Returns the health of the run as plain values. The values include every player's recent gradient norms and sizes of micro-batches."""
     return {**numbers, "players": {name: player.watched() for name, player in players.items()}}
 
 
 def watch(state: Mapping[str, Any], players: Mapping[str, Any], agreement: Agreement) -> dict[str, Any]:
-    """Restores the values that `watched` returned. Returns the numbers, and changes the players. If a value is missing, the value of a healthy run is
-    used."""
+    """Restores the values that `watched` returned: returns the numbers, and sets the values of the players. If a value is missing, the value of a healthy run
+    is used."""
     numbers = {name: state.get(name, value) for name, value in SOUND.items()}
     for name, player in players.items():
         player.watch(state.get("players", {}).get(name, {}))

@@ -124,7 +124,7 @@ class Stop:
 
     @contextmanager
     def finishing(self) -> Iterator[None]:
-        """A context manager whose work no stop interrupts. If a stop was requested in the meantime, the context manager raises Cut at its end."""
+        """A context manager. No stop interrupts the work within it. If a stop was requested in the meantime, the context manager raises Cut at its end."""
         self._holds += 1
         try:
             yield

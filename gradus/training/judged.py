@@ -1,4 +1,4 @@
-"""Functions of a world that change no object: they join groups, put judgements into trajectories, and find the first action of a context."""
+"""Functions of `RunWorld` that change no object: they join groups, write judgements into trajectories, and find the first action of a context."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def first_choice(context: Context) -> int:
 
 
 def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
-    """Puts a judgement into a trajectory. Rewards of single actions are added to the rewards from the trajectory's environment."""
+    """Returns the trajectory with its judgement. Rewards of single actions are added to the rewards that the environment gave."""
     contexts = trajectory.contexts
     if judgement.steps:
         contexts = tuple(

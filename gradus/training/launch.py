@@ -172,7 +172,7 @@ def proceed(run: Run) -> Run:
 
 @contextmanager
 def _unsearched() -> Iterator[None]:
-    """Excludes existing objects from garbage collection, because a search through these objects can delay a step by a tenth of a second."""
+    """Excludes existing objects from garbage collection, because the search through these objects can take a tenth of a second in a step."""
     gc.freeze()
     try:
         yield

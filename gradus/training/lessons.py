@@ -1,4 +1,5 @@
-"""Prepares the updates of a step. For each player, prepares its groups, their signals, its credit and the batch of its update."""
+"""Prepares the updates of a step. The module prepares four things for each player: its groups, the signals of these groups, its credit, and the batch of its
+update."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Choices:
 
 
 class Lessons:
-    """The work of the learning players in a round. `kept`: the groups that the recipe's selection gave to the round."""
+    """The work of the learning players in a round. `kept`: the groups that the recipe's selection kept for the round."""
 
     def __init__(self, run: Run, kept: Sequence[Group], chosen: Choices, world: RunWorld) -> None:
         self.run, self.kept, self.chosen, self.world = run, list(kept), chosen, world

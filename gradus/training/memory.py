@@ -1,7 +1,7 @@
 """The states of stateful parts. A state is stored under the part's path in the recipe. The methods of the part get the state as the last argument.
 
 A stateful part may be at any depth of the recipe (`gradus.training.nested_state`). During a call of the outer part, a `Bound` replaces each stateful part
-within it. The methods of a `Bound` take no state and return no state. So the outer part calls a `Bound` like any other part.
+within it. The methods of a `Bound` take no state and return no state. So the outer part can call a `Bound` like any other part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Memory:
         self._loop: Any = None  # the event loop of the locks
 
     def state(self, place: str, part: Any) -> Any:
-        """Returns the state of the part at `place`. The part's method `start` makes the state at the first use.
+        """Returns the state of the part at the path `place`. The part's method `start` makes the state at the first use.
 
         If a part of the same class replaces the part later, the state is kept.
         """
@@ -64,7 +64,7 @@ class Memory:
         return self.ask("schedule", self.inside("schedule", schedule), "at", now, recipe)
 
     def apart(self, place: str) -> Memory:
-        """Returns a new memory. The new memory contains copies of the states of the part at `place` and of the parts within this part."""
+        """Returns a new memory. The new memory contains copies of the states of the part at the path `place` and of the parts within this part."""
         return Memory({path: copy.deepcopy(state) for path, state in self.states.items() if path == place or path.startswith(f"{place}.")})
 
     def ask(self, path: str, part: Any, method: str, *arguments: Any) -> Any:
@@ -133,7 +133,7 @@ class Memory:
                 await self.learn_at(place, root, groups, dropped, world)
 
     async def learn_at(self, place: str, root: Any, groups: Any, dropped: Any, world: Any) -> None:
-        """Calls `learn` of the part at `place` and of every stateful part within it, if they have this method."""
+        """Calls `learn` of the part at the path `place`, and of every stateful part within this part, if the part has this method."""
         for path, part in stateful(place, root):
             if hasattr(part, "learn"):
                 state = self.state(path, part)

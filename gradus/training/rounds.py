@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 
 async def rounds(run: Run, recipe: Recipe, kept: Sequence[Group], world: RunWorld) -> Iterator[tuple[list[Group], RunWorld]]:
-    """Yields, for every round of the step, the groups and the world of the round.
-
-    The first round has the step's own world. A later round has other random draws.
+    """Yields, for every round of the step, the groups and the `World` of the round. The first round has the step's own `World`. A later round has other
+    random draws.
     """
     if not hasattr(recipe.selection, "rounds"):
         return iter([(list(kept), world)])

@@ -175,7 +175,8 @@ class Run:
                 self.stop.fault = error
 
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
-        """Returns the recipe of this step, which comes from the schedule, and the step's world. The events before the step have already been carried out."""
+        """Returns the recipe of this step, which comes from the schedule, and the step's `World`. The events before the step have already been carried
+        out."""
         turn = self.turned if self.turned is not None and self.turned.step == step else take_turn(self)
         self.moved = {name: player.updates for name, player in self.players.items()}
         world = self.world(turn.recipe, "train")
@@ -187,7 +188,7 @@ class Run:
         return turn.recipe, world
 
     def world(self, recipe: Recipe, purpose: str, reward: Any = None, *, step: int | None = None, **instead: Any) -> RunWorld:
-        """Returns the world of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual arguments."""
+        """Returns the `World` of a step (None: the current step). `instead`: arguments of `RunWorld` that replace the usual arguments."""
         step = self.step if step is None else step
         own = purpose == "train" and "memory" not in instead
         usual = dict(

@@ -60,7 +60,7 @@ def released(done: Sequence[int], home: Mapping[int, int], count: int) -> list[i
 
 
 class _Unjudged:
-    """A world whose groups are judged later."""
+    """A `World` whose groups are judged later."""
 
     def __init__(self, world: RunWorld) -> None:
         self._world = world

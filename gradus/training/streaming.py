@@ -41,7 +41,7 @@ CALL = "train/stream"
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the world of its rollout."""
+    """A finished group of a request, with its auxiliary groups, the version of its oldest token, and the `World` of its rollout."""
 
     version: int
     groups: list[Group]

@@ -1,4 +1,4 @@
-"""The world of a run: the operations that a rollout, an environment, a reward or a search can call. The world batches requests and counts tokens."""
+"""The `World` of a run: the operations that a rollout, an environment, a reward or a search can call. `RunWorld` batches requests and counts tokens."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _Asked = Sequence[tuple[Ask, asyncio.Future[Context]]]
 
 
 class RunWorld:
-    """The world of one step. Requests that wait at the same time are sampled in one batch. The draws of a request do not depend on other requests."""
+    """The `World` of one step. Requests that wait at the same time are sampled in one batch. The draws of a request do not depend on other requests."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class RunWorld:
         self._noted.setdefault(name, []).append(float(value))
 
     def take(self, other: RunWorld) -> None:
-        """Adds the counted tokens and the noted numbers of another world, the world of this step's rollout."""
+        """Adds the counted tokens and the noted numbers of another `RunWorld`, which this step's rollout used."""
         for name, tokens in other.spent.items():
             self.spent[name] = self.spent.get(name, 0) + tokens
         for name, values in other._noted.items():
@@ -162,9 +162,9 @@ class RunWorld:
         return f"; each failure is in {self._quarantine}" if self._quarantine else ""
 
     def again(self, index: int) -> RunWorld:
-        """Returns the world of a later round of the step.
+        """Returns the `RunWorld` of a later round of the step.
 
-        The world of a later round has its own draws, and reads signals with the current weights. The world of round 0 is the same object.
+        A later round has its own random draws, and reads signals with the current weights. For round 0, the result is this object.
         """
         if index == 0:
             return self
@@ -281,7 +281,7 @@ class RunWorld:
         return contexts
 
     def count(self, purpose: str, player: str, tokens: int) -> None:
-        """Counts tokens by their purpose. Outside training, all tokens have the purpose of the world, such as "evaluate"."""
+        """Counts tokens by their purpose. Outside training, all tokens have the purpose of this object, such as "evaluate"."""
         counted(purpose, tokens)
         name = purpose if self.purpose == "train" else self.purpose
         for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
@@ -305,7 +305,7 @@ class RunWorld:
 
     @during(SCORING)
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
-        """Reads the rows of `want` for every action of each context, without gradient, as float32 or float64. The tokens are counted under `purpose`."""
+        """Reads the rows of the `Want` for every action of each context, without gradient, as float32 or float64. The tokens are counted under `purpose`."""
         import torch
 
         from gradus.runtime.memory import fitting

@@ -1,4 +1,4 @@
-"""The types that all folders share: records, signals and wants, the protocols of the parts, keyed draws.
+"""The types that all folders share: records, outputs of models (`Signal`, `Want`), the protocols of the parts, keyed draws.
 
 The folder `types` imports no other folder of gradus. Python code that imports only `gradus.types` does not import torch.
 """

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gradus.types.errors import UserError
 from gradus.types.frozen import Frozen
 from gradus.types.media import digest_of
 
@@ -61,7 +62,7 @@ class Seen:
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
     def moved(self, shift: int) -> Seen:
-        """The same items at places that are `shift` tokens later. The rows are shared, not copied."""
+        """The same items at positions that are `shift` tokens later. The rows are shared, not copied."""
         made = replace(self, at=(self.at + shift).astype(np.int32))
         if "digests" in self.__dict__:
             made.__dict__["digests"] = self.digests
@@ -75,7 +76,8 @@ class Seen:
         return made
 
     def since(self, start: int) -> Seen | None:
-        """The items that begin at token `start` or later, with places counted from `start`; None if there are no such items. The rows are shared, not copied.
+        """The items that begin at token `start` or later, with positions counted from `start`; None if there are no such items. The rows are shared, not
+        copied.
         """
         begin = int(np.searchsorted(self.at, start))
         if begin == len(self.at):
@@ -154,7 +156,7 @@ class Context:
 
     @cached_property
     def things(self) -> tuple[tuple[int, int, str, str], ...]:
-        """All media of the sequence, sorted by place: (place, number of tokens, name, digest). The result is empty if the sequence has only text."""
+        """All media of the sequence, sorted by position: (position, number of tokens, name, digest). The result is empty if the sequence has only text."""
         inherited = [] if self.parent is None else [thing for thing in self.parent[0].things if thing[0] < self.parent[1]]
         if not self.seen:
             return tuple(inherited)
@@ -210,7 +212,7 @@ class Context:
         )
 
     def beginning(self, count: int) -> bytes:
-        """Bytes that identify the first `count` tokens and their media. Equal bytes mean an equal beginning."""
+        """Bytes that identify the first `count` tokens and their media. Equal bytes mean equal prefixes."""
         return identity(self.sequence[:count], [thing for thing in self.things if thing[0] < count])
 
     def then(self, piece: Context) -> Context:
@@ -264,9 +266,20 @@ def prompt_context(tokens: Sequence[int] | np.ndarray, seen: tuple[Seen, ...] = 
 
 
 def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
-    """Makes a piece (a context to append to another context) of given actions. All tokens are marked as chosen, and no token has a log-probability."""
+    """Makes a piece (a context to append to another context) from given actions. All tokens are marked as chosen, and no token has a log-probability."""
     array = np.array(tokens, dtype=np.int32)
     return Context(array, np.ones(len(array), dtype=bool))
+
+
+def pieces(tokens: np.ndarray, most: int) -> list[Context]:
+    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the first token of the document is an action in exactly one context.
+
+    Raises UserError if there are fewer than two tokens.
+    """
+    if len(tokens) < 2:
+        raise UserError(f"a document has {len(tokens)} tokens with this tokenizer, so there is no token to predict; leave out documents of fewer than two tokens")
+    starts = range(0, len(tokens) - 1, most - 1)
+    return [replace(told_context(tokens[at + 1 : at + most]), parent=(prompt_context(tokens[at : at + 1]), 1)) for at in starts]
 
 
 def after_prompt(prompt: Context) -> Context:
@@ -275,16 +288,16 @@ def after_prompt(prompt: Context) -> Context:
 
 
 def following(tokens: Sequence[int] | np.ndarray, after: Context) -> Context:
-    """Makes a piece of tokens that no player chose.
-
-    If `after` already ends with the first of these tokens (the end token that the model sampled), the piece leaves this token out.
+    """Makes a piece (a context to append to another context) of tokens that no player chose. If `after` already ends with the first of these tokens, the
+    result leaves this token out: it is the end token that the model sampled.
     """
     array = np.asarray(tokens, np.int32)
     return prompt_context(array[1:] if len(array) and len(after.tokens) and after.tokens[-1] == array[0] else array)
 
 
 def identity(tokens: np.ndarray, things: Sequence[tuple[int, int, str, str]] = ()) -> bytes:
-    """Bytes that are equal only if the tokens and the media (place, number of tokens, name, digest) are equal. Without media, the result is the bytes of the
+    """Bytes that are equal only if the tokens and the media (position, number of tokens, name, digest) are equal. Without media, the result is the bytes of
+    the
     tokens."""
     text = tokens.astype(np.int32, copy=False).tobytes()
     # 17 more bytes: no number of tokens has this length, so a text never equals a text with pictures

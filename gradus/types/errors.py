@@ -10,7 +10,7 @@ from collections.abc import Iterable
 class UserError(ValueError):
     """An error that the user can correct.
 
-    The message names the fault, its place and the remedy. The command line prints the message and exits with code 2.
+    The message names the fault, the field or line of the fault, and the remedy. The command line prints the message and exits with code 2.
     """
 
 

@@ -1,4 +1,4 @@
-"""The protocols of the parts, the task, the environment and the world.
+"""The protocols of the parts, the task, the environment, and the operations for rollouts (`World`).
 
 A part is a frozen dataclass of typed, documented fields with one method. A stateful part has `start() -> state`. The method of a stateful part takes
 the state as its last argument, and returns the new state as its last value. State is plain: numbers, strings, lists, dictionaries, NumPy arrays or

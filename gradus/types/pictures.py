@@ -1,6 +1,6 @@
 """Converts media, and the media in contexts, to plain forms for messages between processes and for files.
 
-The places of media are JSON; each array is stored separately under its digest.
+The positions of media are stored as JSON; each array is stored separately under its digest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The pieces of an answer that grows over several steps; each step trains on its piece. A rollout marks the pieces by the links of the trajectory."""
+"""Links for an answer that grows over several steps. A piece is the tokens that one step adds, and the step trains on its piece. A rollout marks the pieces
+by the links of the trajectory."""
 
 from __future__ import annotations
 

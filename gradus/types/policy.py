@@ -1,4 +1,4 @@
-"""The protocol of policies: the methods that every kind of model must have, because the world, the rollouts and the updates call them."""
+"""The protocol of policies: the methods that every kind of model must have, because `World`, the rollouts and the updates call them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """The abilities of the policy: fork, text, pack, lora, pause, and the outputs that wants can read (logprobs, entropy, hidden, logits, attention,
+        """The abilities of the policy: fork, text, pack, lora, pause, and the outputs that a `Want` can read (logprobs, entropy, hidden, logits, attention,
         head:NAME, velocity, ...).
         """
         ...
@@ -72,11 +72,12 @@ class Policy(Protocol):
         ...
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """The piece that ends the last turn of `after`, shows the observation, and opens the next turn. No token of the piece is marked as chosen."""
+        """The context to append for an observation: it ends the last turn of `after`, shows the observation, and opens the next turn. No token of it is
+        marked as chosen."""
         ...
 
     def told(self, action: Action) -> Context:
-        """The piece that contains a given action. The tokens of the piece are marked as chosen; they have no log-probabilities."""
+        """The context to append for a given action. All its tokens are marked as chosen and have no log-probabilities."""
         ...
 
     def said(self, context: Context, since: int) -> Action:
@@ -96,7 +97,7 @@ class Policy(Protocol):
         ...
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """For each want, the rows of every action, in the order of the contexts. The rows have gradients if gradients are enabled."""
+        """For each `Want`, the rows of every action, in the order of the contexts. The rows have gradients if gradients are enabled."""
         ...
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:

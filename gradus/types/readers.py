@@ -1,6 +1,7 @@
-"""More readers: wants that reduce logits, hidden states and attention to one row per action.
+"""More readers: each is a `Want` that reduces logits, hidden states or attention to one row per action.
 
-`Read(reads=want)` reads a want as a signal. All wants use the temperature of the context. "Before" an action means the position from which the action
+`Read(reads=...)` reads a `Want` without gradient, as a `Signal`. All readers use the temperature of the context. "Before" an action means the position from
+which the action
 is drawn.
 """
 
@@ -205,7 +206,7 @@ class LookBack:
 class AttentionStat(Want):
     """A statistic of attention weights, without gradient.
 
-    The want reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
+    The reader processes one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
     """
 
     layers: tuple[int, ...] = (-1,)  # numbers of layers, counted from 0; -1: the last layer

@@ -21,7 +21,8 @@ from gradus.types.records import SOURCES, Context, Failed, Group, NotApplicable,
 
 
 def place_of(part: Any, method: str = "") -> str:
-    """The place of a part's method, such as "p.py, line 28", or of its class if the class does not define the method. '' without a source file."""
+    """The file and line of a part's method, such as "p.py, line 28". If the class does not define the method, the file and line of the class. '' without a
+    source file."""
     cls = part if isinstance(part, type) else type(unbound(part))
     code = getattr(inspect.unwrap(vars(cls).get(method) or (lambda: None)), "__code__", None) if method in vars(cls) else None
     if code is not None and not code.co_filename.startswith("<"):

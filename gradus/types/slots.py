@@ -119,7 +119,7 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
 
 
 def _slots_of(places: Sequence[int], order: Sequence[int], sizes: Sequence[int], count: int) -> list[int]:
-    """Returns the slot of each answer. `places`: for each answer in this order, the rank of its slot among the slots, which are sorted by their sums."""
+    """Returns the slot of each answer. `places`: for each answer in this order, the rank of its slot; the slots are ranked by their sums."""
     sums, result = [(0, slot) for slot in range(count)], [0] * len(order)
     for i, place in zip(order, places, strict=True):
         total, slot = sums.pop(place)

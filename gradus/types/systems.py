@@ -91,7 +91,8 @@ class Streaming:
 class Cluster(Streaming):
     """`Streaming` whose workers run on the machines of a Ray cluster.
 
-    Ray places the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that started the
+    Ray chooses the machines of the processes. If a process or its machine is lost, another process starts. The weights are trained in the process that
+    started the
     run. The processes get the same messages as processes on one machine, so the result is the same if all machines round in the same way.
     """
 

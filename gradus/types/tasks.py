@@ -1,4 +1,4 @@
-"""The task, which has a source of problems, an environment and a judge of answers. The world, which has the operations for a rollout."""
+"""The protocols `Task` (a source of problems, an environment and a judge of answers) and `World` (the operations that a rollout can call)."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Task:
 
 
 class World(Protocol):
-    """The operations that a rollout, an environment, a reward or a search can call. The world counts every token by purpose and player."""
+    """The operations that a rollout, an environment, a reward or a search can call. It counts every token by purpose and player."""
 
     step: int
     steps: int  # training steps of the whole run
@@ -262,7 +262,7 @@ class World(Protocol):
         ...
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
-        """Reads the rows of `want` for every action of each context, without gradient."""
+        """Reads the rows of the `Want` for every action of each context, without gradient."""
         ...
 
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
@@ -290,12 +290,13 @@ class World(Protocol):
         ...
 
     def follow(self, observation: Observation, after: Context, player: str = "policy") -> Context:
-        """Makes the piece that ends the last turn of `after`, shows the observation and opens the next turn. `after.then(piece)` appends it."""
+        """Makes a piece: a context that ends the last turn of `after`, shows the observation and opens the next turn. `after.then(piece)` appends the
+        piece."""
         ...
 
     def told(self, action: Action, player: str = "policy") -> Context:
-        """Makes the piece of a given action. The tokens of the piece are marked as chosen by the player, and have no log-probabilities.
-        `context.then(piece)` appends it."""
+        """Makes a piece (a context to append) from a given action. The tokens of the piece are marked as chosen by the player, and have no log-probabilities.
+        `context.then(piece)` appends the piece."""
         ...
 
     def said(self, context: Context, since: int, player: str = "policy") -> Action:

@@ -71,7 +71,7 @@ class Fault:
 
 
 class Room:
-    """A limit on calls at a time. A repeated attempt gets a place before first attempts, so that its call does not wait for a long list of other calls."""
+    """A limit on calls at a time. A repeated attempt goes before first attempts in the queue, so its call does not wait for a long list of other calls."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -97,7 +97,7 @@ class Room:
             self._leave()
 
     def _leave(self) -> None:
-        """Gives the place to the next call that waits."""
+        """Lets the next waiting call start."""
         for waiting in (self._again, self._first):
             while waiting:
                 turn = waiting.popleft()

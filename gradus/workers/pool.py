@@ -1,4 +1,4 @@
-"""A pool of worker processes for one piece of user code. Calls have limits, failed calls are repeated, and workers that hang are killed."""
+"""A pool of worker processes for one user file or function. Calls have limits, failed calls are repeated, and workers that hang are killed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gradus.training.budget import Budget
 ARMS = (Arm("a", "grpo"), Arm("b", "rloo"), Arm("<i>c", "grpo", (("learning_rate", "3e-4"),)))
 EXPERIMENT = Experiment(ARMS, "arithmetic", seeds=(0, 1), budget=Budget("tokens", 1000.0))
 ORDERS = (Verdict(("a", "b", "<i>c"), ("a", "b"), (Loss("<i>c", 1, "failed: NaN"),), {"a": 0.5, "b": 0.4}),)
-FINAL = Verdict(("b", "a"), ("b",), (Loss("a", 2, "second, though not beyond chance", 2, 0.6, "b", 0.1, -0.05, 0.25),), {"b": 0.7, "a": 0.6})
+FINAL = Verdict(("b", "a"), ("b",), (Loss("a", 2, "second, without a significant difference", 2, 0.6, "b", 0.1, -0.05, 0.25),), {"b": 0.7, "a": 0.6})
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_the_standing_goes_from_the_winner_to_the_first_loser(tmp_path: Path):
     )
     rows = standing_rows(found)[1]
     assert [row[0] for row in rows] == ["b", "a", "<i>c"]
-    assert rows[1][1:] == ("2", "2", "0.600", "1,000", "0.100 [-0.050, 0.250]", "second, though not beyond chance (b)")
+    assert rows[1][1:] == ("2", "2", "0.600", "1,000", "0.100 [-0.050, 0.250]", "second, without a significant difference (b)")
     assert rows[2][1:] == ("1", "-", "-", "500", "", "failed: NaN")
     assert misfit_rows(found)[1] == [("papo", "needs problems with images")]
     text = told(found, tmp_path)
@@ -67,7 +67,7 @@ def test_the_standing_goes_from_the_winner_to_the_first_loser(tmp_path: Path):
 
 
 def test_a_clear_end_is_told_as_one(tmp_path: Path):
-    clear = Verdict(("b", "a"), ("b",), (Loss("a", 2, "below the leader beyond chance", 2, 0.6, "b", 0.1, 0.05, 0.15),), {"b": 0.7, "a": 0.6})
+    clear = Verdict(("b", "a"), ("b",), (Loss("a", 2, "significantly below the leader", 2, 0.6, "b", 0.1, 0.05, 0.15),), {"b": 0.7, "a": 0.6})
     assert whole(tmp_path, Outcome(("b",), [*ORDERS, clear]))["says"].endswith("In the last rung a is 0.100 [0.050, 0.150] behind.")
 
 

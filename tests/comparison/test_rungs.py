@@ -40,7 +40,7 @@ def test_a_verdict_keeps_the_better_half_and_says_why_the_others_go():
     assert verdict.order == ("a", "b", "c", "d")
     assert verdict.kept == ("a", "b")
     assert [(loss.name, loss.place) for loss in verdict.lost] == [("c", 3), ("d", 4)]
-    assert {loss.reason for loss in verdict.lost} == {"below the leader beyond chance"}
+    assert {loss.reason for loss in verdict.lost} == {"significantly below the leader"}
     assert verdict.lost[0].behind == 0.5
     assert verdict.lost[0].low < 0.5 < verdict.lost[0].high
     assert judged(1, 2, found, sign=-1).kept == ("d", "c")
@@ -60,7 +60,7 @@ def test_several_seeds_end_the_race_when_one_is_beyond_chance():
     close = scores(a=[[0.6] * 40, [0.5] * 40, [0.7] * 40], b=[[0.5] * 40, [0.7] * 40, [0.5] * 40])
     verdict = judged(5, 1, close)
     assert verdict.kept == ("a",)
-    assert verdict.lost[0].reason == "second, though not beyond chance"
+    assert verdict.lost[0].reason == "second, without a significant difference"
 
 
 def test_failed_contestants_are_listed_with_their_failure():
@@ -73,7 +73,7 @@ def test_failed_contestants_are_listed_with_their_failure():
 def test_equal_contestants_stay_in_their_order():
     verdict = judged(1, 2, {name: np.full((1, 8), 0.5) for name in "abcd"})
     assert verdict.kept == ("a", "b")
-    assert {loss.reason for loss in verdict.lost} == {"in the lower half, though not beyond chance"}
+    assert {loss.reason for loss in verdict.lost} == {"in the lower half, without a significant difference"}
 
 
 def test_a_race_without_budget_ends_with_those_that_are_left():
@@ -121,4 +121,4 @@ def test_a_clearly_better_contestant_is_found_at_a_third_of_the_cost():
 def test_without_a_better_one_the_race_costs_what_was_planned_and_says_so():
     races = [simulated(seed, gain=0.0) for seed in range(20)]
     told = [outcome.lost[0].reason for outcome, *_ in races]
-    assert told.count("below the leader beyond chance") <= 4
+    assert told.count("significantly below the leader") <= 4

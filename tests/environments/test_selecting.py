@@ -20,22 +20,26 @@ def select(ids: str) -> str:
 
 def test_selected_documents_come_first_and_a_block_without_a_selection_counts_whole() -> None:
     reds, blues = PASSAGES[:8], PASSAGES[8:]
-    assert gathered("red", "", PASSAGES) == reds
-    assert gathered("red", select("[2, 5]"), PASSAGES) == (reds[1], reds[4])
-    assert gathered("red", select("[5, 2, 5]"), PASSAGES) == (reds[1], reds[4])
-    assert gathered("red", f"{select('[2]')}<query>blue</query>", PASSAGES) == (reds[1], *blues)
-    assert gathered("red", f"<query>blue</query>{select('[3]')}", PASSAGES) == (blues[2], *reds)
-    assert gathered("red", select("[1]") + select("[2]"), PASSAGES) == (reds[0],)  # the first selection of a block
-    assert gathered("red", select("[]"), PASSAGES) == ()
-    assert gathered("red", select("[0, 9, 4]"), PASSAGES) == (reds[3],)
-    assert gathered("red", select("[1, 2, 3, 4]"), PASSAGES) == reds[:3]  # at most three
-    assert gathered("red", f"{select('[1]')}<query>red</query>{select('[1, 2]')}", PASSAGES) == reds[:2]  # each document once
+    assert gathered("red", (), PASSAGES) == reds
+    assert gathered("red", [select("[2, 5]")], PASSAGES) == (reds[1], reds[4])
+    assert gathered("red", [select("[5, 2, 5]")], PASSAGES) == (reds[1], reds[4])
+    assert gathered("red", [f"{select('[2]')}<query>blue</query>"], PASSAGES) == (reds[1], *blues)
+    assert gathered("red", ["<query>blue</query>", select("[3]")], PASSAGES) == (blues[2], *reds)
+    assert gathered("red", [select("[1]") + select("[2]")], PASSAGES) == (reds[0],)  # the first selection of a block
+    assert gathered("red", [select("[]")], PASSAGES) == ()
+    assert gathered("red", [select("[0, 9, 4]")], PASSAGES) == (reds[3],)
+    assert gathered("red", [select("[1, 2, 3, 4]")], PASSAGES) == reds[:3]  # at most three
+    assert gathered("red", [f"{select('[1]')}<query>red</query>", select("[1, 2]")], PASSAGES) == reds[:2]  # each document once
 
 
 def test_only_the_executed_queries_bring_documents() -> None:
-    said = f"{select('[]')}<query>red 1</query>{select('[]')}<query>red 2</query>{select('[]')}<query>blue</query>"
-    assert gathered("red", said, PASSAGES, searches=2) == ()
-    assert gathered("red", said, PASSAGES, searches=3) == PASSAGES[8:]
+    said = [f"{select('[]')}<query>red 1</query>", f"{select('[]')}<query>red 2</query>", f"{select('[]')}<query>blue</query>"]
+    assert gathered("red", said, PASSAGES, limit=3) == ()
+    assert gathered("red", said, PASSAGES, limit=4) == PASSAGES[8:]
+    none = select("[]")
+    assert gathered("red", [f"{none}<query>blue</query><search_complete>true</search_complete>"], PASSAGES) == ()  # the end brings no documents
+    assert gathered("red", [f"{none}<query>red</query><query>blue</query>", none], PASSAGES) == ()  # the first query of an action alone is executed
+    assert gathered("red", [f"{none}<query>blue</query>{select('[1]')}"], PASSAGES) == PASSAGES[8:]  # a selection cannot be of documents to come
 
 
 def test_an_episode_has_at_most_three_turns() -> None:

@@ -17,6 +17,7 @@ from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.credit.step_values import CriticAdvantage, StepChances, TreeChanges, ValueChanges
 from gradus.objectives.ratios import SpanRatio
 from gradus.objectives.scores import TurnMeans
+from gradus.papers.agents.ledex import SegmentGAE
 from gradus.papers.credit.aapo import AdvantageMomentum
 from gradus.papers.credit.attnrl import NodeAdvantage
 from gradus.papers.credit.barl import BayesAdaptive
@@ -44,7 +45,8 @@ RULES_OF_STEPS = [
 ]
 RATIOS_OF_SPANS = [SpanRatio(), SpanRatio("behaviour")]
 CHANCES, NODES, CRITIC, TURNS = StepChances(), NodeAdvantage(), CriticAdvantage(), TurnMeans()
-WITH_INPUTS_OF_THEIR_OWN = [CHANCES, NODES, CRITIC, TURNS]
+SEGMENTS = [SegmentGAE(gamma, 0.7, whitened) for gamma in (1.0, 0.9) for whitened in (True, False)]
+WITH_INPUTS_OF_THEIR_OWN = [CHANCES, NODES, CRITIC, TURNS, *SEGMENTS]
 """Parts that do not read the answers of `drawn`. Each has a test with a plain loop below."""
 
 
@@ -282,3 +284,39 @@ def test_means_of_turns() -> None:
     assert now.grad is not None
     assert_close(now.grad, torch.tensor([1 / units.count(unit) for unit in units], dtype=torch.float64))
     assert max(map(units.count, units)) > 1
+
+
+@pytest.mark.parametrize("rule", SEGMENTS, ids=name_of)
+def test_advantages_within_segments(rule: SegmentGAE) -> None:
+    given, draw = drawn(5), random.Random(3)
+    groups = [
+        g.but(trajectories=tuple(t.but(components=Frozen(explanation=draw.uniform(-5, 5))) for t in g.trajectories)) for g in records(given)
+    ]
+    values = {t.id: np.array([draw.uniform(-1, 1) for _ in range(t.actions)], np.float32) for g in groups for t in g.trajectories}
+    found = rule.assign(groups, dict.fromkeys(rule.needs, values))
+    rows, marks = [], []
+    for t, one in ((t, one) for g, row in zip(groups, given, strict=True) for t, one in zip(g.trajectories, row, strict=True)):
+        spans, v = one["spans"], [float(x) for x in values[t.id]]
+        first = [k <= 0 for k in spans]
+        cut = sum(first)
+        rewards = [0.0] * len(spans)
+        rewards[-1] = one["reward"]
+        if cut < len(spans):
+            rewards[cut - 1] += t.components["explanation"]
+            rewards[-1] -= t.components["explanation"]
+        row = [0.0] * len(spans)
+        for i in reversed(range(len(spans))):
+            ends = i + 1 == len(spans) or i + 1 == cut
+            later = 0.0 if ends else v[i + 1]
+            row[i] = rewards[i] + rule.gamma * later - v[i] + (0.0 if ends else rule.gamma * rule.lam * row[i + 1])
+        rows.append(row)
+        marks.append(first)
+    due = rows
+    if rule.whitened:
+        other = [[not m for m in mark] for mark in marks]
+        due = [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(white(rows, marks), white(rows, other), strict=True)]
+    given_back = [c for row in found for c in row]
+    for c, row, plain, t in zip(given_back, due, rows, (t for g in groups for t in g.trajectories), strict=True):
+        assert_close(torch.tensor(c.advantages), torch.tensor(row, dtype=torch.float64), rtol=1e-10, atol=1e-12)
+        wanted = [a + float(x) for a, x in zip(plain, values[t.id], strict=True)]
+        assert_close(torch.tensor(c.returns), torch.tensor(wanted, dtype=torch.float64), rtol=1e-10, atol=1e-12)

@@ -67,7 +67,7 @@ def test_advantages_from_verdicts_on_steps(seed: int, alpha: float) -> None:
     for i in range(4):
         sizes = [draw.randint(1, 3) for _ in range(draw.randint(1, 3))]
         calls = [draw.choice((1.0, -1.0, 0.0)) for _ in sizes]
-        span = [-1] * draw.randint(0, 1) + [k for k, n in enumerate(sizes) for _ in range(n)]
+        span = [-1] * draw.randint(0, 1) + [s for k, n in enumerate(sizes) for s in [k] * n + [-1] * draw.randint(0, 1)]
         made = toy_trajectory([2] * len(span), name=str(i), reward=draw.choice((0.0, 1.0, 0.5)))
         marks = np.array([0.0 if s < 0 else calls[s] for s in span])
         answers.append(made.but(contexts=(replace(made.contexts[0], streams=Frozen(span=np.array(span, np.int32), verdict=marks)),)))
@@ -84,7 +84,9 @@ def test_advantages_from_verdicts_on_steps(seed: int, alpha: float) -> None:
     for outcome, (_, steps, span), row in zip(outcomes, plain, rows, strict=True):
         mine = pooled[at : at + len(steps)]
         at += len(steps)
-        assert row == pytest.approx([(1 - alpha) * outcome + alpha * (math.fsum(mine[s:]) if s >= 0 else 0.0) for s in span])
+        ends = [max(t for t, s in enumerate(span) if s == k) for k in range(len(steps))]
+        later = [math.fsum(v for v, end in zip(mine, ends, strict=True) if end >= t) for t in range(len(span))]
+        assert row == pytest.approx([(1 - alpha) * outcome + alpha * v for v in later])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

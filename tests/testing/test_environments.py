@@ -242,4 +242,4 @@ def test_a_world_of_arrays_is_tried_by_its_own_actions(fault, rule, said):
     found = {c.rule: c.findings[0] for c in report.checked if c.findings}
     assert rule is None or said in found[rule]
     assert fault or not found
-    assert next(c for c in report.checked if c.rule == "reference actions").skipped.startswith("a world of arrays has no written solution")
+    assert next(c for c in report.checked if c.rule == "reference actions").skipped.startswith("an environment of arrays has no written solution")

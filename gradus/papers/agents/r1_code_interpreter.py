@@ -10,11 +10,11 @@ The tasks are of many kinds: some are solved in words, and others only by a prog
 Python whose output $o_k$ is inserted, or the final answer between <<< and >>>. At most 5 blocks are executed. A sixth block gets no output, and the
 policy writes on. Outputs have no loss. There is no reward for form or for code; the verifier of the task alone judges.
 
-In the first stage the policy imitates right traces, in words or with code, in equal parts over the kinds. The paper finds that this stage brings much of the
-gain, because the variety of tasks makes RL hard. The second stage is GRPO with 5 answers per problem. The study measures the macro accuracy: the
-mean of the accuracies of the kinds, so that frequent kinds do not hide rare ones. Metrics: held_out/macro, reward/code (share of answers with a
-program), reward/choice (1 if the column `needs` says "code" and the answer has a program; also 1 if `needs` says something else and the answer has none; else
-0).
+In the first stage the policy imitates right traces, in words or with code, in equal parts over the kinds. The paper finds that this stage brings much
+of the gain, because the variety of tasks makes RL hard. The second stage is GRPO with 5 answers per problem. The study measures the macro accuracy:
+the mean of the accuracies of the kinds, so that frequent kinds do not hide rare ones. Metrics: held_out/macro, reward/code (share of answers with a
+program), reward/choice (share of answers with a fitting choice). A program fits if the column `needs` of the problem is "code"; an answer without a
+program fits if `needs` has another value.
 
 Use if: one policy serves many kinds of tasks, only some of these kinds need programs, and right traces exist.
 Avoid if: all problems need programs (see retool, torl), or there are no traces for the first stage.
@@ -29,6 +29,7 @@ it weaker than GRPO; for PPO see retool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -41,8 +42,9 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import HeldOut
-from gradus.tools.forms import FencedCalls
+from gradus.tools.forms import TAIL, Answer, FencedCalls, Said
 from gradus.tools.python import Python
+from gradus.tools.tool import Tool
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Reward, Signals, World
@@ -97,7 +99,25 @@ class MacroAccuracy:
         return {**found, "held_out/macro": macro({name: value for name, value in found.items() if name.startswith(start)})}
 
 
-INTERPRETER = Tools(tools=Frozen(python=Python()), form=FencedCalls(around=("<<<", ">>>")), calls=5)
+@dataclass(frozen=True)
+class SignedAnswer(FencedCalls):
+    """Calls as fenced blocks. Only the last text between <<< and >>> is the answer."""
+
+    def read(self, action: str, tools: Sequence[Tool]) -> Said:
+        said = super().read(action, tools)
+        if not isinstance(said, Answer):
+            return said
+        signed = re.findall("<<<(.*?)>>>", action[-TAIL:], re.DOTALL)
+        return Answer(signed[-1].strip()) if signed and signed[-1].strip() else None
+
+    def answer(self, text: str) -> str:
+        return f"<<<{text}>>>"
+
+    def describe(self, tools: Sequence[Tool]) -> str:
+        return f"{super().describe(tools)}. Answer: {self.answer('...')}"
+
+
+INTERPRETER = Tools(tools=Frozen(python=Python()), form=SignedAnswer(), calls=5)
 
 r1_code_interpreter = grpo.derive(
     "r1_code_interpreter",

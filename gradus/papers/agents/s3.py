@@ -7,7 +7,7 @@
 
 q is the question, and G is the reader, which is never trained. $D_RAG$ are the 8 best documents for q itself. An episode begins with the block of
 these documents. In each turn the searcher selects useful documents of the newest block (<important_info>[1, 3]</important_info>). Then it stops
-(<search_complete>true</search_complete>), or it writes a new query (<query>words</query>), which brings a block of the 8 best documents for this
+(<search_complete>true</search_complete>), or it writes one new query (<query>words</query>), which brings a block of the 8 best documents for this
 query. There are at most 3 turns. The reader gets the selected documents first, in the order of the blocks. If the searcher selects nothing from a
 block, the reader gets the whole block at the end; an empty selection keeps no document. At most 3 documents of a block are kept.
 
@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from gradus.credit.gae import GAE
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.environments.selecting import Selecting, asks, gathered
@@ -41,7 +43,7 @@ from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
 from gradus.rewards.overlap import plain_words
 from gradus.rollouts.episodes import Episodes
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, UserError
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Copy, Player
 from gradus.types.signals import Signal
@@ -56,6 +58,12 @@ def accuracy(answer: str, gold: Any) -> float:
     said = plain_words(answer)
     due = [plain_words(str(one)) for one in (gold if isinstance(gold, list | tuple) else [gold])]
     return float(any(one and one == said[i : i + len(one)] for one in due for i in range(len(said))))
+
+
+def actions(trajectory: Trajectory, world: World) -> list[str]:
+    """Returns the texts of the turns of an episode."""
+    rows = [(c.tokens[c.chosen], c.streams["turn"]) for c in trajectory.contexts if c.actions]
+    return [world.text(tokens[turns == turn], trajectory.player) for tokens, turns in rows for turn in np.unique(turns)]
 
 
 class Reader(Protocol):
@@ -110,9 +118,9 @@ class GainBeyondRetrieval:
 
     async def _group(self, group: Group, passages: tuple[str, ...], settings: Selecting, world: World) -> list[Judgement]:
         problem = group.trajectories[0].problem
-        plain = gathered(asks(problem), "", passages, settings.top)
+        plain = gathered(asks(problem), (), passages, settings.top)
         once = world.once(("plain retrieval", problem.id), partial(self.reader.read, problem, plain, world, "plain"))
-        kept = [gathered(asks(problem), t.completion, passages, settings.top, settings.limit - 1) for t in group.trajectories]
+        kept = [gathered(asks(problem), actions(t, world), passages, settings.top, settings.limit) for t in group.trajectories]
         naive, *said = await asyncio.gather(once, *(self.reader.read(problem, k, world, t.id) for k, t in zip(kept, group.trajectories, strict=True)))
         base, out = accuracy(naive, problem.answer), list[Judgement]()
         for t, answer, documents in zip(group.trajectories, said, kept, strict=True):

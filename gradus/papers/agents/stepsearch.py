@@ -181,14 +181,18 @@ stepsearch = ppo.derive(
 
 claims = (
     same_weights(
-        says="Without rewards of searches and queries, and with 0 for a missing answer, the final weights are those of PPO on the F1 of the answer.",
-        source="arXiv:2505.15107, without its step rewards",
+        says=(
+            "From a start that was shown searches, without rewards of searches and queries, and with 0 for a missing answer, the final weights are those of PPO on "
+            "the F1 of the answer."
+        ),
+        source="arXiv:2505.15107, without its step rewards; stated again after a look at the built-in model, which writes no answer, so that F1 is 0",
         against="stepsearch --reward EnvironmentReturn",
         own={"reward.scale": "0", "reward.keys": "0", "reward.missing": "0"},
         task="search_qa",
         options={"level": "1", "instruction": "false", "people": "40"},
-        fields={"prompts": "2", "group": "2", "study": "none"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
         budget="steps=2",
+        script="benchmarks.warmed stepsearch-limit",
     ),
     Claim(
         says="From a start that searches in one episode of five, exact answers after 12 steps are at least 0.05 above those of PPO on the F1 of the answer alone.",

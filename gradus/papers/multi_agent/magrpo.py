@@ -17,10 +17,12 @@ Use if: agents work at once on parts of one result, and only the result has a sc
 Avoid if: each agent has its own score (see at_grpo), or a batch is used for many updates, which need a ratio (see grpo).
 Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning, arXiv:2508.04652: joint samples, the shared return, the mean as
 baseline without a deviation, G = 4, two agents and one turn.
-Departures: The authors' code (OpenMLRL/CoMLRL) could not be fetched. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
-result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level before it is
-reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the mean of such a turn is
-over the other samples.
+Departures: In a later version of the authors' code (OpenMLRL/CoMLRL) the advantage is divided by the deviation unless a switch is off, and the
+discount is 0.9. There the turns form a tree: every joint sample has G joint samples of the next turn, and the mean of their returns counts. There
+each agent has its own policy, and samples at temperature 0.6. The task `code_pair` is our choice: a helper sets a variable, and a main player prints
+a result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level
+before it is reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the
+mean of such a turn is over the other samples.
 """
 
 from __future__ import annotations
@@ -90,10 +92,15 @@ magrpo = reinforce.derive(
 
 claims = (
     same_weights(
-        says="With one turn the final weights are those of REINFORCE with the group's mean as baseline.",
-        source="arXiv:2508.04652, the advantage at horizon 1; the limit is ours",
+        says="From a start that was shown lines, with one turn the final weights are those of REINFORCE with the group's mean as baseline.",
+        source=(
+            "arXiv:2508.04652, the advantage at horizon 1; the limit is ours; stated again after a look at the built-in model, which earns no reward, so neither "
+            "arm moves"
+        ),
         against="reinforce --rollout Seats --reward EnvironmentReturn --credit GroupRelative --credit.scale none",
         task="code_pair",
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        script="benchmarks.warmed magrpo-limit",
     ),
     Claim(
         says="From a start whose main player mostly works alone, the share of programs on held-out problems that reach all levels rises by at least 0.2.",

@@ -7,9 +7,9 @@
 
 A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with whole weights w from -10 to 10; a
 negative weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar
-cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer separates
-answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use answers of the
-current policy, so training moves from easy to hard criteria. The rest is GRPO.
+cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer
+separates answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use
+answers of the current policy, so training moves from easy to hard criteria. Apart from this, the method is GRPO.
 
 Use if: answers are judged by many criteria, the criteria differ from case to case, and the policy always meets some of them.
 Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers can be verified (see grpo).
@@ -19,10 +19,11 @@ released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one upd
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
-compute the filters. Here the rest is GRPO with its KL coefficient of 0.04, which is ours. The filters use the answers of the step's own group. In the paper
-they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no gradient. The bounds 0.75, three
-retrieved texts and TF-IDF in place of embeddings are ours. The model that writes rubrics, the reranking and the simulated consultations are not part
-of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a scripted judge.
+compute the filters. Here all other settings are those of GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
+step's own group. In the paper they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
+gradient. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are our choices. The model that writes rubrics, the reranking and
+the simulated consultations are not part of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a
+scripted judge.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rewards.checklist import Checklist
-from gradus.rewards.judge import WrittenPoints
+from gradus.rewards.checklist import Checklist, Items
 from gradus.selection.filters import MeanReward
 from gradus.types.players import Player
+from gradus.types.ranges import check_ranges
 
 
 def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
@@ -60,11 +62,34 @@ def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
     return sorted(range(len(base)), key=lambda i: -cosine(vectors[i]))[:count]
 
 
+@dataclass(frozen=True)
+class UnmasteredChecklist(Checklist):
+    """A checklist in which a criterion does not count if its mean grade over the group is above `most`. If no criterion with a positive weight is left, all
+    criteria count."""
+
+    most: float = 0.75
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, most="[0, 1]")
+
+    def counting(self, rows: Sequence[Sequence[float]], items: Items) -> list[int]:
+        """Returns the indices of the criteria that count.
+
+        >>> UnmasteredChecklist().counting([[1, 1], [1, 0], [1, 1], [0, 1]], (("a", 1.0), ("b", -1.0)))
+        [0, 1]
+        >>> UnmasteredChecklist().counting([[1, 1], [1, 0]], (("a", 1.0), ("b", -1.0)))
+        [0, 1]
+        """
+        used = [i for i, column in enumerate(zip(*rows, strict=True)) if sum(column) / len(column) <= self.most]
+        return used if any(items[i][1] > 0 for i in used) else super().counting(rows, items)
+
+
 infimed_orbit = grpo.derive(
     "infimed_orbit",
     "A rubric for each prompt, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
     family="rewards",
-    reward=Checklist(WrittenPoints(), most=0.75),
+    reward=UnmasteredChecklist(),
     selection=MeanReward(0.0, 0.75),
     players__judge=Player(),
     requires=frozenset({"checklist"}),

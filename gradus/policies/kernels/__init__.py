@@ -24,7 +24,7 @@ WIDE, FOUR = 16, 4  # the same values as in rows.h
 
 
 def whole(length: int) -> int:
-    """Rounds a length up to a whole number of vectors, or a number of places up to a whole number of blocks of keys."""
+    """Rounds a length up to a whole number of vectors, or a number of positions up to a whole number of blocks of keys."""
     return -(-length // WIDE) * WIDE
 
 

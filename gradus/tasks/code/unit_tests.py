@@ -14,14 +14,14 @@ import ast
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from gradus.runtime.user_code import raised
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
-from gradus.sandbox.calls import ask
+from gradus.sandbox.calls import Raised, ask
 from gradus.tasks.code.always_true import claims_nothing, fault, free_names, mistake
 from gradus.tasks.code.assertion_parser import Test, as_script, claimed, right
 from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
@@ -33,18 +33,24 @@ EMPTY = "an empty program"
 LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 
+def written(problem: Problem, completion: str) -> str:
+    """Returns the program that a completion writes: see `python_code`."""
+    return python_code(completion)
+
+
 @dataclass(frozen=True)
 class UnitTests:
     """1.0 if the completion's program passes all tests of its problem, else 0.0. If a program exceeds a limit, it fails all remaining tests."""
 
     share: bool = False  # True: the reward is the share of tests passed
     sandbox: Sandbox = Sandbox(limits=LIMITS)
+    program: Callable[[Problem, str], str] = written  # the program of a completion; an empty program is wrong
     answers_are_tests: ClassVar[bool] = True  # a problem's answer contains tests, not a right completion
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
         """Returns the reward of a completion. Raises UserError for malformed tests, and if this machine cannot isolate programs."""
         tests = parsed_tests(problem)
-        program = python_code(completion)
+        program = self.program(problem, completion)
         if not program.strip():
             return 0.0
         try:
@@ -74,6 +80,16 @@ class UnitTests:
                 verdicts[id(test)] = passed = _printed(ran, test.stdout)
                 done = ran.ended in OVER or not (passed or self.share)
         return [verdicts.get(id(test), False) for test in tests]
+
+    def failure(self, problem: Problem, completion: str) -> str:
+        """Returns the result of the first test with an expression that fails, such as "f(2) is 3, not 4"; an empty text if none fails.
+
+        Raises SandboxError if the program could not run.
+        """
+        tests = [test for test in parsed_tests(problem) if test.expression is not None]
+        found = ask(self.sandbox, self.program(problem, completion), [str(test.expression) for test in tests]).values
+        failed = [(test, value) for test, value in zip(tests, found, strict=True) if not right(value, test)]
+        return "".join(f"{t.expression} is {'an error' if isinstance(v, Raised) else repr(v)}, not {t.expected!r}" for t, v in failed[:1])
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Judges many trajectories in parallel. If an exception is raised while an answer is judged, the outcome of this answer is `Failed`.

@@ -37,7 +37,7 @@ def cartpole() -> Task:
 
 @dataclass(frozen=True)
 class CartPole:
-    """The environment of the cart. The observation is `state`: place (m), speed (m/s), angle (rad) and angular speed (rad/s), float32 [4]."""
+    """The environment of the cart. The observation is `state`: position (m), speed (m/s), angle (rad) and angular speed (rad/s), float32 [4]."""
 
     limit: int = LIMIT
     shows: ClassVar[frozenset[str]] = frozenset({"array"})

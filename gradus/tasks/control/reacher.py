@@ -105,7 +105,7 @@ class Reacher:
 
 
 def fingertip(state: np.ndarray) -> np.ndarray:
-    """Returns the place of the fingertip, [2]. The second angle is measured from the first link."""
+    """Returns the position of the fingertip, [2]. The second angle is measured from the first link."""
     first, second = state[0], state[0] + state[1]
     return LINK * np.array([np.cos(first) + np.cos(second), np.sin(first) + np.sin(second)])
 

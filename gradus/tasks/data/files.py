@@ -36,7 +36,7 @@ TEXT = 2000  # characters kept of a bad row
 class RowError(UserError):
     """The error for a row that cannot be used.
 
-    `where`: the place of the row; `field`: the wrong field (None: the row itself); `reason`: the reason with the remedy.
+    `where`: file and line of the row; `field`: the wrong field (None: the row itself); `reason`: the reason with the remedy.
     """
 
     def __init__(self, where: str, reason: str, field: str | None = None) -> None:
@@ -48,7 +48,7 @@ class RowError(UserError):
 class BadRow:
     """A row that was left out.
 
-    `place`: its place in the file in words ("line 7"); `field`: the wrong field; `text`: the row as text (at most TEXT characters).
+    `place`: its line or row in words ("line 7"); `field`: the wrong field; `text`: the row as text (at most TEXT characters).
     """
 
     file: str
@@ -75,7 +75,7 @@ class Table(Protocol):
     def rows(self, indices: Sequence[int]) -> list[Row]: ...
 
     def where(self, index: int) -> str:
-        """Returns the place of a row in words: 'data.jsonl, line 7'."""
+        """Returns the file and line of a row in words: 'data.jsonl, line 7'."""
         ...
 
 
@@ -213,7 +213,7 @@ def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = Fa
 
 
 def parse_line(line: bytes, where: str) -> Row:
-    """Parses the JSON object on a line. Raises RowError, which names the place, if the line is not a JSON object."""
+    """Parses the JSON object on a line. Raises RowError, which names the file and line, if the line is not a JSON object."""
     try:
         row = json.loads(line.rstrip(b"\r\n").decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_distinct_names)
     except UnicodeDecodeError as error:
@@ -358,7 +358,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
 def _numbers(column: Any) -> Any:
     """Converts a column of text to int64 or float64 if the printed numbers equal the text in the file; else returns the column unchanged.
 
-    Empty places become None. Two printed forms are accepted: Arrow's (1, 0.5) and Python's (1.0, 1e-05), because Python writes most tables
+    Empty cells become None. Two printed forms are accepted: Arrow's (1, 0.5) and Python's (1.0, 1e-05), because Python writes most tables
     of real numbers.
     """
     import pyarrow

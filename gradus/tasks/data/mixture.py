@@ -254,7 +254,7 @@ def _again(at: int, size: int | None, key: Key) -> int:
 
 @lru_cache(maxsize=64)  # neighbouring indices need the same block
 def _dealt(key: Key, block: int, weights: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two numbers for every place of a block: the number of the source, and the rank (from 0) of the place among all places of this source."""
+    """Returns two numbers for every problem of a block: the number of its source, and its rank (from 0) among the block's problems from this source."""
     part = np.repeat(np.arange(len(weights)), weights)[_order(key, block, sum(weights))]
     rank = np.zeros(len(part), dtype=np.int64)
     for k, weight in enumerate(weights):

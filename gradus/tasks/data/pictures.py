@@ -1,8 +1,8 @@
-"""Decodes the pictures in the rows of a file, and puts them into their places in the messages.
+"""Decodes the pictures in the rows of a file, and inserts them into the messages.
 
 A picture is a path, a data URI, bytes, or a picture of the package `datasets`; Pillow decodes it. The pictures of a row are in its column `images`
-(or `image`, if the values of that column are pictures). The places of the pictures are the parts {"type": "image"} of the messages, or the words
-<image> in the text. Without such places the pictures come before the text of the first user message. A part may also contain its picture, in the
+(or `image`, if the values of that column are pictures). Placeholders of the pictures are the parts {"type": "image"} of the messages, or the words <image> in
+the text. Without placeholders, the pictures come before the text of the first user message. A part may also contain its picture, in the
 forms of chat templates and of the OpenAI interface: {"type": "image", "image": ...}, {"type": "image_url", ...}.
 """
 
@@ -33,7 +33,7 @@ _REMEDY = "name a file, or give a data URI or the bytes of a file"
 def pictures_of(row: Mapping[str, Any], folder: Path, where: str) -> list[Media]:
     """Reads the pictures in a row's column of pictures, in order. Without such a column the list is empty.
 
-    Raises RowError, which names the place, for a picture that cannot be read.
+    Raises RowError, which names the row, for a picture that cannot be read.
     """
     column = next((name for name in COLUMNS if _several(row.get(name))), None)
     if column is None or (column == "image" and not all(map(_looks_like_one, _several(row[column])))):
@@ -53,7 +53,7 @@ def _looks_like_one(value: Any) -> bool:
 
 
 def with_pictures(messages: tuple[Message, ...], pictures: Sequence[Media], where: str, column: str) -> tuple[Message, ...]:
-    """Puts the pictures into their places in the messages. Raises RowError if the number of places differs from the number of pictures."""
+    """Replaces the placeholders in the messages by the pictures. Raises RowError if the number of placeholders differs from the number of pictures."""
     parts = [parts_of(m) if isinstance(m["content"], list | tuple) else None for m in messages]
     places = sum(_is_place(part) for several in parts if several is not None for part in several)
     marks = sum(m["content"].count(MARK) for m in messages if isinstance(m["content"], str)) if pictures and not places else 0
@@ -78,7 +78,7 @@ def with_pictures(messages: tuple[Message, ...], pictures: Sequence[Media], wher
 def part(value: Any, folder: Path, where: str, which: str) -> dict[str, Any]:
     """Reads one part of a message's content and decodes its picture. A part {"type": "image"} without a picture stays as it is.
 
-    Raises RowError, which names the place, for a value that is neither text nor picture.
+    Raises RowError, which names the row, for a value that is neither text nor picture.
     """
     if not isinstance(value, Mapping):
         raise RowError(where, f'{which}: a part of "content" is {kind(value)}; it must be an object with "type"')
@@ -93,7 +93,7 @@ def part(value: Any, folder: Path, where: str, which: str) -> dict[str, Any]:
 
 
 def picture(value: Any, folder: Path, where: str, column: str) -> Media:
-    """Reads one picture as media. Relative paths start at `folder`. Raises RowError, which names the place, if the picture cannot be read."""
+    """Reads one picture as media. Relative paths start at `folder`. Raises RowError, which names the row, if the picture cannot be read."""
     try:
         if hasattr(value, "convert") and hasattr(value, "size"):  # Pillow's own, as the package datasets gives it
             return _media(value)

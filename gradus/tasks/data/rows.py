@@ -57,7 +57,7 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
 def prompt_of(row: Row, column: str, where: str, folder: Path = Path()) -> tuple[tuple[Message, ...], bool]:
     """Returns the messages of a row's prompt with its pictures, and whether the prompt is plain text (a plain text becomes one user message).
 
-    `folder`: the folder for relative paths of pictures. Raises RowError, which names the place, for a prompt or picture that cannot be read.
+    `folder`: the folder for relative paths of pictures. Raises RowError, which names the row, for a prompt or picture that cannot be read.
     """
     messages, plain = _written(row, column, where, folder)
     given = pictures_of(row, folder, where)
@@ -195,7 +195,7 @@ def check_rows(
     """Reads every row once and leaves bad rows out. `bad_rows`: the share of rows that may be bad.
 
     `refused`: a function that returns the reason why a verifier cannot use a problem's answer, and None if the verifier can use it. Raises UserError for more
-    bad rows than allowed. The error names the place of the first bad row and, if `bad_rows` is above 0, the number of bad rows.
+    bad rows than allowed. The error names the file and line of the first bad row and, if `bad_rows` is above 0, the number of bad rows.
     """
     if not 0 <= bad_rows <= 1:
         raise UserError(f"--task.bad_rows is {bad_rows}; give a number from 0 to 1, the largest share of bad rows")

@@ -63,7 +63,7 @@ class Formatted:
         return tuple(getattr(self.official, "unread", ()))
 
     def rows(self, indices: Sequence[int]) -> list[Row]:
-        """Returns the rows in the format. Raises RowError, which names the place and the column, for a row of another form."""
+        """Returns the rows in the format. Raises RowError, which names the row and the column, for a row of another form."""
         return [self._read(row, index) for index, row in zip(indices, self.official.rows(indices), strict=True)]
 
     def where(self, index: int) -> str:

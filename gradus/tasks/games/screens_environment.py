@@ -35,8 +35,8 @@ WAYS = ("text", "image", "array")
 class Screens:
     """A device with the apps, fields and goal of `problem.meta`: `apps` and `fields` (in the order of the screen), `app` and `values` (the goal).
 
-    `ok` ends the episode: the reward is 1 if the goal's app is open and all its fields show the goal's values, else 0. A tap on an empty place is not legal
-    and costs a turn.
+    `ok` ends the episode: the reward is 1 if the goal's app is open and all its fields show the goal's values, else 0. A tap on an empty position is not
+    legal and costs a turn.
     """
 
     limit: int = 30  # largest number of taps; then the episode is truncated
@@ -121,7 +121,7 @@ class Device:
         return "\n".join([self.open or "home", *lines])
 
     def array(self) -> np.ndarray:
-        """The screen and the goal as float32 [77]: for each place the widget and its value (one-hot), the open app, the goal's app and values."""
+        """The screen and the goal as float32 [77]: for each position the widget and its value (one-hot), the open app, the goal's app and values."""
         places = np.zeros((PLACES, len(WIDGETS) + OPTIONS), np.float32)
         for i, widget in enumerate(self.widgets):
             places[i, WIDGETS.index(widget)] = 1
@@ -158,7 +158,7 @@ def colour(number: int) -> tuple[int, int, int]:
 
 
 def tapped(action: Action) -> int | None:
-    """Returns the place that an action taps, from 0: an index, or the last number of a text. None if there is no such place.
+    """Returns the position that an action taps, from 0: an index, or the last number of a text. None if there is no such position.
 
     >>> tapped("I tap 2"), tapped(1), tapped("9"), tapped("ok")
     (1, 1, None, None)

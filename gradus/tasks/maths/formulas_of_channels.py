@@ -107,6 +107,6 @@ def equivalent(said: str, due: str, *, points: int = 5, tolerance: float = 1e-6)
 
 
 def masked(terms: Sequence[str], share: float, rng: random.Random) -> tuple[list[str], list[int]]:
-    """Hides a share of the terms, at least one term: replaces each of them by "?". Returns the new terms and the places of the hidden terms."""
+    """Hides a share of the terms, at least one term: replaces each of them by "?". Returns the new terms and the indices of the hidden terms."""
     hidden = sorted(rng.sample(range(len(terms)), max(1, round(share * len(terms)))))
     return ["?" if i in hidden else term for i, term in enumerate(terms)], hidden

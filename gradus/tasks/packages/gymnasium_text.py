@@ -91,7 +91,7 @@ def number(value: Any) -> str:
 
 
 def marked(lines: Iterable[str], row: int, column: int, mark: str = "P") -> str:
-    """Returns lines of text with a mark in one place."""
+    """Returns lines of text with a mark at one position."""
     grid = [list(line) for line in lines]
     grid[row][column] = mark
     return "\n".join("".join(line) for line in grid)
@@ -158,7 +158,7 @@ def view(observation: Any, env: Any) -> str:
 
 
 def place(x: int, y: int, width: int, height: int) -> str:
-    """Returns a place relative to the player, such as "2 ahead, 1 left"."""
+    """Returns a position relative to the player, such as "2 ahead, 1 left"."""
     ahead, side = height - 1 - y, x - width // 2
     beside = f", {abs(side)} {'right' if side > 0 else 'left'}" if side else ""
     return f"{ahead} ahead{beside}"

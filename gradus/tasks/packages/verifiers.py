@@ -219,7 +219,7 @@ class Part:
 
 
 def content(task: Any) -> str:
-    """Returns the data of a task without its place in the taskset."""
+    """Returns the data of a task without its index in the taskset."""
     return json.dumps(task.data.model_dump(mode="json", exclude={"idx", "id", "name"}), sort_keys=True)
 
 

@@ -94,14 +94,15 @@ def _negated(rng: random.Random, formula: Formula, share: float) -> Formula:
 
 
 def rewritten(rng: random.Random, formula: Formula, count: int) -> Formula:
-    """Returns an equivalent formula. Up to `count` laws are applied to `formula` at random places."""
+    """Returns an equivalent formula. Up to `count` laws are applied to `formula` at random positions."""
     for _ in range(count):
         formula = _once(rng, formula)
     return formula
 
 
 def _once(rng: random.Random, formula: Formula) -> Formula:
-    """Applies one law at one place: exchange of sides, contraposition, > written with |, De Morgan, negation of both sides of <>, removal of a double negation."""
+    """Applies one law at one position: exchange of sides, contraposition, > written with |, De Morgan, negation of both sides of <>, removal of a double
+    negation."""
     inner = [i for i, part in enumerate(formula.parts) if part.parts]
     if inner and rng.random() < 0.5:
         i = rng.choice(inner)

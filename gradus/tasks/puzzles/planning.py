@@ -130,7 +130,8 @@ def block_moves(state: str) -> dict[str, str]:
 
 
 def _misplaced(state: str, goal: str) -> int:
-    """Returns the number of blocks that are not in place: the block itself or a block below it differs from the goal. All these blocks have to move."""
+    """Returns the number of misplaced blocks. A block is misplaced if the block itself or a block below it differs from the goal. All these blocks have to
+    move."""
     right = {stack[:i] for stack in goal.split() for i in range(1, len(stack) + 1)}
     return sum(stack[:i] not in right for stack in state.split() for i in range(1, len(stack) + 1))
 
@@ -150,7 +151,8 @@ def _stacks(rng: random.Random, names: list[str]) -> str:
 
 
 def _block_content(start: str, goal: str) -> str:
-    """Returns the problem as text. Blocks are named by their place in the goal. Each order of the goal's stacks gives a text; the first text in sort order is
+    """Returns the problem as text. Blocks are named by their position in the goal. Each order of the goal's stacks gives a text; the first text in sort order
+    is
     returned."""
     made = []
     for stacks in permutations(goal.split()):

@@ -64,7 +64,7 @@ class Checked:
         return float(self.steps(problem, completion) == 1)
 
     def begins_right(self, problem: Problem, text: str) -> bool:
-        """Returns whether every step in `text`, the beginning of an answer, is right. The text ends with a step; an empty text has no wrong step."""
+        """Returns whether every step in the partial answer `text` is right. The text ends with a step; an empty text has no wrong step."""
         before, marker, result = text.partition("=")
         said, true = before.split(), str(problem.meta["solution"]).replace("=", " ").split()
         if marker:
@@ -74,7 +74,7 @@ class Checked:
     def steps(self, problem: Problem, completion: str) -> float:
         """Returns the share of right steps. The result is the last step.
 
-        A step is right if its word equals the true value at the same place. The share is relative to the larger of two numbers: the written
+        A step is right if its word equals the true value at the same index. The share is relative to the larger of two numbers: the written
         steps and the needed steps.
         """
         found = self.sound(problem, completion)

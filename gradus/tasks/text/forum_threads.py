@@ -53,7 +53,7 @@ def cause(tool: str, symptom: str) -> str:
 def draw_thread(rng: random.Random, tools: Sequence[str], answered: float = 0.8, cells: int = 1) -> Thread:
     """Draws a thread about one of the tools and `cells` kinds of cells.
 
-    An expert replies with the probability `answered`, at a random place after the question.
+    An expert replies with the probability `answered`, at a random position after the question.
     """
     tool, symptom, cell, asker = rng.choice(tools), rng.choice(list(SYMPTOMS)), rng.choice(CELLS), rng.choice(_NAMES)
     if cells > 1:

@@ -83,7 +83,7 @@ def surroundings(chain: Sequence[str], radius: int) -> set[str]:
 
 
 def fragments(chain: Sequence[str]) -> set[str]:
-    """Returns the pieces between carbon and other atoms."""
+    """Returns the fragments that remain if the bonds between carbon and other atoms are cut."""
     return set(re.findall(r"C+|[^C]", "".join(chain)))
 
 

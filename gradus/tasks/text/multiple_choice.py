@@ -1,4 +1,4 @@
-"""Multiple choice: a generated question with five options, A to E. The place of the right option, and its rank by size, are random."""
+"""Multiple choice: a generated question with five options, A to E. The position of the right option, and its rank by size, are random."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Question:
 def multiple_choice(level: int = 2, kinds: str = "all") -> Task:
     """Makes the task multiple choice at `level` 1 to 6. Numbers, chains and lists grow with the level.
 
-    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a place in an order that follows from
+    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a given position in an order that
+    follows from
     comparisons. facts: the end of a chain of facts. rule: a number after some steps of a rule. count: how often a letter occurs in a word. largest: the largest
     of five results. Raises: UserError for an unknown kind.
     """

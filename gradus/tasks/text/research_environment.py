@@ -83,7 +83,7 @@ class Desk:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The possible beginnings of an action."""
+        """The words with which an action can begin."""
         return ("search", "write", "check", "edit", "done") if self.facts else ("search", "answer")
 
     def play(self, action: str) -> Turn:

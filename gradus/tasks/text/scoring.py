@@ -71,8 +71,8 @@ def question(query: str, responses: Sequence[str]) -> str:
 
 
 def reordered(problem: Problem, order: Sequence[int], name: str) -> Problem:
-    """Returns the problem with response `order[i]` in place i. `name` is the end of the new problem's id. The new problem has no solution, because the places
-    in the old solution are wrong."""
+    """Returns the problem with response `order[i]` at index i. `name` is the end of the new problem's id. The new problem has no solution, because the
+    indices in the old solution are wrong."""
     responses = tuple(problem.meta["responses"][i] for i in order)
     preferred = problem.meta["preferred"] if len(order) == 1 else list(order).index(problem.meta["preferred"])
     meta = {k: v for k, v in problem.meta.items() if k != "solution"} | {"responses": responses, "preferred": preferred}

@@ -37,7 +37,7 @@ EXACT = 1e-9  # largest difference of float64 results between micro-batch sizes,
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a method, or a note. `says` describes the fault and names its place; `remedy` is the action for the user."""
+    """One fault of a method, or a note. `says` describes the fault and names the line or field; `remedy` is the action for the user."""
 
     verdict: Literal["wrong", "warning", "note", "not checked"]
     says: str

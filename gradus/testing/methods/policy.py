@@ -152,7 +152,7 @@ class BigramPolicy:
         )
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
-        """Returns for every want rows [A, ...] with gradient: one row for each action of the contexts, in order."""
+        """Returns, for every `Want`, rows [A, ...] with gradient: one row for each action of the contexts, in order."""
         check_offered(wants, self.can, "the toy policy")
         return read(OpenedTable(self.network, contexts, self.others), wants, key or Key())
 

@@ -92,7 +92,7 @@ def loss_and_gradient(
 ) -> tuple[float, list[float], dict[str, float]]:
     """Returns the loss of an objective, the gradient of the loss with respect to every row, and the metrics.
 
-    Args: `rows` [A]: the values of `want` (None: the log-probabilities). `advantages`: one per trajectory (None: 1 for each trajectory). `signals`:
+    Args: `rows` [A]: the rows of the `Want` (None: the log-probabilities). `advantages`: one per trajectory (None: 1 for each trajectory). `signals`:
     {signal: {trajectory id: rows [A]}}.
 
     >>> from gradus import load_recipe

@@ -60,7 +60,7 @@ class RecordedSource(ToySource):
 
 
 class StateSource(ToySource):
-    """A source whose problems have the beginning of an answer, which is one token."""
+    """A source whose problems contain a partial answer of one token."""
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         found = super().draw(indices, level, key)

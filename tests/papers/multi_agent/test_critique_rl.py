@@ -135,7 +135,8 @@ def test_the_actor_stays_frozen_and_the_reference_moves_to_the_critic_of_stage_o
 def test_its_changes_and_the_limit_at_which_it_is_rloo():
     assert {"reward", "credit", "players.actor", "players.reference", "schedule"} <= set(changes(rloo, critique_rl))
     alone = critique_rl.but(
-        reward=Verified(), credit=LeaveOneOut(), schedule=ConstantSchedule(), players__actor=None, players__reference=None, requires=frozenset()
+        reward=Helpful(refinement=Verified(), weight=0.0), credit__coefficient=0.0, schedule=ConstantSchedule(), requires=frozenset()
     )
+    assert critique_rl.credit.rule == LeaveOneOut()
     check_same_update(alone, rloo.but(setting__group=4), task=TOY_QUESTIONS)
     check_different_update(critique_rl.but(schedule=ConstantSchedule()), rloo.but(setting__group=4), task=TOY_QUESTIONS)

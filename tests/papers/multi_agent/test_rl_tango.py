@@ -81,7 +81,9 @@ def test_tokens_outside_of_steps_and_equal_verdicts():
     loose = a.but(contexts=(replace(a.contexts[0], streams=streams),))
     assert advantages(StepVerdicts(alpha=0.5), loose, b) == [[0.5, 0.5], [-0.5, -0.5]]  # equal step rewards have no deviation
     wrong = answer("b", [-1], 0.0, [2])
-    assert advantages(StepVerdicts(alpha=0.5), loose, wrong) == [[0.5, 1.0], [-1.0, -1.0]]  # the first token ends no step
+    assert advantages(StepVerdicts(alpha=0.5), loose, wrong) == [[1.0, 1.0], [-1.0, -1.0]]  # the step of the second token ends after the first token
+    behind = a.but(contexts=(replace(a.contexts[0], streams=Frozen(span=np.array([0, -1], np.int32), verdict=np.array([1.0, 0.0]))),))
+    assert advantages(StepVerdicts(alpha=0.5), behind, wrong) == [[1.0, 0.5], [-1.0, -1.0]]  # no step ends at the second token or later
 
 
 def texts(truths, rewards):

@@ -38,7 +38,7 @@ _MIXED = re.compile(r"(-?)([0-9]+) ([0-9]+)/([0-9]+)")
 
 
 class Found(NamedTuple):
-    """A candidate: its place, its LaTeX, and whether it is a formula (else it is a number in plain text)."""
+    """A candidate: its position in the text, its LaTeX, and whether it is a formula (else it is a number in plain text)."""
 
     start: int
     end: int

@@ -49,7 +49,7 @@ SIGNS = 4  # largest number of values that "plus or minus" signs may produce tog
 
 
 def read(text: str) -> Term:
-    """Parses a piece of LaTeX into a term. Raises Unreadable if the text has no known form or is too large."""
+    """Parses LaTeX text into a term. Raises Unreadable if the text has no known form or is too large."""
     reader = Reader(tokens(clean(text)))
     found = reader.answer(())
     if reader.at < len(reader.tokens):
