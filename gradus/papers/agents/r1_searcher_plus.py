@@ -206,7 +206,7 @@ r1_searcher_plus = r1_searcher.derive(
 _TERMS: dict[str, Any] = {
     "task": "search_qa",
     "options": {"level": "1", "people": "12", "known": "0.5", "instruction": "false"},
-    "fields": {"prompts": "4", "group": "8", "learning_rate": "2e-4", "warmup": "0", "study": "none", "update.count": "2", "objective.memory.coefficient": "1"},
+    "fields": {"prompts": "4", "group": "8", "learning_rate": "5e-5", "warmup": "0", "study": "none", "update.count": "2", "objective.memory.coefficient": "1"},
     "budget": "steps=24",
     "seeds": 3,
 }
