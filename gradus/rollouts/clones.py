@@ -48,7 +48,7 @@ def mixture(actions: int, alpha: float, *, first: int = 0, given: Sequence[float
     """Returns (a, b) of q = a pi_old + b for every action of an episode, [A, 2].
 
     `given`: the probabilities mu of the inserted tokens, which begin at action `first`; empty for an original. `z`: the share of wrong originals. `j`: the
-    shares of `shares` for the inserted tokens.
+    number of tokens before the inserted tokens.
 
     >>> mixture(3, 0.5, first=1, given=[0.25], z=0.25, j=1).tolist()
     [[2.5, 0.0], [0.5, 0.125], [1.0, 0.0]]
