@@ -45,7 +45,7 @@ def _sums(term: Term, rows: Rows, batch: Batch) -> bool:
 
 
 def _slopes(term: Term, rows: Rows, batch: Batch) -> dict[Want, Tensor]:
-    """Returns the derivative of the loss with respect to each row that the term wants; zeros for a row that the term does not read."""
+    """Returns the derivative of the loss with respect to each row in the term's `wants`; zeros for a row that the term does not read."""
     leaves = {w: rows[w].detach().clone().requires_grad_() for w in term.wants}
     loss, _ = evaluate({"term": term}, leaves, batch)
     if loss.requires_grad:

@@ -152,8 +152,8 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) ->
 def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
     """Returns the segments for rows with these numbers of visible places.
 
-    Neighbouring rows form a segment. The number of places that a segment reads is the number of places of its longest row, rounded up to a multiple of
-    `step`.
+    Neighbouring rows form a segment. For every row, a segment reads as many places as its longest row has. This number is rounded up to a
+    multiple of `step`.
     """
     found: list[Segment] = []
     for start in range(0, len(lengths), ROWS):

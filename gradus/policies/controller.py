@@ -228,7 +228,7 @@ class Controller:
         return ~barred
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
-        """Returns, for each want, a row per action. Raises UserError for a want that the controller's outputs cannot give."""
+        """Returns, for each `Want`, a row per action. Raises UserError for a `Want` that the controller's outputs cannot give."""
         check_offered(wants, self.can, f"a controller with outputs {self.config.fresh.outputs}")
         return read(OpenedController(self.network, contexts), wants, key or Key())
 

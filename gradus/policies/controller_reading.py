@@ -1,6 +1,6 @@
 """The values of one evaluation of a controller. Each value has one row per action of the contexts, so it has A rows.
 
-A value is computed only if a want reads it.
+A value is computed only if a `Want` reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EDGE = 1 - 1e-6  # given actions are limited to [-EDGE, EDGE], in units of half 
 
 
 class OpenedController:
-    """Gives wants access to the values of a controller. See `types.signals.Opened` and `types.control`."""
+    """Gives every `Want` access to the values of a controller. See `types.signals.Opened` and `types.control`."""
 
     def __init__(self, network: ControllerNetwork, contexts: Sequence[Context]) -> None:
         self.network, self.config, self.contexts = network, network.config, contexts

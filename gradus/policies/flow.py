@@ -1,4 +1,4 @@
-"""A flow generator as a policy. The policy turns noise into samples by steps along a velocity field, and computes the rows of wants for training."""
+"""A flow generator as a policy. The policy turns noise into samples by steps along a velocity field, and computes the rows that a `Want` needs for training."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ class FlowModel:
         return [float(c) for c in given]
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
-        """Returns, for each want, a row per action.
+        """Returns, for each `Want`, a row per action.
 
-        The random pairs of flow matching are drawn with the keys of the samples. A want that draws numbers uses `key`.
+        The random pairs of flow matching are drawn with the keys of the samples. A `Want` that draws numbers uses `key`.
         """
         check_offered(wants, self.can, "a flow generator")
         return read(OpenedFlow(self, contexts), wants, key or Key())

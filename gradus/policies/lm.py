@@ -270,12 +270,12 @@ class LanguageModel:
         return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns, for each want, a row per action, [A, ...], in order of the contexts. The rows have gradient if gradients are enabled.
+        """Returns, for each `Want`, a row per action, [A, ...], in order of the contexts. The rows have gradient if gradients are enabled.
 
-        The rows are float32 (float64 for a float64 model). Log-probability, entropy and logits are at each context's own temperature. A want that
+        The rows are float32 (float64 for a float64 model). Log-probability, entropy and logits are at each context's own temperature. A `Want` that
         draws numbers uses `key`.
 
-        Raises: UserError for a want that this model does not offer.
+        Raises: UserError for a `Want` that this model does not offer.
         """
         check_offered(wants, self.can, "this language model")
         if not any(c.actions for c in contexts):

@@ -166,7 +166,7 @@ class Masked:
         )
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns, for each want, a row per action. `key` draws the masks. Raises UserError for a want that the model does not offer."""
+        """Returns, for each `Want`, a row per action. `key` draws the masks. Raises UserError for a `Want` that the model does not offer."""
         check_offered(wants, self.can, "a masked model")
         return read(OpenedMasked(self, contexts), wants, key or Key())
 

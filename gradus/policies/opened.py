@@ -1,4 +1,4 @@
-"""Gives wants access to the values of one forward pass of a language model (see `types.signals.Opened`).
+"""Gives every `Want` access to the values of one forward pass of a language model (see `types.signals.Opened`).
 
 This module has one class for the built-in decoder and one class for models of transformers. A value is computed only when it is used. Layers are counted as in
 `transformers`: 0 is the embedding, and i is the output of the first i layers. The output of the last layer, which also has the number -1, is normed, because the

@@ -1,4 +1,4 @@
-"""Computes the rows of wants from an opened pass, for policies of every kind."""
+"""Computes the rows of every `Want` from an opened pass, for policies of every kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read(opened: Any, wants: Sequence[Want], key: Key) -> dict[Want, Tensor]:
     """Returns the rows of every want, in float32 at least.
 
     The rows are computed from values of the pass. Each value is a method of `types.signals.Opened` that belongs to an ability of the policy. Wants that read
-    hidden states are computed first, so the pass to the last layer continues from these states. Raises UserError if a want does not give one row
+    hidden states are computed first, so the pass to the last layer continues from these states. Raises UserError if a `Want` does not give one row
     per action.
     """
     order = sorted(range(len(wants)), key=lambda i: not wants[i].needed & {"hidden"})
@@ -36,7 +36,7 @@ def read(opened: Any, wants: Sequence[Want], key: Key) -> dict[Want, Tensor]:
 
 
 def check_offered(wants: Sequence[Want], can: frozenset[str], policy: str) -> None:
-    """Raises UserError if the policy lacks an ability that a want needs."""
+    """Raises UserError if a `Want` in `wants` needs an ability that the policy lacks. `policy`: its description for the message."""
     for want in wants:
         if lacking := sorted(want.needed - can):
             raise UserError(f"{policy} does not offer {type(want).__name__}, which needs {lacking[0]}; {remedy(lacking[0], can)}")

@@ -177,7 +177,7 @@ class OpenedShare(OpenedDecoder):
 
 
 def share_of_rows(model: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key, team: Team) -> tuple[Tensor, dict[Want, Tensor]]:
-    """Returns the actions that this process predicts, int64 [a], and for each want their rows [a, ...].
+    """Returns the actions that this process predicts, int64 [a], and for each `Want` their rows [a, ...].
 
     All processes of the team call this function at the same time, with the same contexts. The contexts have at least one action. `model`: a language model
     with the

@@ -36,7 +36,7 @@ class Cascade(Combines):
     def __post_init__(self) -> None:
         check_ranges(self, bound="(-inf, inf)")
         if self.sends not in ("below", "reached"):
-            raise UserError(f'Cascade.sends is "{self.sends}"; it must be below or reached')
+            raise UserError(f'Cascade.sends is "{self.sends}"; it must be "below" or "reached"')
         if name_of(self.first) == name_of(self.then):
             raise UserError(f"Cascade: both parts have the name {name_of(self.first)}; use two different rewards")
 

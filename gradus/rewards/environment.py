@@ -28,7 +28,7 @@ class EnvironmentReturn:
 
     def __post_init__(self) -> None:
         if self.invalid_penalty < 0:
-            raise UserError(f"environment return: `invalid_penalty` is {self.invalid_penalty}; it is subtracted, so it must be 0 or more")
+            raise UserError(f"environment return: `invalid_penalty` is {self.invalid_penalty}; the reward subtracts this number, so it must be 0 or more")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         return [[judged(trajectory, self.invalid_penalty) for trajectory in group.trajectories] for group in groups]

@@ -1,4 +1,4 @@
-"""Uses the last answer to the same problem as a draft. The current policy checks the draft; its accepted beginning is kept, and only the rest is sampled."""
+"""Uses the last answer to the same problem as a draft. The current policy checks the draft, and keeps the first tokens that it accepts. Only the rest is sampled."""
 
 from __future__ import annotations
 

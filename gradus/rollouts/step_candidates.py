@@ -1,4 +1,4 @@
-"""Samples several next steps at a given state. A state is a problem and the beginning of an answer."""
+"""Samples several next steps at a given state. A state is a problem and a partial answer."""
 
 from __future__ import annotations
 

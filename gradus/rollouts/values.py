@@ -108,7 +108,7 @@ class MonteCarloValues:
 
 async def continued(start: Start, count: int, sampling: Any, world: World) -> list[Trajectory]:
     """Returns `count` judged continuations of the state; no update uses them. The token limit of `sampling` counts the tokens of the answer before the
-    state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the beginning of the answer.
+    state, too. Each continuation has one context, whose parent ends at the state; its completion begins with the partial answer.
     """
     t, context, at = start.trajectory, start.context, start.at
     said = int((context.action_positions < at).sum())

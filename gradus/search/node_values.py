@@ -1,4 +1,4 @@
-"""The value of the beginning of an answer: the output of a value head, the reward, or the mean reward of continuations to the end."""
+"""The value of a partial answer: the output of a value head, the reward, or the mean reward of continuations to the end."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gradus.types.signals import Value
 
 
 class NodeValue(Protocol):
-    """Gives the values of beginnings of answers."""
+    """Gives the values of partial answers."""
 
     async def values(self, beginnings: Sequence[Trajectory], world: World) -> tuple[list[float], int]:
-        """Returns one value per beginning, and the number of sampled tokens.
+        """Returns one value per partial answer in `beginnings`, and the number of sampled tokens.
 
-        A beginning is a trajectory with one context. If a beginning is already a whole answer, its link `over` is true.
+        A partial answer is a trajectory with one context. If it is already a whole answer, its link `over` is true.
         """
         ...
 
 
 @dataclass(frozen=True)
 class PlayerValue:
-    """The value that the value head of `player` reads after the last token of the beginning."""
+    """The value that the value head of `player` reads after the last token of the partial answer."""
 
     player: str = "value"
     names_players: ClassVar[tuple[str, ...]] = ("player",)

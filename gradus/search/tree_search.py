@@ -1,4 +1,4 @@
-"""A tree search over answers: a node is the beginning of an answer, and its children are the next steps that the policy samples."""
+"""A tree search over answers: a node is a partial answer, and its children are the next steps that the policy samples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class TreeSearch:
-    """Grows a tree of beginnings of answers, and returns the whole answer with the largest value.
+    """Grows a tree of partial answers, and returns the whole answer with the largest value.
 
     In every round, `choice` picks nodes. For each picked node, the policy samples `samples` answers that continue it. The first step of each answer becomes a
     child; equal steps become one child. A step ends with the text `step`. All answers count as results, and `value` gives the values of children and answers.

@@ -1,4 +1,4 @@
-"""Writes contexts, wants and samples as messages between processes, and reads such messages. Messages are plain JSON and tensors."""
+"""Writes contexts, `Want` objects and samples as messages between processes, and reads such messages. Messages are plain JSON and tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Errand:
 
 
 def wants_json(wants: Sequence[Want]) -> list[Any]:
-    """Returns wants as class paths and fields. Raises UserError for a class that another process cannot import."""
+    """Returns each `Want` as a class path and fields. Raises UserError for a class that another process cannot import."""
     documents = [to_json(want) for want in wants]
     for want, document in zip(wants, documents, strict=True):
         if any(not isinstance(path, dict) and not path.startswith("gradus.") for path in _classes(document)):
@@ -58,7 +58,7 @@ def _classes(document: Any) -> Iterator[Any]:
 
 
 def plain(wants: Sequence[Want]) -> bool:
-    """Whether all wants can be computed without the streams of the contexts."""
+    """Whether every `Want` can be computed without the streams of the contexts."""
     return all(type(want) in (LogProb, EntropyOf, Value) for want in wants)
 
 

@@ -280,7 +280,7 @@ class Divided:
         return out
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns the rows of the wants without gradient. Raises UserError if gradients are enabled and the player learns."""
+        """Returns the rows of every `Want` without gradient. Raises UserError if gradients are enabled and the player learns."""
         if torch.is_grad_enabled() and self._part.learner.learns:
             raise UserError(
                 f"a part of the recipe computes gradients of {self._part.learner.name} outside the update; these gradients need whole weights, but system Sharded "

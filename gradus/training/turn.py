@@ -87,7 +87,7 @@ def check_found(run: Any, recipe: Recipe, found: Recipe) -> None:
 
 
 def reads_of(recipe: Recipe) -> tuple[Any, ...]:
-    """Returns the outputs that the parts of a recipe read from its players: the signals, and the wants of each objective."""
+    """Returns the outputs that the parts of a recipe read from its players: the signals, and every `Want` of each objective."""
     return set(signals_of(recipe)), {name: wants(spec.objective) for name, spec in specs_of(recipe).items()}
 
 

@@ -1,6 +1,6 @@
 """Wants and signals of controllers: Q-values, drawn actions and single numbers. The module `types.signals` has the log-probability, the entropy and the
 value. The weights and the stream `key` (one uint64 number per row, the same for all rows of a context)
-determine a drawn action. So every reader of a context gets the same draw, as a want with gradient or as a signal without gradient.
+determine a drawn action. So every reader of a context gets the same draw, as a `Want` with gradient or as a signal without gradient.
 """
 
 from __future__ import annotations

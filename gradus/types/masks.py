@@ -159,10 +159,10 @@ class Denoised(Want):
         return opened.denoised(self.masks, key if self.move is None else of_move(key, self.move))
 
     def at(self, move: int) -> Denoised:
-        """The same want with the masks of the epoch `move` of the update."""
+        """The same `Want` with the masks of the epoch `move` of the update."""
         return replace(self, move=move)
 
 
 def of_move(key: Key, move: int) -> Key:
-    """Makes the key of epoch `move` from the step's key, for wants that are drawn again in every epoch of an update."""
+    """Makes the key of epoch `move` from the step's key, for a `Want` that is drawn again in every epoch of an update."""
     return key.fold("move", move)

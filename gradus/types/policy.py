@@ -48,7 +48,7 @@ class Policy(Protocol):
 
     @property
     def can(self) -> frozenset[str]:
-        """The abilities of the policy: fork, text, pack, lora, pause, and the outputs that wants can read (logprobs, entropy, hidden, logits, attention,
+        """The abilities of the policy: fork, text, pack, lora, pause, and the outputs that a `Want` can read (logprobs, entropy, hidden, logits, attention,
         head:NAME, velocity, ...).
         """
         ...
@@ -96,7 +96,7 @@ class Policy(Protocol):
         ...
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """For each want, the rows of every action, in the order of the contexts. The rows have gradients if gradients are enabled."""
+        """For each `Want`, the rows of every action, in the order of the contexts. The rows have gradients if gradients are enabled."""
         ...
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:

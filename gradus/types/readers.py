@@ -1,6 +1,6 @@
-"""More readers: wants that reduce logits, hidden states and attention to one row per action.
+"""More readers: `Want` classes that reduce logits, hidden states and attention to one row per action.
 
-`Read(reads=want)` reads a want as a signal. All wants use the temperature of the context. "Before" an action means the position from which the action
+`Read(reads=want)` reads a `Want` as a signal. Every `Want` uses the temperature of the context. "Before" an action means the position from which the action
 is drawn.
 """
 
@@ -45,7 +45,7 @@ class DivergenceFrom(Want):
 
     def __post_init__(self) -> None:
         if self.direction not in ("reverse", "forward"):
-            raise UserError(f'DivergenceFrom.direction is "{self.direction}"; it must be reverse or forward')
+            raise UserError(f'DivergenceFrom.direction is "{self.direction}"; it must be "reverse" or "forward"')
 
     @property
     def needed(self) -> frozenset[str]:
@@ -205,7 +205,7 @@ class LookBack:
 class AttentionStat(Want):
     """A statistic of attention weights, without gradient.
 
-    The want reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
+    This `Want` reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
     """
 
     layers: tuple[int, ...] = (-1,)  # numbers of layers, counted from 0; -1: the last layer

@@ -1,7 +1,7 @@
-"""Signals and wants name outputs of a model. A part `needs` signals, which have no gradient; an objective reads wants, which have a gradient.
+"""A `Signal` and a `Want` name an output of a model. A part `needs` signals, which have no gradient. An objective `wants` outputs with a gradient.
 
-Signals and wants give one row per action, in the order of the actions of the given contexts. A new reader is a `Want` with the method `rows`, which reduces the
-output of a forward pass to these rows. `Read(reads=want)` makes a signal from a want. `types.readers` has more readers. Signals and wants are hashable.
+Both give one row per action, in the order of the actions of the given contexts. A new reader is a `Want` with the method `rows`, which reduces the
+output of a forward pass to these rows. `Read(reads=want)` makes a signal from a `Want`. `types.readers` has more readers. Both classes are hashable.
 """
 
 from __future__ import annotations
@@ -123,16 +123,16 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
 class Want:
     """An output that is read with gradient: one row per action.
 
-    `compared`: whether `Batch.old` keeps the rows of the want from the start of the update. Such rows are kept only in updates with several optimiser steps.
+    `compared`: whether `Batch.old` keeps the rows of the `Want` from the start of the update. Such rows are kept only in updates with several optimiser steps.
     """
 
-    compared: ClassVar[bool] = False  # in some wants this is a property, because its value depends on a field
+    compared: ClassVar[bool] = False  # some classes make this a property, because its value depends on a field
     redrawn: ClassVar[bool] = False  # True: each epoch of an update has its own draws; its key comes from `types.masks.of_move`
     opens: ClassVar[frozenset[str]] = frozenset()  # abilities that the policy needs (`Policy.can`)
 
     @property
     def needed(self) -> frozenset[str]:
-        """The abilities that this want needs: the abilities in `opens`. A field can add further abilities, such as the name of a head."""
+        """The abilities that this `Want` needs: the abilities in `opens`. A field can add further abilities, such as the name of a head."""
         return self.opens
 
     @property
@@ -170,7 +170,7 @@ class Signal:
     def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
         """Returns the contexts that the player reads in place of `contexts`. The actions stay the same. `found`: for each signal in `needs`, its rows per context.
 
-        The view of the want is applied to the result.
+        The view of the `Want` is applied to the result.
         """
         return contexts
 
@@ -318,7 +318,7 @@ class MatchingTime(Want):
 
 @dataclass(frozen=True)
 class Read(Signal):
-    """Any want as a signal: `Read(Hidden(), player="reference")`."""
+    """Any `Want` as a signal: `Read(Hidden(), player="reference")`."""
 
     reads: Want = LogProb()
 

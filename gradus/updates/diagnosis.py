@@ -187,7 +187,7 @@ def broken_losses(tallies: Mapping[str, Tally]) -> list[str]:
 
 
 def _forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
-    """Returns, for each want, a row per action, in the order of the batch."""
+    """Returns, for each `Want`, a row per action, in the order of the batch."""
     pieces = [(batch.slice(chosen)[1], found) for chosen, found in passes(policy, batch.contexts, wants, micro_tokens, key)]
     place = torch.argsort(torch.cat([index for index, _ in pieces]))
     return {w: torch.cat([found[w].cpu() for _, found in pieces]).index_select(0, place).to(batch.weight) for w in wants}

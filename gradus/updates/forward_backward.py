@@ -23,7 +23,7 @@ Slopes = Callable[[list[int], Rows], "Rows | None"]
 def passes(
     policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key
 ) -> Iterator[tuple[list[int], Rows]]:
-    """Yields, for every micro-batch in order, the indices of its contexts, and the rows of all wants without gradient."""
+    """Yields, for every micro-batch in order, the indices of its contexts, and the rows of every `Want` without gradient."""
     own = getattr(policy, "passes", None)
     if own is not None:
         yield from own(contexts, wants, micro_tokens, key)
@@ -52,7 +52,7 @@ def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro
 
 
 def evaluated(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key) -> Rows:
-    """Returns, for each want, a row per action. Makes one pass for each view, over the contexts in the form of this view."""
+    """Returns, for each `Want`, a row per action. Makes one pass for each view, over the contexts in the form of this view."""
     views = dict.fromkeys(want.view for want in wants)
     out: dict[Want, Tensor] = {}
     for view in views:

@@ -1,6 +1,6 @@
 """The default update: epochs of mini-batches, with one optimiser step per mini-batch.
 
-The objective is evaluated on the whole mini-batch. In this step, the rows that the objective wants are the leaves of the graph. Then the gradient with
+The objective is evaluated on the whole mini-batch. In this step, the rows that the objective reads are the leaves of the graph. Then the gradient with
 respect to these rows is backpropagated through the model, one micro-batch at a time. So the result does not depend on the size of micro-batches. If the
 objective is separable (a sum over actions), the separate forward pass that computes the leaves is skipped.
 """
@@ -61,7 +61,7 @@ class Minibatches:
     def update(self, player: Any, batch: Batch, step: int, key: Key, reading: Key | None = None) -> dict[str, float]:
         """Updates one player and returns its metrics.
 
-        `key` determines the order of the mini-batches. Like signals, views and wants draw their random numbers from `reading` (None: from `key`). If the
+        `key` determines the order of the mini-batches. Signals, views and `Want` objects draw their random numbers from `reading` (None: from `key`). If the
         batch already has rows of the start of the update (`Batch.old`), these rows are kept. If it has no such rows and there are several optimiser steps,
         the rows are computed before the first step.
         """
@@ -105,7 +105,7 @@ _MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # metrics of every
 
 
 def keys_of(terms: Mapping[str, Term], epochs: int, reading: Key) -> list[Key]:
-    """Returns the key of the wants for every epoch: `reading` for all epochs, or one key per epoch if a want draws again in each epoch."""
+    """Returns the key for every `Want` in every epoch: `reading` for all epochs, or one key per epoch if a `Want` draws again in each epoch."""
     redrawn = any(want.redrawn for want in wants_of(terms))
     return [of_move(reading, epoch) if redrawn else reading for epoch in range(epochs)]
 
@@ -146,7 +146,7 @@ def check_separable(player: Any, batch: Batch, key: Key) -> None:
 
 
 def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
-    """Returns the rows of all wants for the whole batch, without gradient."""
+    """Returns the rows of every `Want` for the whole batch, without gradient."""
     pieces, order = [], []
     for chosen, found in passes(policy, batch.contexts, wants, micro_tokens, key):
         pieces.append(found)

@@ -63,7 +63,7 @@ def test_failures_are_not_sent_on():
 
 
 def test_what_is_refused():
-    with pytest.raises(UserError, match="below or reached"):
+    with pytest.raises(UserError, match='"below" or "reached"'):
         Cascade(Given("a"), sends="above")
     with pytest.raises(UserError, match="two different rewards"):
         Cascade(Verified())

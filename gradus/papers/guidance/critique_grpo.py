@@ -27,7 +27,7 @@ updates per batch (128 problems, 64 per update) and L = 6144 are from the releas
 Departures: The wording of the critique is ours. The released script switches the division by the deviation off, but under a name that the released
 trainer does not read. So the authors' run divides by the deviation; `--credit.scale sample` does the same. The script leaves the number of
 refinements at -1, which would make every answer a refinement; its comments and the paper name one refinement among 8 answers. The released code
-encodes the text of the refinement again; here its tokens stay. The released code sums the loss over the answers of a small batch and divides this sum
+encodes the text of the refinement again; here its tokens do not change. The released code sums the loss over the answers of a small batch and divides this sum
 by L alone. If the policy's answers and refinements are all wrong, a wrong refinement joins the group, as in the released code; all advantages are
 then 0.
 """

@@ -8,7 +8,7 @@ the reward.
     epsilon_t = 0.2 + 0.08 H_t / (max_t H_t)
 
 A small expert network gives the importance $a_e(x)$ of each feature of the patient x. Stage 1: a tree search finds one answer per patient. A node of
-the tree is the beginning of an answer; an edge is one step. Each of 16 simulations goes down from the root by UCT (c = 1.4), adds a child to the
+the tree is a partial answer; an edge is one step. Each of 16 simulations goes down from the root by UCT (c = 1.4), adds a child to the
 first node with fewer than 4 children, and completes the answer from this child. The prompt names E(x). The value of an answer is 1 for the right
 label plus half of its overlap with E. The best right answer is imitated under the plain prompt; a patient without a right answer is left out.
 

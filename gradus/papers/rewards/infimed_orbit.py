@@ -19,7 +19,7 @@ released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one upd
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
-compute the filters. Here the rest is GRPO with its KL coefficient of 0.04, which is ours. The filters use the answers of the step's own group. In the paper
+compute the filters. Here the rest is GRPO, also its KL coefficient of 0.04. The filters use the answers of the step's own group. In the paper
 they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no gradient. The bounds 0.75, three
 retrieved texts and TF-IDF in place of embeddings are ours. The model that writes rubrics, the reranking and the simulated consultations are not part
 of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a scripted judge.

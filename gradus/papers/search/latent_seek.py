@@ -14,7 +14,7 @@ The policy judges its own answers (`OwnChecks`): calculation has the weight 2, t
 failed checks. If only the check of the final answer fails, R is -1/6, which is above the threshold. With a verifier that knows the answer (`PerfectCheck`), R
 is -1 or 0.
 
-Use if: only one problem matters, the weights must stay, and a check of an answer is reliable.
+Use if: only one problem matters, the weights must not change, and a check of an answer is reliable.
 Avoid if: sampling is cheap and as good (see best_of_n with --search BestOf), or the hidden states cannot be read.
 Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level Policy Gradient in Latent Space, arXiv:2505.13308. The released code was read
 (bigai-nlco/LatentSeek).

@@ -6,9 +6,9 @@
     loss_V = "mean over states" s "of" (V(s) - hat V(s))^2
 
 Stage 1, ReST-GRPO. A step samples n answers per problem. A problem whose rewards have a deviation below 0.05 is dropped. If the best answer has a reward of
-at least 0.9, it is cut after each of its L lines, including the last line. Then ceil(L / 2) of these beginnings are drawn by P with replacement. alpha is
-0.95, so early lines are drawn more often. The answers of a further group continue the beginning. The reward and the loss are those of GRPO, and no loss reads
-the beginning.
+at least 0.9, it is cut after each of its L lines, including the last line. Then ceil(L / 2) of these partial answers are drawn by P with replacement. alpha is
+0.95, so early lines are drawn more often. The answers of a further group continue the partial answer. The reward and the loss are those of GRPO, and no loss reads
+the tokens of the partial answer.
 
 Stage 2. The policy does not change, and a value model learns from tree search (`TreeStates`). In each of 100 rounds, 5 answers continue the picked node. The
 first lines of these answers become the children of the node, and the rewards of the answers are added to the node and to all nodes above; c is 0.2. The
@@ -18,7 +18,8 @@ At test time the value model replaces the reward (`TreeSearch`). The value model
 counts this value once more. Only the 5 children with the largest values can be picked; c is 0.1, and there are 15 rounds. The result is the answer
 with the largest value.
 
-Metrics: spread (share of trained groups with unequal rewards), partial (groups of beginnings per problem), kept_problems (share), nodes (states per tree).
+Metrics: spread (share of trained groups with unequal rewards), partial (groups per problem that continue a partial answer), kept_problems (share),
+nodes (states per tree).
 
 Use if: answers have several steps, their rewards differ within groups, and test time allows many samples.
 Avoid if: answers have only one step, or a vote is enough (see grpo with --search Majority).
@@ -27,7 +28,7 @@ UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end mark
 (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child; the code
 draws at random. The code keeps 3 visible children by default, its documented runs 5. The learning rate 10^-7 of the original is not used. The value model
-starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break; here the last beginning ends where the answer
+starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break; here the last partial answer ends where the answer
 ends.
 """
 
@@ -61,7 +62,7 @@ from gradus.types.ranges import check_ranges
 
 
 def weights(lines: int, alpha: float) -> np.ndarray:
-    """Returns the probabilities of the beginnings of an answer with `lines` lines.
+    """Returns the probabilities of the partial answers that can be cut from an answer with `lines` lines.
 
     >>> [round(float(w), 4) for w in weights(3, 0.95)]
     [0.3506, 0.333, 0.3164]
@@ -71,23 +72,24 @@ def weights(lines: int, alpha: float) -> np.ndarray:
 
 
 def beginnings(lines: int, share: float, alpha: float, key: Key) -> list[int]:
-    """Draws ceil(share * lines) beginnings, and returns their numbers of lines, from 1 to `lines`."""
+    """Draws ceil(share * lines) partial answers, and returns their numbers of lines, from 1 to `lines`."""
     ends = np.cumsum(weights(lines, alpha))
     return [1 + int(np.searchsorted(ends[:-1], u, side="right")) for u in key.uniform(math.ceil(share * lines))]
 
 
 @dataclass(frozen=True)
 class PartialSolutions:
-    """Adds to the groups of `rollout` the groups that continue beginnings of the best answer, and drops groups whose rewards hardly differ.
+    """Adds to the groups of `rollout` the groups that continue parts of the best answer, and drops groups whose rewards hardly differ.
 
-    If no group differs, the first group is returned, so that a step is never empty. The groups of beginnings are auxiliary. At test time `rollout` acts.
+    If no group differs, the first group is returned, so that a step is never empty. The groups that continue a partial answer are auxiliary. At
+    test time `rollout` acts.
     """
 
     rollout: Rollout = Auto()
     step: str = "\n"  # the text that ends a line
     std_min: float = 0.05  # a group with a smaller deviation of its rewards is dropped
     best_min: float = 0.9  # the best answer is cut only if its reward is at least this number
-    share: float = 0.5  # beginnings per line of the best answer; 0: none
+    share: float = 0.5  # partial answers per line of the best answer; 0: none
     alpha: float = 0.95
     plays: ClassVar[str] = "answers"
 
@@ -99,7 +101,7 @@ class PartialSolutions:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the kept groups. The groups of beginnings become auxiliary groups."""
+        """Returns the kept groups. The groups that continue a partial answer become auxiliary groups."""
         groups = one_each(await rolled(self.rollout, requests, world), requests, self)
         kept = [(r, g) for r, g in zip(requests, groups, strict=True) if deviation(g) >= self.std_min]
         asked = [r for request, group in kept for r in self._cut(request, group, world)]
@@ -113,7 +115,7 @@ class PartialSolutions:
         return [g for _, g in kept] or groups[:1]
 
     def _cut(self, request: Request, group: Group, world: World) -> list[Request]:
-        """Returns the requests that continue beginnings of the best answer of a group."""
+        """Returns the requests that continue partial answers, which are cut from the best answer of a group."""
         judged = [t for t in group.trajectories if t.failed is None]
         best = max(judged, key=lambda t: t.value, default=None)
         if best is None or best.value < self.best_min or self.share == 0:
@@ -123,7 +125,7 @@ class PartialSolutions:
         while said < context.actions:
             said += end_of_step(context, said, self.step, world, best.player)
             ends.append(said)
-        ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is no part of a beginning
+        ends[-1] -= int(said > 1 and not world.text(context.sequence[-1:], best.player))  # an end token is not part of a partial answer
         ends = sorted(set(ends))  # an end token alone is no line
         limit, start = sampling_of(request, world), len(context.sequence) - context.actions
         out = []
@@ -142,7 +144,7 @@ def deviation(group: Group) -> float:
 
 
 def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group:
-    """Returns the group of a beginning, not judged. A completion has the whole answer, but the beginning has no action."""
+    """Returns the unjudged group of answers that continue the same partial answer. A completion has the whole text; its actions are only the new tokens."""
     first = len(world.prompt(replace(request, prompt=None)).sequence)
     made = []
     for i, context in enumerate(contexts):

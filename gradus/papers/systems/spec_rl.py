@@ -1,4 +1,4 @@
-"""SPEC-RL: the last answer to the same problem is a draft. The beginning that the current policy accepts is kept, and only the rest is generated.
+"""SPEC-RL: the last answer to the same problem is a draft. The current policy keeps the first tokens that it accepts, and generates only the rest.
 
     a_t = min(1, l (p_new(y_t)) / (p_old(y_t)))
     keep y_1, ..., y_(n-1), quad n = the first t with u_t > a_t
@@ -30,7 +30,7 @@ from gradus.rollouts.drafts import EarlierAnswers
 
 spec_rl = grpo.derive(
     "spec_rl",
-    "The last answer to the same problem is a draft: the current policy keeps its accepted beginning and generates only the rest.",
+    "The last answer to the same problem is a draft: the current policy keeps the first tokens that it accepts, and generates only the rest.",
     family="systems",
     rollout=EarlierAnswers(),
 )

@@ -64,7 +64,7 @@ class Checked:
         return float(self.steps(problem, completion) == 1)
 
     def begins_right(self, problem: Problem, text: str) -> bool:
-        """Returns whether every step in `text`, the beginning of an answer, is right. The text ends with a step; an empty text has no wrong step."""
+        """Returns whether every step in the partial answer `text` is right. The text ends with a step; an empty text has no wrong step."""
         before, marker, result = text.partition("=")
         said, true = before.split(), str(problem.meta["solution"]).replace("=", " ").split()
         if marker:

@@ -35,7 +35,7 @@ class Step:
     """One toy step up to its update.
 
     `groups`: the groups without failures. `kept`: the groups that the selection kept. `credited`: the groups with advantages. `batches`: the batch of
-    each player. `rows`: for each player the rows of its wants.
+    each player. `rows`: for each player, the rows of every `Want` that its objective reads.
     """
 
     groups: Sequence[Group]
@@ -108,7 +108,7 @@ def _shifted(want: Want, row: Tensor, shift: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The loss of a term, the gradient of the loss with respect to every row that the term wants (None: no gradient), and the metrics of the term."""
+    """The loss of a term, the gradient of the loss with respect to every row in the term's `wants` (None: no gradient), and the metrics of the term."""
 
     loss: Tensor
     gradient: Mapping[Want, Tensor | None]
