@@ -3,7 +3,8 @@
     python -m benchmarks.reward_models [pairs] [curves] [steps]
 
 pairs: a reward model learns from 2,000 pairs of answers of the built-in model, which the verifier ordered; it is judged on 256 held-out problems.
-curves: on the ground gold_proxy, the proxy and the held-out accuracy of GRPO and of four methods that should resist over-optimisation.
+curves: on the ground gold_proxy, the proxy and the held-out accuracy of GRPO and of four methods that should resist over-optimisation: a larger
+    KL coefficient, the lowest score of three judges, the filter of pf_ppo, and the best answers of the start model.
 steps: labels of steps by continuations against the exact check of steps, and a process reward model that is trained on such labels.
 """
 
@@ -23,6 +24,9 @@ from gradus.credit.step_values import SPAN, VALUE
 from gradus.grounds.gold_proxy import gold_proxy
 from gradus.objectives.labelled_scores import LabelledScores
 from gradus.objectives.ranking import MaxMargin
+from gradus.recipe.core import Recipe
+from gradus.recipe.registry import recipe as load_recipe
+from gradus.rewards.combine import Lowest
 from gradus.rewards.step_scores import scores_at_ends
 from gradus.rewards.verified import Verified
 from gradus.rollouts.checked_steps import CheckedSteps, check_of
@@ -32,16 +36,20 @@ from gradus.selection.filters import Best
 from gradus.study.held_out import held_out_requests
 from gradus.study.judged import auc, curve, peak_and_fall
 from gradus.study.pair_accuracy import PairAccuracy
+from gradus.training.plan import judged_by
 from gradus.types import Frozen, Group
 from gradus.types.signals import Values
 from gradus.types.spans import Separated
 
-ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "grpo": ("grpo", {}),
-    "grpo, KL 0.5": ("grpo", {"objective__kl__coefficient": 0.5}),
-    "pf_ppo": ("pf_ppo", {}),
-    "rft, best of 8": ("rft", {"selection": Best()}),
+ARMS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "grpo": ("grpo", {}, 1),
+    "grpo, KL 0.5": ("grpo", {"objective__kl__coefficient": 0.5}, 1),
+    "grpo, lowest of 3 judges": ("grpo", {}, 3),
+    "pf_ppo": ("pf_ppo", {}, 1),
+    "rft, best of 8": ("rft", {"selection": Best()}, 1),
 }
+"""Name -> recipe, changed fields, and the number of judges. The lowest score of several judges is the reward (Coste et al., arXiv:2310.02743)."""
+
 SMALL: dict[str, Any] = {"setting__prompts": 8, "setting__group": 4, "setting__learning_rate": 3e-4, "setting__eval_every": 0}
 STEP = Separated(r" |=")  # the words of a chain of functions
 
@@ -65,8 +73,8 @@ def pair_row(name: str, term: Any, steps: int = 90) -> None:
 
     changes: dict[str, Any] = {} if term is None else {"objective": Frozen(sampled=term)}
     run = gradus.train("reward_model", "arithmetic", task_options={"level": "2"}, steps=steps, study__problems=2, on_step=counted, **SMALL, **changes)
-    judged, best = asyncio.run(PairAccuracy(problems=256).tables(run, run.recipe, run.world(run.recipe, "evaluate")))
-    _, accuracy, low, high, error, _ = judged.rows[0]
+    pairs_judged, best = asyncio.run(PairAccuracy(problems=256).tables(run, run.recipe, run.world(run.recipe, "evaluate")))
+    _, accuracy, low, high, error, _ = pairs_judged.rows[0]
     print(f"| {name} | {count:,} | {accuracy:.3f} | [{low:.3f}, {high:.3f}] | {error:.3f} | {', '.join(f'{row[3]:.3f}' for row in best.rows)} |", flush=True)
 
 
@@ -79,12 +87,12 @@ def curves(seeds: int = 3) -> None:
     best_of_n()
 
 
-def curve_row(name: str, seed: int) -> None:
-    """Prints the row of one run on gold_proxy."""
-    key, changes = ARMS[name]
+def curve_row(name: str, seed: int, steps: int = 24) -> None:
+    """Prints the row of one run on gold_proxy. The proxy is the reward of the run."""
+    key, changes, count = ARMS[name]
     fields: dict[str, Any] = {"setting__learning_rate": 5e-4, "setting__prompts": 8, "setting__eval_every": 2}
     fields |= {"study__problems": 64, "study__greedy": False, "study__reward": Verified()} | changes
-    run = gradus.train(key, "arithmetic", task_options={"level": "2"}, reward=judge(), steps=24, seed=seed, **fields)
+    run = gradus.train(judged(load_recipe(key), count), "arithmetic", task_options={"level": "2"}, steps=steps, seed=seed, **fields)
     points = curve(run.metrics)
     peak, fall = peak_and_fall(points)
     first, last = points[0], points[-1]
@@ -95,10 +103,16 @@ def curve_row(name: str, seed: int) -> None:
     )
 
 
-def judge() -> str:
-    """Returns the folder of the ground's judge. Trains the judge if it does not exist yet."""
+def judge(seed: int = 0) -> str:
+    """Returns the folder of the ground's judge, trained with another seed. Trains the judge if it does not exist yet."""
     assert gold_proxy.judge is not None
-    return str(made(gold_proxy.judge, print))
+    return str(made(replace(gold_proxy.judge, seed=gold_proxy.judge.seed + seed), print))
+
+
+def judged(recipe: Recipe, count: int) -> Recipe:
+    """Returns the recipe with the lowest score of `count` judges as its reward. One judge is the ground's judge."""
+    found = judged_by(recipe, [judge(n) for n in range(count)])
+    return found.but(reward=Lowest(found.reward.parts)) if count > 1 else found
 
 
 def best_of_n() -> None:

@@ -61,6 +61,9 @@ RETRYING = (
 SEARCHING = Start("search_qa", {"level": "1", "instruction": "false"}, 200, model="gradus/policies/tiny/words", like="search_r1")
 
 GUESSING = Start("benchmarks/guesses.py:guesses", {}, 200, model="gradus/policies/tiny/words", like="r1_searcher")
+SEARCHED = Start(
+    "search_qa", {"level": "1", "people": "40", "instruction": "false"}, 25, model="gradus/policies/tiny/words", like="r1_searcher", problems=16
+)
 KNOWING = Start(
     "search_qa", {"level": "1", "people": "60", "known": "0.5", "role": "start", "instruction": "false"}, 80, model="gradus/policies/tiny/words",
     like="ikea", problems=20,
@@ -77,6 +80,10 @@ STARTS = {
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
+    ),
+    **dict.fromkeys(
+        ("aries_thought_graph", "aries_thought_graph-accuracy", "aries_thought_graph-single"),
+        Start("benchmarks/lists.py:lists", {}, 150, model="gradus/policies/tiny/base"),
     ),
     **dict.fromkeys(("artist", "artist-ran"), replace(SLIPPING, like="artist")),
     **dict.fromkeys(("rl_tango", "rl_tango-final"), VERDICTS),
@@ -122,7 +129,7 @@ STARTS = {
     "reex_sql": Start("text2sql", {"hidden": "true"}, 50, model="gradus/policies/tiny/base", like="reex_sql"),
     "reasoning_sql": Start("text2sql", {"level": "2"}, 60, model="gradus/policies/tiny/base"),
     "reform_dafny": Start("specifications", {"level": "2"}, 80, model="gradus/policies/tiny/base"),
-    **dict.fromkeys(("r1_searcher-limit", "rex_rag-limit", "stepsearch-limit"), replace(GUESSING, options={"people": "40"}, steps=20, problems=20)),
+    **dict.fromkeys(("r1_searcher-limit", "rex_rag-limit", "stepsearch-limit"), SEARCHED),
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "aepo-limit": Start("search_qa", {"level": "1", "people": "40", "calculator": "true"}, 20, model="gradus/policies/tiny/words", problems=20),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),

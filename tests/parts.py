@@ -80,6 +80,7 @@ from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
 from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
+from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.stable_reinforce import PreClipped, WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from gradus.types.signals import LogProbs
@@ -96,7 +97,7 @@ APART = {
     "gradus.papers.objectives.capo": {"PredictedChange"},
     "gradus.papers.rewards.light_if": {"Covariance"},
     "gradus.papers.rewards.light_if_sft": {"HardImitation"},
-    "gradus.papers.rewards.semantic_reward_grpo": {"Contrastive"},
+    "gradus.objectives.contrastive": {"Contrastive"},
     "gradus.papers.objectives.a_star_po": {"OptimalAdvantage"},
     "gradus.objectives.chances": {"RewardLikelihood"},
     "gradus.papers.objectives.risk_po": {"BundledRisk"},
@@ -277,6 +278,7 @@ CREDITS = [
     *(NewTokens(rule, 1) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
+    *(PartialKL(RewardToGo(0.9), 0.3, estimator, within=None) for estimator in ESTIMATORS),  # with marks: tests/papers/rewards/test_sirl.py
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(TurnReturns(0.8, normalised) for normalised in (True, False)),
     *(JointReturns(gamma) for gamma in (1.0, 0.8)),

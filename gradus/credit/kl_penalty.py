@@ -57,7 +57,6 @@ class KLPenalty:
     coefficient: float = 0.01  # 0: no penalty
     estimator: Estimator = "k1"
     player: str = "reference"  # the reference: a frozen player, a synced copy or a moving average
-    within: str | None = None  # a stream, such as "span": only actions with a number of at least 0 in it get the penalty; None: all actions
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")
@@ -67,10 +66,10 @@ class KLPenalty:
         return (*self.rule.needs, LogProbs(), LogProbs(player=self.player))
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        ours, theirs = signals[LogProbs()], signals[LogProbs(player=self.player)]
+        paid = [g.but(trajectories=tuple(charged(t, self.costs(t, signals)) for t in g.trajectories)) for g in groups]
+        return assigned(self.rule, paid, signals)
 
-        def paying(t: Trajectory) -> Trajectory:
-            costs = self.coefficient * kl_costs(ours[t.id], theirs[t.id], estimator=self.estimator)
-            return charged(t, costs if self.within is None else np.where(t.stream(self.within) >= 0, costs, 0.0))
-
-        return assigned(self.rule, [g.but(trajectories=tuple(map(paying, g.trajectories))) for g in groups], signals)
+    def costs(self, trajectory: Trajectory, signals: Signals) -> np.ndarray:
+        """Returns the penalty of every action, float64 [A]."""
+        ours, theirs = signals[LogProbs()][trajectory.id], signals[LogProbs(player=self.player)][trajectory.id]
+        return self.coefficient * kl_costs(ours, theirs, estimator=self.estimator)

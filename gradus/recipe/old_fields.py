@@ -10,44 +10,80 @@ from typing import Any
 
 Stored = Mapping[str, Any]
 
+_ANSWERS = "gradus.papers.search.rest_rl:AnswerSearch"
 _BATCH = "gradus.papers.data.online_difficulty_filtering:FilledBatch"
+_BOUNDED = "gradus.papers.search.rest_rl:BoundedUCT"
 _COSINE = "gradus.papers.guidance.fast_math_r1:CharacterCosine"
 _DRAWN = "gradus.papers.rewards.writing_zero:DrawnPairs"
 _EXITS = "gradus.papers.thinking.anytime_reasoner:BudgetExits"
+_FINISHED = "gradus.rollouts.flow_sampling:FinishedSamples"
+_LEGAL = "gradus.papers.credit.gigpo:LegalReturn"
 _LENGTH = "gradus.papers.guidance.fast_math_r1:CharacterLength"
 _MAJORITY = "gradus.papers.rewards.ttrl:WatchedMajority"
+_OPTIONAL = "gradus.papers.objectives.magistral:OptionalTags"
 _PAIRS = "gradus.papers.objectives.copg:PairRegression"
+_PARTIAL = "gradus.papers.rewards.sirl:PartialKL"
+_RARE = "gradus.papers.agents.aepo:RareBranches"
+_REACHED = "gradus.papers.rewards.fapo:OfReached"
+_SIGNED = "gradus.papers.agents.r1_code_interpreter:SignedAnswer"
+_UNMASTERED = "gradus.papers.rewards.infimed_orbit:UnmasteredChecklist"
 _SHUFFLED = "gradus.papers.rewards.timehc_rl:ShuffledGroups"
 
 VARIANTS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
     "gradus.objectives.regression:LogRatioRegression": ("units", lambda units: isinstance(units, dict) and str(units.get("part")).endswith(":Pairs"), _PAIRS),
+    "gradus.credit.kl_penalty:KLPenalty": ("within", lambda within: within is not None, _PARTIAL),
     "gradus.credit.within:Within": ("blend", lambda blend: blend != 1, "gradus.papers.credit.stratified_grpo:Blended"),
+    "gradus.rewards.cascade:Cascade": ("sends", lambda sends: sends == "reached", _REACHED),
+    "gradus.rewards.checklist:Checklist": ("most", lambda most: most is not None, _UNMASTERED),
+    "gradus.rewards.environment:EnvironmentReturn": ("invalid_penalty", lambda penalty: penalty != 0, _LEGAL),
     "gradus.rewards.judged:JudgedPairs": ("against", lambda against: against == "one", _DRAWN),
     "gradus.rewards.length:CosineLength": ("characters", bool, _COSINE),
     "gradus.papers.objectives.kimi_k1_5:GroupLength": ("characters", bool, _LENGTH),
     "gradus.rewards.majority:MajorityReward": ("watch", lambda watch: watch is not None, _MAJORITY),
+    "gradus.rewards.tags:Tags": ("required", lambda required: not required, _OPTIONAL),
+    "gradus.rollouts.branches:Branches": ("penalty", lambda penalty: penalty != 0, _RARE),
     "gradus.rollouts.dynamic_sampling:DynamicSampling": ("most", lambda most: most is not None, _BATCH),
     "gradus.rollouts.exits:ForcedExits": ("trace", lambda trace: trace == "apart", _EXITS),
+    "gradus.rollouts.flow_sampling:FlowSampling": ("keep", lambda keep: keep == "sample", _FINISHED),
     "gradus.rollouts.siblings:SiblingGroups": ("rewording", lambda rewording: rewording is not None, _SHUFFLED),
+    "gradus.search.tree_search:TreeSearch": ("backs", lambda backs: backs == "answers", _ANSWERS),
+    "gradus.search.tree:UCT": ("eps", lambda eps: eps != 0, _BOUNDED),
+    "gradus.tools.forms:FencedCalls": ("around", lambda around: around != ["", ""], _SIGNED),
 }
 """Class path -> the name of a field, a function that decides by the field's value whether the part is the variant, and the class path of the variant."""
 
 WITHOUT: Mapping[str, Stored] = {
+    "gradus.credit.kl_penalty:KLPenalty": {"within": None},
     "gradus.credit.within:Within": {"blend": 1.0},
     "gradus.objectives.regression:LogRatioRegression": {"units": {"part": "gradus.objectives.regression:Trajectories"}},
+    "gradus.rewards.cascade:Cascade": {"sends": "below"},
+    "gradus.rewards.checklist:Checklist": {"most": None},
     "gradus.rewards.downstream:Downstream": {"weights": {"map": {}}, "within": None},
+    "gradus.rewards.environment:EnvironmentReturn": {"invalid_penalty": 0.0},
     "gradus.rewards.length:CosineLength": {"characters": False},
     "gradus.papers.objectives.kimi_k1_5:GroupLength": {"characters": False},
     "gradus.rewards.majority:MajorityReward": {"watch": None},
+    "gradus.rewards.tags:Tags": {"required": True},
+    "gradus.rollouts.branches:Branches": {"penalty": 0.0},
     "gradus.rollouts.dynamic_sampling:DynamicSampling": {"most": None, "rounds": None},
     "gradus.rollouts.exits:ForcedExits": {"answers": 1, "trace": "member"},
+    "gradus.rollouts.flow_sampling:FlowSampling": {"keep": "steps"},
     "gradus.rollouts.siblings:SiblingGroups": {"rewording": None, "count": None},
+    "gradus.search.tree_search:TreeSearch": {"backs": "children"},
+    "gradus.search.tree:UCT": {"plus": 0.0, "eps": 0.0},
+    "gradus.tools.forms:FencedCalls": {"around": ["", ""]},
+    _ANSWERS: {"backs": "answers"},
     _BATCH: {"rounds": None},
+    _BOUNDED: {"plus": 1.0, "eps": 0.1},
     _DRAWN: {"against": "one", "both_orders": False, "unread": "coin"},
     _EXITS: {"trace": "apart"},
+    _FINISHED: {"keep": "sample"},
     _LENGTH: {"characters": True, "weight": 1.0, "after": 0.0},
     _PAIRS: {"units": {"part": "gradus.objectives.regression:Pairs"}},
+    _OPTIONAL: {"required": False},
+    _REACHED: {"sends": "reached"},
     _SHUFFLED: {"player": "policy"},
+    _SIGNED: {"around": ["<<<", ">>>"]},
 }
 """Class path -> fields that the part no longer has, each with the value that equals the behaviour of today. A stored part with any other value is refused."""
 
@@ -105,6 +141,13 @@ def _refine(known: dict[str, Any]) -> None:
         known |= {"only": chosen[0]} if chosen else {}
 
 
+def _errands(known: dict[str, Any]) -> None:
+    """The players of the roles, and the turns of an errand, are fields of the rollout itself. Only a role with a player is learned from."""
+    if isinstance(errands := known.get("errands"), dict) and errands.get("trained", False) == bool(errands.get("players", {"map": {}})["map"]):
+        del known["errands"]
+        known |= {new: errands[old] for old, new in (("players", "roles"), ("max_turns", "errand_turns")) if old in errands}
+
+
 def _forged(known: dict[str, Any]) -> None:
     """The reward itself now weights the measures and finds the problem."""
     solved = dict(known.get("solved") or {})
@@ -131,6 +174,7 @@ MOVES: Mapping[str, Callable[[dict[str, Any]], None]] = {
     "gradus.credit.scaled:Scaled": _scaled,
     "gradus.papers.data.mathsmith:ForgedProblem": _forged,
     "gradus.papers.rewards.writing_zero:ScoredPair": _scored_pair,
+    "gradus.rollouts.episodes:Episodes": _errands,
     "gradus.rollouts.refine:Refine": _refine,
     "gradus.rollouts.unmasking:Unmasking": _unmasking,
     _COSINE: _cosine,

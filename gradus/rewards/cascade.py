@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from gradus.rewards.combine import Combines, check_reward, name_of
 from gradus.rewards.verified import Verified
@@ -14,29 +14,24 @@ from gradus.types.ranges import check_ranges
 from gradus.types.returned import check_judgements
 from gradus.types.signals import Signal
 
-Sends = Literal["below", "reached"]
-
 
 @dataclass(frozen=True)
 class Cascade(Combines):
     """Judges every answer by `first`, and sends some answers on to `then`. An answer that is sent on gets the value of `then`; any other answer keeps the
     value of `first`.
 
-    `sends` "below": the answers whose value by `first` is below `bound`. "reached": the answers whose value is at least `bound`. So no expensive judge reads
-    an answer if its reward is already clear. If `first` failed or does not apply, the answer is not sent on. Components: the value of `first` under its name,
-    and the components of `then`, which do not apply to the other answers. Metric: `cascade/sent`, the share of answers that are sent on.
+    These are the answers whose value by `first` is below `bound`. So no expensive judge reads an answer if its reward is already clear. If `first` failed or does
+    not apply, the answer is not sent on. Components: the value of `first` under its name, and the components of `then`, which do not apply to the other
+    answers. Metric: `cascade/sent`, the share of answers that are sent on.
     """
 
     then: Reward
     first: Reward = Verified()
-    sends: Sends = "below"
     bound: float = 1.0
     name: ClassVar[str] = "cascade"
 
     def __post_init__(self) -> None:
         check_ranges(self, bound="(-inf, inf)")
-        if self.sends not in ("below", "reached"):
-            raise UserError(f'Cascade.sends is "{self.sends}"; it must be "below" or "reached"')
         if name_of(self.first) == name_of(self.then):
             raise UserError(f"Cascade: both parts have the name {name_of(self.first)}; use two different rewards")
 
@@ -64,9 +59,7 @@ class Cascade(Combines):
 
     def sent(self, value: Outcome) -> bool:
         """Returns whether an answer with this value by `first` is sent on."""
-        if isinstance(value, Failed | NotApplicable):
-            return False
-        return (value < self.bound) == (self.sends == "below")
+        return not isinstance(value, Failed | NotApplicable) and value < self.bound
 
     def _both(self, first: Judgement, then: Judgement | None) -> Judgement:
         known = {name_of(self.first): first.reward}

@@ -49,20 +49,18 @@ class Checklist(Combines):
     """The weighted share of the problem's own criteria that an answer meets, from 0 to 1 (see `weighted_share`).
 
     The criteria are in the problem's column `checklist`, or come from the task's verifier. The judge gives 0 to `grades` points per criterion, so with
-    `grades` 2 a criterion can be half met. With `most`, a criterion does not count if its mean grade over the group is above `most`, because it no longer
-    separates answers. If no criterion with a positive weight is left, all criteria count. The reward does not apply to a problem without a criterion of
-    positive weight. Component: checklist. Logged value: `grades`, from 0 to 1. Metric: `checklist/items`, the number of criteria that count.
+    `grades` 2 a criterion can be half met. The reward does not apply to a problem without a criterion of positive weight. Component: checklist. Logged
+    value: `grades`, from 0 to 1. Metric: `checklist/items`, the number of criteria that count.
     """
 
     judge: Judge = WrittenPoints()
     grades: int = 1
-    most: float | None = None
     name: ClassVar[str] = "checklist"
     needs: ClassVar[tuple[Signal, ...]] = ()
     unmarked: ClassVar[bool] = True  # a share marks no answer as right
 
     def __post_init__(self) -> None:
-        check_ranges(self, grades="[1, inf)", most="[0, 1]")
+        check_ranges(self, grades="[1, inf)")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Asks about each problem's criteria. Raises UserError if no problem has criteria."""
@@ -76,21 +74,14 @@ class Checklist(Combines):
             return [Judgement(NOT_APPLICABLE, Frozen({self.name: NOT_APPLICABLE})) for _ in group.trajectories]
         points = await self.judge.points(group.trajectories, [Criterion(text, self.grades) for text, _ in items], world)
         rows = [[p / self.grades for p in row] for row in points]
-        used = counting(rows, self.most)
-        if not any(items[i][1] > 0 for i in used):
-            used = list(range(len(items)))
+        used = self.counting(rows, items)
         world.note("checklist/items", len(used))
         return [self._judged([row[i] for i in used], [items[i][1] for i in used], row) for row in rows]
+
+    def counting(self, rows: Sequence[Sequence[float]], items: Items) -> list[int]:
+        """Returns the indices of the criteria that count: all. `rows`: the grades of each answer of the group."""
+        return list(range(len(items)))
 
     def _judged(self, grades: Sequence[float], weights: Sequence[float], every: Sequence[float]) -> Judgement:
         value = weighted_share(grades, weights) if any(w > 0 for w in weights) else NOT_APPLICABLE
         return Judgement(value, Frozen({self.name: value}), extra=Frozen(grades=tuple(every)))
-
-
-def counting(rows: Sequence[Sequence[float]], most: float | None) -> list[int]:
-    """Returns the indices of the criteria whose mean grade over the answers is at most `most`.
-
-    >>> counting([[1, 1], [1, 0], [1, 1], [0, 1]], 0.75), counting([[1], [1]], 0.75)
-    ([0, 1], [])
-    """
-    return [i for i, column in enumerate(zip(*rows, strict=True)) if most is None or sum(column) / len(column) <= most]

@@ -96,6 +96,34 @@ class Product(Combines):
         _check(self.parts, task)
 
 
+@dataclass(frozen=True)
+class Lowest(Combines):
+    """A reward: the lowest value of the parts that apply. An answer earns much only if all parts agree, so several reward models are harder to exploit.
+
+    The components are the values of the parts. The parts need one scale, as reward models of one training with several seeds have.
+    Reference: Coste et al., Reward Model Ensembles Help Mitigate Overoptimization, arXiv:2310.02743, worst-case optimization.
+    """
+
+    parts: Frozen[Reward]
+
+    def __post_init__(self) -> None:
+        _check_parts(self.parts, "minimum")
+
+    @property
+    def name(self) -> str:
+        return "&".join(self.parts)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return _needs(self.parts)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[lowest(row) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
+
+    def check(self, task: Task) -> None:
+        _check(self.parts, task)
+
+
 def add(judged: Mapping[str, Judgement], weights: Mapping[str, float], constant: float = 0.0) -> Judgement:
     """Computes the judgement of a sum.
 
@@ -125,6 +153,17 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
     factor = math.prod(value for name, value in values.items() if name not in placed)
     steps = [(c, a, label, factor * value) for name in placed for c, a, label, value in _steps(name, judged[name])]
     return Judgement(math.prod(values.values()), components, tuple(steps), _extra(judged))
+
+
+def lowest(judged: Mapping[str, Judgement]) -> Judgement:
+    """Computes the judgement of a minimum. Raises UserError if a part gives rewards at single actions, because a minimum does not belong to an action."""
+    values, failed = _applying(judged)
+    components = named_components(judged)
+    if failed or not values:
+        return Judgement(failed or NOT_APPLICABLE, components, extra=_extra(judged))
+    if placed := [name for name in values if judged[name].steps]:
+        raise UserError(f"{placed[0]} gives rewards at single actions, which have no minimum; use a sum in place of the minimum")
+    return Judgement(min(values.values()), components, extra=_extra(judged))
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:

@@ -9,33 +9,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Trajectory, UserError
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Trajectory
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.signals import Signal
 
 
 @dataclass(frozen=True)
 class EnvironmentReturn:
-    """A reward: the sum of the episode's step rewards, minus `invalid_penalty` for every illegal action. The penalties form the component `invalid`.
+    """A reward: the sum of the episode's step rewards. Each step reward is at the last token of its action.
 
-    The penalty is at the last token of the illegal action, and each step reward is at the last token of its action. If an environment gives rewards to single
-    players of a game (`Turn.rewards`), these rewards form the component `role`, and are part of the sum. The reward does not apply to a trajectory without an
-    environment. If the environment raised an error, the trajectory has failed.
+    If an environment gives rewards to single players of a game (`Turn.rewards`), these rewards form the component `role`, and are part of the sum. The reward
+    does not apply to a trajectory without an environment. If the environment raised an error, the trajectory has failed.
     """
 
-    invalid_penalty: float = 0.0  # 0: illegal actions have no penalty and no component
     needs: ClassVar[tuple[Signal, ...]] = ()
 
-    def __post_init__(self) -> None:
-        if self.invalid_penalty < 0:
-            raise UserError(f"environment return: `invalid_penalty` is {self.invalid_penalty}; the reward subtracts this number, so it must be 0 or more")
-
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        return [[judged(trajectory, self.invalid_penalty) for trajectory in group.trajectories] for group in groups]
+        return [[judged(trajectory) for trajectory in group.trajectories] for group in groups]
 
 
-def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
-    """Judges one episode: computes its return and its penalties."""
+def judged(trajectory: Trajectory) -> Judgement:
+    """Judges one episode: computes its return."""
     if isinstance(trajectory.reward, Failed):
         return Judgement(trajectory.reward)
     if not trajectory.contexts or "turn" not in trajectory.contexts[0].streams:
@@ -43,12 +37,7 @@ def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
     total = math.fsum(earned(trajectory, "environment"))
     roles = list(earned(trajectory, "role"))
     own = Frozen(role=math.fsum(roles)) if roles else Frozen()
-    reward = total + own.get("role", 0.0)
-    if invalid_penalty == 0.0:
-        return Judgement(reward, Frozen({"environment": total, **own}))
-    steps = tuple((i, action, "invalid", -invalid_penalty) for i, action in invalid_actions(trajectory))
-    penalty = 0.0 - invalid_penalty * len(steps)  # 0.0 instead of -0.0 for no steps
-    return Judgement(reward + penalty, Frozen({"environment": total, **own, "invalid": penalty}), steps)
+    return Judgement(total + own.get("role", 0.0), Frozen({"environment": total, **own}))
 
 
 def earned(trajectory: Trajectory, component: str) -> Iterator[float]:

@@ -147,7 +147,7 @@ class JudgedSteps(Combines):
     `judged/unread`.
     """
 
-    judge: Arbiter = PlayerJudge()
+    judge: Arbiter = PlayerJudge("detector", max_tokens=2048)
     form: Form = FirstError()
     steps: Separated = Separated()
     share: bool = False

@@ -24,13 +24,11 @@ class Tags(Combines):
     other completion.
 
     Each tag occurs once, and no part is empty. The reward judges only the form, so it is added to a reward for the answer: `Verified() + Tags()`. `answer`
-    names the kind of text that must follow the last part. Without `required`, a completion that has none of the tags gets 1 if its whole text is of the kind
-    `answer`.
+    names the kind of text that must follow the last part.
     """
 
     order: tuple[str, ...] = ("think", "answer")
     answer: Answer = "none"  # the text after the last part: only blanks; any text; a \boxed{...} with content; or such a box or a closed block of code
-    required: bool = True
     name: ClassVar[str] = "tags"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -46,8 +44,7 @@ class Tags(Combines):
 
     def value(self, text: str) -> float:
         """Returns the value of a completion, 1 or 0."""
-        free = not self.required and not any(mark in text for name in self.order for mark in (f"<{name}>", f"</{name}>"))
-        rest = text if free else after_tags(text, self.order)
+        rest = after_tags(text, self.order)
         return float(rest is not None and answered(rest, self.answer))
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:

@@ -74,7 +74,6 @@ class Branches:
     base: float = 0.5  # probability to branch if the entropy is unchanged
     weight: float = 0.2  # weight of the rise of the entropy
     copies: int = 2  # largest number of episodes that one episode becomes, itself included
-    penalty: float = 0.0  # after l branchings at successive segments of a path, the probability is multiplied by 1 - penalty * l (at least 0)
     tokens: int = 20  # tokens of a segment whose entropy is read
     total: Literal["sum", "mean"] = "sum"  # sum or mean over these tokens; in small vocabularies the sum brings the probability to 0 or 1
     play: Episodes = Episodes()
@@ -82,7 +81,7 @@ class Branches:
     plays: ClassVar[str] = "episodes"
 
     def __post_init__(self) -> None:
-        check_ranges(self, share="(0, 1]", base="[0, 1]", weight="[0, inf)", copies="[2, inf)", tokens="[1, inf)", penalty="[0, 1]")
+        check_ranges(self, share="(0, 1]", base="[0, 1]", weight="[0, inf)", copies="[2, inf)", tokens="[1, inf)")
 
     @property
     def test(self) -> Episodes:
@@ -129,6 +128,10 @@ class Branches:
         for rows in done:
             self._tell(rows, world)
         return await world.judge([Group(group_name(r), tuple(rows[n] for n in range(r.count))) for r, rows in zip(requests, done, strict=True)])
+
+    def chance(self, rise: float, streak: int) -> float:
+        """Returns the probability to branch. `streak`: the number of branchings in a row on the same path, just before."""
+        return chance(rise, base=self.base, weight=self.weight)
 
     async def _started(self, seats: Any, done: list[dict[int, Trajectory]], stack: AsyncExitStack) -> list[tuple[int, Branch]]:
         """Starts episodes. Returns the episodes that started, each with the index of its request. Episodes that did not start are recorded in `done`
@@ -202,8 +205,7 @@ class Branches:
         if not isinstance(branch.episode, Forkable):
             raise UserError(f"an episode of problem {seat.request.problem.id} has no method `fork(key)`, but its environment has `forks = True`; write this method")
         key = seat.world.key.fold("branch", seat.request.problem.id, *seat.request.tags, seat.request.sample + seat.index, turn)
-        free = max(0.0, 1.0 - self.penalty * branch.streak)
-        if float(key.uniform()[()]) >= chance(one.entropy - branch.start, base=self.base, weight=self.weight) * free:
+        if float(key.uniform()[()]) >= self.chance(one.entropy - branch.start, branch.streak):
             return []
         seat.world.note("in_a_row", float(branch.streak > 0))
         name = trajectory_name(seat.world.step, seat.request, seat.index)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from gradus.rollouts.asked import sampling_of
 from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
-from gradus.rollouts.sub_agents import SubAgents, finding, handed, returned, sent
+from gradus.rollouts.sub_agents import finding, handed, returned, sent
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
 from gradus.runtime.activity import ENVIRONMENT, doing
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
@@ -59,21 +59,27 @@ class Episodes:
 
     Every action token has three streams: `turn` (int32) is the index of its turn, and `valid` (bool) tells whether its action was legal. `state` (int64) is a
     hash of the state in which the player chose the token. The reward of a turn is at its last action token, as the component "environment".
+
+    An environment can give an errand to a sub-agent (`Turn.errand`). For each problem, the trajectories of one role in all episodes form one auxiliary group.
+    The auxiliary group is judged and stored with the step, but it does not count in the step's reward, accuracy and evaluation. The links of such a trajectory are
+    the `parent` trajectory, the `role`, and the `turn` in which the parent sent the sub-agent. The tokens of a role from which nothing learns count as "probe".
     """
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
     history: int | None = None  # None: one context grows over the whole episode; k: every turn has its own context, which shows the last k turns
     timeout: float = 300.0  # seconds that the environment may take per turn, and to start; if it takes longer, the episode fails
-    errands: SubAgents = SubAgents()  # the players of an episode's errands, if its environment has errands
+    roles: Frozen[str] = Frozen()  # role of a sub-agent -> player, which learns from this role; any other role is played by its sender, and nothing learns from it
+    errand_turns: int = 10  # largest number of turns of a sub-agent; if the errand has not ended by then, the finding is its `otherwise`
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
     plays: ClassVar[str] = "episodes"
+    names_players: ClassVar[tuple[str, ...]] = ("roles",)
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
             raise UserError(f"episodes: `max_turns` is {self.max_turns}; it must be 1 or more")
         if self.history is not None and self.history < 0:
             raise UserError(f"episodes: `history` is {self.history}; it must be 0 or more turns, or None for one growing context")
-        check_ranges(self, timeout="(0, inf)")
+        check_ranges(self, timeout="(0, inf)", errand_turns="[1, inf)")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one judged group per request, in order. Raises UserError if the task has no environment."""
@@ -178,9 +184,9 @@ class Episodes:
     async def _done(self, answer: Turn, seat: Seat, turn: int) -> Turn | Failed:
         """Plays the errand of an answer. Returns the answer with the finding as its observation. `world.also` gets the sub-agent's trajectory."""
         errand: Any = answer.errand
-        role = replace(seat, request=sent(errand, seat.request, seat.index, turn, self.errands), index=0, sent=True)
+        role = replace(seat, request=sent(errand, seat.request, seat.index, turn, self.roles), index=0, sent=True)
         try:
-            played = await self._play(errand.episode, role, self.errands.max_turns)
+            played = await self._play(errand.episode, role, self.errand_turns)
         finally:
             if await closed(errand.episode, self.timeout) is not None:
                 seat.world.note("close_failed", 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.types import Group, Request, UserError
@@ -16,31 +16,51 @@ from gradus.types.samplers import Drawing, Ode, Sampler, Sde
 class FlowSampling:
     """Draws `request.count` samples for each problem. The reward of the run judges them.
 
-    With `keep` "steps", every random step is an action with its log-probability. With "sample", the finished sample is the only action. A finished sample as
-    an action has no log-probability, and its stored size does not depend on the number of steps.
+    Every random step is an action with its log-probability.
     """
 
     sampler: Sampler = Sde()
-    keep: Literal["steps", "sample"] = "steps"
     at_test: Sampler | None = Ode()  # the sampler in evaluation; None: the same as in training
     opens: ClassVar[frozenset[str]] = frozenset({"drawing"})  # abilities that the policy needs
     gives: ClassVar[frozenset[str]] = frozenset({"drawing"})
 
-    def __post_init__(self) -> None:
-        if self.keep not in ("steps", "sample"):
-            raise UserError(f'FlowSampling.keep is "{self.keep}"; it must be "steps" or "sample"')
-
     @property
-    def test(self) -> FlowSampling:
+    def test(self) -> FinishedSamples:
         """The rollout of evaluation, which keeps only finished samples."""
-        return FlowSampling(self.at_test or self.sampler, "sample", None)
+        return FinishedSamples(self.at_test or self.sampler, None)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns one judged group per request, in order. Raises UserError if `keep` is "steps" and the sampler has no random step."""
-        if self.keep == "steps" and not any(step.spread > 0 for step in self.sampler.path()):
+        """Returns one judged group per request, in order. Raises UserError if the sampler has no random step."""
+        if not any(step.spread > 0 for step in self.sampler.path()):
             raise UserError(
-                f"FlowSampling: {self.sampler} takes no random step, so there are no actions to store; take a sampler with noise (Sde), or set "
-                'keep="sample"'
+                f"FlowSampling: {self.sampler} takes no random step, so there are no actions to store; take a sampler with noise (Sde), or the rollout "
+                "FinishedSamples"
             )
-        how = Drawing(self.sampler, self.keep)
-        return await SingleTurn().run([replace(request, how=how) for request in requests], world)
+        return await drawn(Drawing(self.sampler, "steps"), requests, world)
+
+
+@dataclass(frozen=True)
+class FinishedSamples:
+    """Draws `request.count` samples for each problem and lets the world judge them. The finished sample is the only action.
+
+    The action has no log-probability, and its stored size does not depend on the number of steps.
+    """
+
+    sampler: Sampler = Ode(14)
+    at_test: Sampler | None = Ode()  # the sampler in evaluation; None: the same as in training
+    opens: ClassVar[frozenset[str]] = frozenset({"drawing"})
+    gives: ClassVar[frozenset[str]] = frozenset({"drawing"})
+
+    @property
+    def test(self) -> FinishedSamples:
+        """The rollout of evaluation."""
+        return FinishedSamples(self.at_test or self.sampler, None)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Returns one judged group per request, in order."""
+        return await drawn(Drawing(self.sampler, "sample"), requests, world)
+
+
+async def drawn(how: Drawing, requests: Sequence[Request], world: World) -> list[Group]:
+    """Returns one judged group per request, in order."""
+    return await SingleTurn().run([replace(request, how=how) for request in requests], world)

@@ -11,8 +11,8 @@ import numpy as np
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.demonstrations import given
 from gradus.rollouts.ids import group_name
-from gradus.types import Context, Group, Problem, Request, Trajectory, UserError, prompt_context
-from gradus.types.contexts import told_context
+from gradus.types import Context, Group, Problem, Request, Trajectory, UserError
+from gradus.types.contexts import pieces
 from gradus.types.media import words
 from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
@@ -115,14 +115,3 @@ def sighted(whole: Context, problem: Problem, most: int) -> Context:
     first = int(chosen.argmax())
     seen = tuple(piece for s in whole.shown if (piece := s.since(first)) is not None)
     return Context(tokens[first:].copy(), chosen[first:].copy(), parent=(whole.until(first), first), seen=seen)
-
-
-def pieces(tokens: np.ndarray, most: int) -> list[Context]:
-    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the first token of the document is an action in exactly one context.
-
-    Raises UserError if there are fewer than two tokens.
-    """
-    if len(tokens) < 2:
-        raise UserError(f"a document has {len(tokens)} tokens with this tokenizer, so there is no token to predict; leave out documents of fewer than two tokens")
-    starts = range(0, len(tokens) - 1, most - 1)
-    return [replace(told_context(tokens[at + 1 : at + most]), parent=(prompt_context(tokens[at : at + 1]), 1)) for at in starts]

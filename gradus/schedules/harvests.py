@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,23 @@ class RightAndWrong:
             pairs = list(zip(right, wrong, strict=False))[: self.most]
             rows += [{"problem": problem, "chosen": better, "rejected": worse} for better, worse in pairs]
         return rows
+
+
+@dataclass(frozen=True)
+class AllPairs:
+    """Makes all pairs of two different answers of a group with different rewards: `chosen` has the higher reward. Ranks can be compared only within a
+    group."""
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return frozenset({"chosen", "rejected"})
+
+    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
+        """Returns one row per pair, in the order of the groups."""
+        pairs = [sorted(pair, key=lambda t: -t.value) for group in groups for pair in combinations(answers([group]), 2)]
+        return [
+            {"problem": a.problem, "chosen": a.completion, "rejected": b.completion} for a, b in pairs if a.value > b.value and a.completion != b.completion
+        ]
 
 
 @dataclass(frozen=True)

@@ -87,24 +87,22 @@ def descend(root: Node, score: Callable[[Node], float]) -> list[Node]:
 
 @dataclass(frozen=True)
 class UCT:
-    """Goes down to the child with the largest V + c sqrt((plus + ln N) / (eps + n)). N and n are the visits of the parent and of the child.
+    """Goes down to the child with the largest V + c sqrt(ln N / n). N and n are the visits of the parent and of the child.
 
-    If eps + n is 0, the bonus is infinite. Kocsis and Szepesvari, Bandit based Monte-Carlo planning, 2006, for plus and eps 0.
+    If n is 0, the bonus is infinite. Kocsis and Szepesvari, Bandit based Monte-Carlo planning, 2006.
     """
 
     c: float = 1.4
-    plus: float = 0.0
-    eps: float = 0.0
 
     def __post_init__(self) -> None:
-        check_ranges(self, c="[0, inf)", plus="[0, inf)", eps="[0, inf)")
+        check_ranges(self, c="[0, inf)")
 
     def bonus(self, node: Node) -> float:
         """Returns the second term of a child."""
         assert node.parent is not None
-        if self.eps + node.visits == 0:
+        if node.visits == 0:
             return math.inf
-        return self.c * math.sqrt((self.plus + math.log(max(1, node.parent.visits))) / (self.eps + node.visits))
+        return self.c * math.sqrt(math.log(max(1, node.parent.visits)) / node.visits)
 
     def chosen(self, root: Node) -> list[Node]:
         return descend(root, self.bonus)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 from gradus.rollouts.asked import sampling_of, single
 from gradus.rollouts.ids import group_name
@@ -39,9 +38,9 @@ class TreeSearch:
     In every round, `choice` picks nodes. For each picked node, the policy samples `samples` answers that continue it. The first step of each answer becomes a
     child; equal steps become one child. A step ends with the text `step`. All answers count as results, and `value` gives the values of children and answers.
 
-    `backs`: "children" gives each child its value and one visit for every answer that begins with it, and adds these visits to the node and to all
-    nodes above. "answers" adds the values of the answers instead, and children begin without visits. If a complete answer is picked again, its value is added
-    again. At the root, the samples are the same as in `BestOf`, so with one round the result is the best of `samples` answers.
+    Each child gets its value and one visit for every answer that begins with it, and these visits are added to the node and to all nodes above. If a complete
+    answer is picked again, its value is added again. At the root, the samples are the same as in `BestOf`, so with one round the result is the best of
+    `samples` answers.
     """
 
     choice: Choice = UCT()
@@ -50,7 +49,6 @@ class TreeSearch:
     samples: int = 5  # answers per expanded node
     visible: int | None = None  # only the children with the largest values can be picked, at most this number; None: all
     rounds: int = 15
-    backs: Literal["children", "answers"] = "children"
     tokens: int | None = None  # largest number of sampled tokens per answer: a sample beyond it is discarded and ends the search; None: no limit
 
     def __post_init__(self) -> None:
@@ -98,16 +96,17 @@ class TreeSearch:
         firsts = self._children(node, answers, tree)
         values = await self._values(answers, tree)
         tree.answers += zip(values, answers, strict=True)
-        if self.backs == "answers":
-            node.back_up(len(answers), sum(values))
-        else:
-            own = dict(zip(node.children, await self._values([child.state for child in node.children], tree), strict=True))
-            for child in firsts:
-                child.back_up(1, own[child])
+        await self.back_up(node, firsts, values, tree)
         for child in sorted(node.children, key=lambda child: -child.value)[self.visible or len(answers) :]:
             child.hidden = True
         node.expanded = True
         return len(kept) == len(drawn)
+
+    async def back_up(self, node: Node, firsts: Sequence[Node], values: Sequence[float], tree: Tree) -> None:
+        """Backs values up after the expansion of a node. `firsts`: the child of each answer; `values`: the value of each answer."""
+        own = dict(zip(node.children, await self._values([child.state for child in node.children], tree), strict=True))
+        for child in firsts:
+            child.back_up(1, own[child])
 
     async def _drawn(self, node: Node, tree: Tree) -> list[Context]:
         """Samples the continuations of a node. At the root, these are the samples of the request."""

@@ -33,7 +33,7 @@ class TransitionReplay:
     size: int = 1_000_000  # largest number of rows that are kept
     batch: int = 256  # rows per round
     per_row: int = 1  # number of rounds for every collected row: the ratio of updates to data
-    idle: int = 0  # number of rounds in a step that collects no row; if it is above 0, a run can learn from recorded rows alone
+    idle: int = 50  # number of rounds in a step that collects no row, such as a step that only reads recorded rows
     warmup: int = 0  # the first round waits until this number of rows is collected
     gives: ClassVar[frozenset[str]] = frozenset({"rows"})
 

@@ -147,12 +147,11 @@ class TaggedCalls:
 class FencedCalls:
     """Calls of one tool as fenced blocks. The player writes the block and then opens a block of output, ```output; the result is inserted there.
 
-    An action without a call is the answer. ToRL uses this form. With `around`, only the text between these two strings is the answer.
+    An action without a call is the answer. ToRL uses this form.
     """
 
     language: str = "python"
     output: str = "```output"
-    around: tuple[str, str] = ("", "")  # such as ("<<<", ">>>"); if there are several such texts, the last one counts
 
     def stops(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         return (self.output,)
@@ -160,8 +159,7 @@ class FencedCalls:
     def read(self, action: str, tools: Sequence[Tool]) -> Said:
         text = action[-TAIL:]
         if not text.rstrip().endswith(self.output):
-            said = re.findall(f"{re.escape(self.around[0])}(.*?){re.escape(self.around[1])}", text, re.DOTALL) if all(self.around) else [text]
-            return Answer(said[-1].strip()) if said and said[-1].strip() else None
+            return Answer(text.strip()) if text.strip() else None
         block = re.compile(rf"```{re.escape(self.language)}[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
         found = block.findall(text.rstrip().removesuffix(self.output))
         return (text_call(tools[0], found[-1].strip("\n")),) if found else (Malformed(f"no block ```{self.language} stands before {self.output}"),)
@@ -170,7 +168,7 @@ class FencedCalls:
         return f"```{self.language}\n{only_text(call, tools)}\n```\n{self.output}"
 
     def answer(self, text: str) -> str:
-        return f"{self.around[0]}{text}{self.around[1]}"
+        return text
 
     def told(self, results: Sequence[Result]) -> Observation:
         return inserted("".join(f"\n{result.text}\n```\n" for result in results))
@@ -179,8 +177,7 @@ class FencedCalls:
         return inserted(text)
 
     def describe(self, tools: Sequence[Tool]) -> str:
-        written = f"Write ```{self.language} code ```, then {self.output}"
-        return f"{written}. Answer: {self.answer('...')}" if all(self.around) else written
+        return f"Write ```{self.language} code ```, then {self.output}"
 
 
 @dataclass(frozen=True)

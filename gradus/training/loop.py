@@ -46,7 +46,8 @@ async def train(run: Run) -> None:
         await chosen.learn(run, world)
         passed(run, step)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
-        run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, world.spent, timings)
+        spent = {**world.spent, "train": world.spent.get("train", 0)}
+        run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, spent, timings)
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:

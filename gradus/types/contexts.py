@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gradus.types.errors import UserError
 from gradus.types.frozen import Frozen
 from gradus.types.media import digest_of
 
@@ -267,6 +268,17 @@ def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
     """Makes a piece (a context to append to another context) of given actions. All tokens are marked as chosen, and no token has a log-probability."""
     array = np.array(tokens, dtype=np.int32)
     return Context(array, np.ones(len(array), dtype=bool))
+
+
+def pieces(tokens: np.ndarray, most: int) -> list[Context]:
+    """Cuts tokens [T] into contexts of at most `most` tokens. Every token except the first token of the document is an action in exactly one context.
+
+    Raises UserError if there are fewer than two tokens.
+    """
+    if len(tokens) < 2:
+        raise UserError(f"a document has {len(tokens)} tokens with this tokenizer, so there is no token to predict; leave out documents of fewer than two tokens")
+    starts = range(0, len(tokens) - 1, most - 1)
+    return [replace(told_context(tokens[at + 1 : at + most]), parent=(prompt_context(tokens[at : at + 1]), 1)) for at in starts]
 
 
 def after_prompt(prompt: Context) -> Context:

@@ -123,7 +123,7 @@ class Fallen:
 
     metric: str = "held_out/entropy"
     to: float = 0.6
-    most: int = 1000
+    most: int = 200
 
     def __post_init__(self) -> None:
         check_ranges(self, to="(0, 1]", most="[1, inf)")

@@ -101,7 +101,7 @@ class Lagged:
     """
 
     of: str = "policy"
-    updates: int = 1
+    updates: int = 8
 
     def __post_init__(self) -> None:
         check_ranges(self, updates="[0, inf)")

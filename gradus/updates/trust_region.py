@@ -155,7 +155,7 @@ class TrustRegion:
     shrink: float = 0.5  # factor on the step's length after each rejection
     backtracks: int = 10  # largest number of lengths that are tried
     player: str = "policy"
-    others: Update = Minibatches()  # updates every other player
+    others: Update = Minibatches(epochs=4)  # updates every other player
     names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:

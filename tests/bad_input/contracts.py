@@ -76,15 +76,15 @@ CONTRACTS: list[Row] = [
     ("train webthinker --task countdown --run run", 'which is for tasks with an environment, but task "countdown" has no environment'),
     (
         "train p.py:mine --task research --run run",
-        'unknown player "reader"|rollout.errands.players of SubAgents names it; add it to players',
-        {"p.py": f"{HEAD}mine = load_recipe('webthinker').but(schedule=grpo.schedule, rollout__errands__players=Frozen(explorer='reader'))\n"},
+        'unknown player "reader"|rollout.roles of Episodes names it; add it to players',
+        {"p.py": f"{HEAD}mine = load_recipe('webthinker').but(schedule=grpo.schedule, rollout__roles=Frozen(explorer='reader'))\n"},
     ),
     (
         STAGED,
         "selection compares trajectories by Fewer(turns), but task problems has no environment|use a task of many turns, or leave the criterion out",
         {"p.py": f"{HEAD}from gradus.selection.pairs import Fewer, RankedPairs\nmine = grpo.but(selection=RankedPairs(by=(Fewer(),)))\n"},
     ),
-    ("train webthinker --task research --rollout.errands.max_turns 0 --run run", "SubAgents.max_turns is 0; it must be 1 or more"),
+    ("train webthinker --task research --rollout.errand_turns 0 --run run", "Episodes.errand_turns is 0; it must be 1 or more"),
     ("train webthinker --task research --task.direct 2 --run run", "research: `direct` is 2|a number from 0 to 1"),
     ("{train} --selection RankedPairs --selection.by ()", "RankedPairs: `by` is empty|give at least one criterion, such as Right, Fewer or"),
     ("{train} --selection RankedPairs --selection.most 0", "RankedPairs.most is 0; it must be 1 or more"),

@@ -6,31 +6,51 @@ from typing import Any
 
 import pytest
 
+from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.within import Within
 from gradus.objectives.regression import LogRatioRegression
+from gradus.papers.agents.aepo import RareBranches
+from gradus.papers.agents.r1_code_interpreter import SignedAnswer
+from gradus.papers.credit.gigpo import LegalReturn
 from gradus.papers.credit.stratified_grpo import Blended
 from gradus.papers.data.mathsmith import ForgedProblem
 from gradus.papers.data.online_difficulty_filtering import FilledBatch
 from gradus.papers.guidance.fast_math_r1 import CharacterCosine, CharacterLength
 from gradus.papers.objectives.copg import PairRegression
 from gradus.papers.objectives.kimi_k1_5 import GroupLength
+from gradus.papers.objectives.magistral import OptionalTags
+from gradus.papers.rewards.fapo import OfReached
+from gradus.papers.rewards.infimed_orbit import UnmasteredChecklist
+from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.timehc_rl import ShuffledGroups
 from gradus.papers.rewards.ttrl import WatchedMajority
 from gradus.papers.rewards.writing_zero import DrawnPairs, ScoredPair
+from gradus.papers.search.rest_rl import AnswerSearch, BoundedUCT
 from gradus.papers.thinking.anytime_reasoner import BudgetExits
 from gradus.recipe.old_fields import MOVES, VARIANTS, WITHOUT
 from gradus.recipe.old_paths import part_today
 from gradus.recipe.serialise import _load, from_json, to_json
+from gradus.rewards.cascade import Cascade
+from gradus.rewards.checklist import Checklist
 from gradus.rewards.downstream import Downstream
+from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.judged import JudgedPairs
 from gradus.rewards.length import CosineLength
 from gradus.rewards.majority import MajorityReward
+from gradus.rewards.tags import Tags
+from gradus.rollouts.branches import Branches
 from gradus.rollouts.dynamic_sampling import DynamicSampling
+from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.exits import ForcedExits
+from gradus.rollouts.flow_sampling import FinishedSamples, FlowSampling
 from gradus.rollouts.refine import Refine
 from gradus.rollouts.siblings import SiblingGroups
 from gradus.rollouts.unmasking import Unmasking
+from gradus.search.tree import UCT
+from gradus.search.tree_search import TreeSearch
+from gradus.tools.forms import FencedCalls
 from gradus.types import Frozen, UserError
+from gradus.types.samplers import Ode, Sde
 
 
 def older(part: Any, like: Any, *gone: str, **fields: Any) -> dict[str, Any]:
@@ -42,6 +62,7 @@ def older(part: Any, like: Any, *gone: str, **fields: Any) -> dict[str, Any]:
 TRAJECTORIES, PAIRS = ({"part": f"gradus.objectives.regression:{name}"} for name in ("Trajectories", "Pairs"))
 SHUFFLED = {"part": "gradus.rollouts.siblings:ShuffledEvents", "column": "events", "joint": ", "}
 SOLVED = ForgedProblem().solved
+ERRANDS = {"part": "gradus.rollouts.sub_agents:SubAgents", "players": {"map": {}}, "trained": False, "max_turns": 10}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +73,31 @@ SOLVED = ForgedProblem().solved
         (older(DynamicSampling(), DynamicSampling(), rounds=None, most=None), DynamicSampling()),
         (older(DynamicSampling(rounds=3), DynamicSampling(), most=None), DynamicSampling(rounds=3)),
         (older(FilledBatch(most=2.0), DynamicSampling(), rounds=None), FilledBatch(most=2.0)),
+        (older(KLPenalty(coefficient=0.3), KLPenalty(), within=None), KLPenalty(coefficient=0.3)),
+        (older(PartialKL(coefficient=0.3), KLPenalty(), within="span"), PartialKL(coefficient=0.3)),
+        (older(Checklist(grades=2), Checklist(), most=None), Checklist(grades=2)),
+        (older(UnmasteredChecklist(most=0.5), Checklist()), UnmasteredChecklist(most=0.5)),
+        (older(FlowSampling(Sde(3)), FlowSampling(), keep="steps"), FlowSampling(Sde(3))),
+        (older(FinishedSamples(Ode(3), None), FlowSampling(), keep="sample"), FinishedSamples(Ode(3), None)),
+        (older(UCT(0.5), UCT(), plus=0.0, eps=0.0), UCT(0.5)),
+        (older(TreeSearch(step=" "), TreeSearch(), backs="children"), TreeSearch(step=" ")),
+        (older(AnswerSearch(step=" "), TreeSearch(), backs="answers"), AnswerSearch(step=" ")),
+        (older(Branches(0.3), Branches(), penalty=0.0), Branches(0.3)),
+        (older(RareBranches(0.3), Branches()), RareBranches(0.3)),
+        (older(Cascade(Tags()), Cascade(Tags()), sends="below"), Cascade(Tags())),
+        (older(OfReached(Tags()), Cascade(Tags()), sends="reached"), OfReached(Tags())),
+        (older(EnvironmentReturn(), EnvironmentReturn(), invalid_penalty=0.0), EnvironmentReturn()),
+        (older(LegalReturn(0.2), EnvironmentReturn()), LegalReturn(0.2)),
+        (older(Tags(("a",)), Tags(), required=True), Tags(("a",))),
+        (older(OptionalTags(("a",)), Tags(), required=False), OptionalTags(("a",))),
+        (older(BoundedUCT(0.5), UCT(), plus=1.0, eps=0.1), BoundedUCT(0.5)),
+        (older(FencedCalls("sh"), FencedCalls(), around=["", ""]), FencedCalls("sh")),
+        (older(SignedAnswer("sh"), FencedCalls(), around=["<<<", ">>>"]), SignedAnswer("sh")),
+        (older(Episodes(9, errand_turns=3), Episodes(), "roles", "errand_turns", errands={**ERRANDS, "max_turns": 3}), Episodes(9, errand_turns=3)),
+        (
+            older(Episodes(), Episodes(), "roles", "errand_turns", errands={**ERRANDS, "players": {"map": {"a": "b"}}, "trained": True}),
+            Episodes(roles=Frozen(a="b")),
+        ),
         (older(GroupLength(weight=2.0), GroupLength(), characters=False), GroupLength(weight=2.0)),
         (older(CharacterLength(), GroupLength(), characters=True, weight=1.0, after=0.0), CharacterLength()),
         (older(CosineLength(limit=9), CosineLength(), characters=False), CosineLength(limit=9)),
@@ -92,6 +138,10 @@ def test_a_stored_part_keeps_its_effect(stored: dict[str, Any], read: Any) -> No
         older(DrawnPairs(), JudgedPairs(), against="one", both_orders=True, unread="coin"),
         older(SiblingGroups(), SiblingGroups(), rewording=SHUFFLED, count=3),
         older(Refine(), Refine(), right=True, better=True),
+        older(BoundedUCT(0.5), UCT(), plus=0.0, eps=0.1),
+        older(SignedAnswer(), FencedCalls(), around=["(", ")"]),
+        older(Episodes(), Episodes(), "roles", "errand_turns", errands={**ERRANDS, "trained": True}),
+        older(Episodes(), Episodes(), "roles", "errand_turns", errands={**ERRANDS, "players": {"map": {"a": "b"}}}),
         older(Downstream(player="solver"), Downstream(player="solver"), weights={"map": {"right": 0.5}}, within=None),
     ],
     ids=lambda value: value["part"].rpartition(":")[2],

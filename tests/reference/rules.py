@@ -35,6 +35,7 @@ from gradus.papers.rewards.confclip import FlooredRelative
 from gradus.papers.rewards.lens import CentredFailures
 from gradus.papers.rewards.prime import ImplicitProcess
 from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
+from gradus.papers.rewards.sirl import PartialKL
 from gradus.papers.rewards.stable_reinforce import WithinSigma
 from gradus.papers.systems.ulorl import MasteredMask
 from tests.parts import Pieces, Surprise
@@ -383,6 +384,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Clipped: bounded,
     WithinSigma: within_sigma,
     KLPenalty: penalised,
+    PartialKL: penalised,  # without marks; with marks: tests/papers/rewards/test_sirl.py
     Scaled: scaled,
     MasteredMask: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/papers/systems/test_ulorl.py
     NewTokens: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_new_tokens.py

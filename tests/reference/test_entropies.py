@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.objectives.contrastive import Contrastive
 from gradus.papers.rewards.light_if import Covariance
 from gradus.papers.rewards.light_if_sft import HardImitation
-from gradus.papers.rewards.semantic_reward_grpo import Contrastive
 from gradus.types.readers import Hidden
 from gradus.types.signals import EntropyOf, LogProb
 from tests.parts import name_of

@@ -48,12 +48,6 @@ def test_only_rejected_answers_are_sent_on():
     assert [j.components["rule"] for j in row] == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_only_accepted_answers_are_sent_on():
-    first, then = Given("rule", 1.0, 0.0, 2.0), Given("steps", 0.25, 0.5)
-    (one, two), _ = scored(Cascade(then, first, "reached"), [1, 0], [0])
-    assert [j.reward for j in (*one, *two)] == [0.25, 0.0, 0.5]
-
-
 def test_failures_are_not_sent_on():
     failed = Failed("x")
     then = Given("then")
@@ -63,7 +57,5 @@ def test_failures_are_not_sent_on():
 
 
 def test_what_is_refused():
-    with pytest.raises(UserError, match='"below" or "reached"'):
-        Cascade(Given("a"), sends="above")
     with pytest.raises(UserError, match="two different rewards"):
         Cascade(Verified())

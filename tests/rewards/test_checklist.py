@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradus.rewards.checklist import Checklist, checklist_of, counting, weighted_share
+from gradus.rewards.checklist import Checklist, checklist_of, weighted_share
 from gradus.rewards.judge import ScriptedPoints
 from gradus.testing.methods import TOY, toy_trajectory
 from gradus.types import NOT_APPLICABLE, Frozen, Group, UserError
@@ -58,23 +58,11 @@ def test_half_grades():
     assert scored(Checklist(Halves(), grades=2), [answer("x", *"abcd")])[0] == [[0.625]]
 
 
-def test_criteria_that_nearly_all_answers_meet_do_not_count():
-    rows = [answer("ab" if i < 6 else "a" if i < 7 else "", "a", "b", name=str(i)) for i in range(8)]  # a: 7 of 8, b: 6 of 8
-    values, notes, _ = scored(Checklist(CHECKS, most=0.75), rows)
-    assert notes == [1]
-    assert values == [[1.0] * 6 + [0.0] * 2]
-    mastered = [answer("ab", "a", "b", ("c", -1)), answer("abc", "a", "b", ("c", -1))]
-    values, notes, _ = scored(Checklist(CHECKS, most=0.75), mastered)
-    assert (values, notes) == ([[1.0, 0.5]], [3])  # all criteria count, so the group has rewards and can be dropped
-    assert scored(Checklist(CHECKS, most=0.75), [answer("b", ("a", -1))])[0] == [[NOT_APPLICABLE]]
-    assert counting([[1.0], [0.0]], None) == [0]
-
-
 def test_the_verifier_may_have_the_criteria():
     task = replace(TOY, verify=SimpleNamespace(checklist=lambda problem: [("a", 1.0)]))
     assert checklist_of(answer("x").problem, task) == (("a", 1.0),)
     assert checklist_of(answer("x", "b").problem, task) == (("b", 1.0),)
     with pytest.raises(UserError, match="have no criteria"):
         scored(Checklist(CHECKS), [answer("x")])
-    with pytest.raises(UserError, match=r"Checklist\.most"):
-        Checklist(most=2.0)
+    with pytest.raises(UserError, match=r"Checklist\.grades"):
+        Checklist(grades=0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.rewards.combine import Combines, Product, Sum, add, check_reward, multiply
+from gradus.rewards.combine import Combines, Lowest, Product, Sum, add, check_reward, lowest, multiply
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import Entropy, LogProbs
@@ -152,3 +152,25 @@ def test_every_part_is_checked_against_the_task():
         with pytest.raises(UserError, match="cannot judge p"):
             check_reward(reward, task())
     check_reward(A + B, task())
+
+
+def test_the_lowest_part_that_applies_is_the_reward():
+    judged = one(Lowest(Frozen(a=A, b=Constant(-1.0, "b"), c=Constant(NA, "c"))))
+    assert judged.reward == -1.0
+    assert dict(judged.components) == {"a": 2.0, "b": -1.0, "c": NA}
+    assert one(Lowest(Frozen(a=A))).reward == one(A).reward  # of one part it is this part
+    assert one(Lowest(Frozen(a=Constant(NA, "a")))).reward is NA
+    assert one(Lowest(Frozen(a=A, b=Constant(Failed("late"), "b")))).reward.reason == "b: late"
+
+
+def test_a_minimum_has_a_part_and_no_rewards_at_actions():
+    with pytest.raises(UserError, match="a minimum of rewards needs at least one part"):
+        Lowest(Frozen())
+    with pytest.raises(UserError, match="b gives rewards at single actions, which have no minimum; use a sum"):
+        lowest({"a": Judgement(1.0), "b": Judgement(2.0, steps=((0, 1, "b", 2.0),))})
+
+
+def test_a_minimum_asks_for_the_signals_of_all_parts_and_checks_them():
+    needy = Constant(1.0, "d", (Entropy(),))
+    assert Lowest(Frozen(a=A, d=needy)).needs == (Entropy(),)
+    assert Lowest(Frozen(a=A, d=needy)).name == "a&d"

@@ -71,12 +71,6 @@ def test_the_answer_comes_after_the_last_part():
     assert Tags(("think",), answer="any").value("<think>7</think>") == 0
 
 
-def test_without_tags_an_answer_may_be_judged_alone():
-    free = Tags(("think",), answer="any", required=False)
-    assert [free.value(t) for t in ("7", "", "<think>7", "<think>a</think>7")] == [1, 0, 0, 1]
-    assert Tags(("think",), answer="any").value("7") == 0
-
-
 def test_an_unknown_answer_is_refused():
     with pytest.raises(UserError, match=r"Tags\.answer"):
         Tags(answer="box")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradus.papers.bases.flow_grpo import flow_grpo
-from gradus.rollouts.flow_sampling import FlowSampling
+from gradus.rollouts.flow_sampling import FinishedSamples, FlowSampling
 from gradus.tasks.flow.flow_2d import near
 from gradus.testing.methods import toy_run
 from gradus.types import Key, UserError
@@ -46,28 +46,24 @@ def test_steps_are_actions():
 def test_a_sample_is_one_action_and_what_is_stored_does_not_grow_with_the_steps():
     sizes = []
     for steps in (2, 50):
-        (context,) = roll(FlowSampling(Sde(steps), keep="sample"))[0].trajectories[0].contexts
+        (context,) = roll(FinishedSamples(Sde(steps)))[0].trajectories[0].contexts
         assert (context.actions, context.logprobs, list(context.streams)) == (1, None, ["sample", "condition", "key"])
         sizes.append(sum(a.nbytes for a in (context.tokens, context.chosen, context.versions, *context.streams.values())))
     assert sizes[0] == sizes[1]
 
 
 def test_what_is_kept_does_not_change_the_sample():
-    kept, plain = (roll(FlowSampling(Sde(4), keep=keep)) for keep in ("steps", "sample"))
+    kept, plain = (roll(rollout(Sde(4))) for rollout in (FlowSampling, FinishedSamples))
     for a, b in zip(kept[0].trajectories, plain[0].trajectories, strict=True):
         assert np.array_equal(a.stream("sample")[-1:], b.stream("sample"))
 
 
 def test_evaluation_has_its_own_sampler_and_keeps_samples_alone():
-    assert FlowSampling(Sde(10), at_test=Ode(40)).test == FlowSampling(Ode(40), "sample", None)
-    assert FlowSampling(Sde(10), at_test=None).test == FlowSampling(Sde(10), "sample", None)
+    assert FlowSampling(Sde(10), at_test=Ode(40)).test == FinishedSamples(Ode(40), None)
+    assert FinishedSamples(Ode(3)).test == FinishedSamples(Ode(40), None)
+    assert FlowSampling(Sde(10), at_test=None).test == FinishedSamples(Sde(10), None)
 
 
 def test_steps_that_choose_nothing_cannot_be_kept():
     with pytest.raises(UserError, match=r"Ode\(steps=5\) takes no random step"):
         roll(FlowSampling(Ode(5)))
-
-
-def test_an_unknown_word_is_refused():
-    with pytest.raises(UserError, match='keep is "all"; it must be "steps" or "sample"'):
-        FlowSampling(keep="all")

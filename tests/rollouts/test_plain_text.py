@@ -10,9 +10,10 @@ import torch
 
 from gradus.papers.bases.sft import sft
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.plain_text import PlainText, documents_of, pieces, sighted
+from gradus.rollouts.plain_text import PlainText, documents_of, sighted
 from gradus.testing.methods import TOY, check_micro_batches, readable, scripted_world, weights_after
 from gradus.types import Frozen, Problem, Request, Seen, UserError, prompt_context
+from gradus.types.contexts import pieces
 from gradus.types.parts import Task
 
 PLAIN = Task("t", TOY.source, TOY.held_out, TOY.verify)

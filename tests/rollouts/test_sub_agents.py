@@ -13,7 +13,6 @@ from gradus.papers.bases.sft import sft
 from gradus.recipe.asks import check_asks
 from gradus.rollouts.branches import Branches
 from gradus.rollouts.episodes import Episodes
-from gradus.rollouts.sub_agents import SubAgents
 from gradus.testing.methods import TOY, readable, scripted_world, train_toy
 from gradus.types import Ended, Frozen, Problem, Request, UserError
 from gradus.types.parts import Errand, Task, Turn
@@ -108,7 +107,7 @@ def test_names_links_and_judgement_of_what_is_aside() -> None:
     assert (first.trained, first.value, first.ended) == (False, 0.5, Ended.ENVIRONMENT)
     assert Helping.closed == closed + 2
     assert world.spent == {"rollout": 8, "probe": 2 * (len("look|") + len("done: 42|"))}  # "a|b|" twice
-    assert played(Episodes(errands=SubAgents(trained=True)))[1][0].trajectories[0].trained
+    assert played(Episodes(roles=Frozen(helper="policy")))[1][0].trajectories[0].trained
 
 
 def test_an_errand_of_every_turn_and_episode_has_draws_of_its_own() -> None:
@@ -131,7 +130,7 @@ def test_evaluation_keeps_nothing_aside_but_plays_the_same() -> None:
 
 
 def test_a_helper_that_does_not_come_to_an_end() -> None:
-    (group,), (aside,), _ = played(Episodes(errands=SubAgents(max_turns=3)), speak=words(helper=("look",)))
+    (group,), (aside,), _ = played(Episodes(errand_turns=3), speak=words(helper=("look",)))
     assert text(group.trajectories[0]) == ["<u>question\ngo|<a>a|<u>cut off|<a>b|"]
     assert (aside.trajectories[0].ended, aside.trajectories[0].links["turns"]) == (Ended.TRUNCATED, 3)
     (group,), (aside,), _ = played(context_length=18)  # "<u>help with\nwhat?|<a>" has 18 tokens, so no action fits; the run goes on
@@ -194,8 +193,8 @@ class Once:
 LETTERS = Task("letters", TOY.source, TOY.held_out, environment=Letters())
 
 
-def trained(errands, **changes):
-    run = train_toy(grpo.but(rollout=Episodes(errands=errands), reward=_return(), **changes), task=LETTERS, steps=2)
+def trained(roles, **changes):
+    run = train_toy(grpo.but(rollout=Episodes(roles=roles), reward=_return(), **changes), task=LETTERS, steps=2)
     return run, [p.detach().clone() for p in run.players["policy"].policy.network.parameters()]
 
 
@@ -206,15 +205,15 @@ def _return():
 
 
 def test_what_is_aside_is_out_of_the_headline_numbers_and_trained_or_not() -> None:
-    run, _ = trained(SubAgents())
+    run, _ = trained(Frozen())
     row = run.metrics[0]
     assert row["aside/groups"] == 4  # one per problem
     assert row["aside/reward"] == 1.0 > row["reward"]  # every helper earns 1, the main agent does not
     assert row["aside/accuracy"] == 1.0 > row["accuracy"]
     assert row["tokens/probe"] > 0
     # a constant advantage moves the policy on every context that is trained on
-    other, moved = trained(SubAgents(trained=True), credit=_constant())
-    still, same = trained(SubAgents(), credit=_constant())
+    other, moved = trained(Frozen(helper="policy"), credit=_constant())
+    still, same = trained(Frozen(), credit=_constant())
     assert other.metrics[0]["reward"] == still.metrics[0]["reward"] == row["reward"]
     assert any(not bool((a == b).all()) for a, b in zip(moved, same, strict=True))  # trained: they do
     assert "tokens/probe" not in other.metrics[0]
@@ -233,7 +232,7 @@ def test_helpers_may_be_another_player() -> None:
     world.players["aide"] = other.players["policy"]
 
     async def run():
-        rollout = Episodes(errands=SubAgents(players=Frozen(helper="aide")))
+        rollout = Episodes(roles=Frozen(helper="aide"))
         return await rollout.run([Request(PROBLEM)], world), await world.aside()
 
     _, (aside,) = asyncio.run(run())
@@ -243,10 +242,10 @@ def test_helpers_may_be_another_player() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UserError, match=r"SubAgents.max_turns is 0"):
-        SubAgents(max_turns=0)
+    with pytest.raises(UserError, match=r"Episodes.errand_turns is 0"):
+        Episodes(errand_turns=0)
     with pytest.raises(UserError, match='unknown player "aide"'):
-        check_asks(grpo.but(rollout=Episodes(errands=SubAgents(players=Frozen(helper="aide")))))
+        check_asks(grpo.but(rollout=Episodes(roles=Frozen(helper="aide"))))
 
 
 def test_demonstrations_bring_their_errands_aside() -> None:

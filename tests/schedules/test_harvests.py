@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradus.schedules.harvests import (
+    AllPairs,
     AnswersAndRewards,
     AnswersThatAgree,
     OptimalValues,
@@ -168,3 +169,25 @@ def test_solutions_7_7_9_keep_the_7s_and_7_8_9_keep_nothing():
     assert agreed(["=7", "=8", "=9"], 2) == agreed([], 2) == []
     rows = AnswersThatAgree().rows([group("p", ("1=7", 0.0), ("2=7", 0.0), ("3=9", 1.0)), group("q", ("=7", 1.0), ("=8", 0.0), ("=9", 0.0))])
     assert [(row["problem"].id, row["solution"]) for row in rows] == [("p", "1=7"), ("p", "2=7")]
+
+
+def ranked(*values, texts=None):
+    group = toy_group(*values, lengths=[1] * len(values))
+    made = [t.but(completion=text) for t, text in zip(group.trajectories, texts or "abcdef", strict=False)]
+    return AllPairs().rows([Group("g", tuple(made))])
+
+
+def test_all_pairs_of_different_answers_by_hand():
+    found = ranked(0.5, 1.0, 0.0)
+    assert [(row["chosen"], row["rejected"]) for row in found] == [("b", "a"), ("a", "c"), ("b", "c")]
+    assert ranked(1.0, 1.0) == ranked(1.0) == ranked(1.0, 0.0, texts="aa") == []
+    assert ranked(1.0, Failed("x")) == []
+
+
+def test_answers_of_two_groups_are_no_pair():
+    """A rank is the share of comparisons within a group, so a reward of one group says nothing about an answer of another."""
+    first, second = (
+        Group(name, tuple(t.but(completion=name + t.id) for t in toy_group(1.0, value, lengths=[1, 1]).trajectories)) for name, value in (("x", 0.0), ("y", 0.5))
+    )
+    found = AllPairs().rows([first, second])
+    assert [(row["chosen"][0], row["rejected"][0]) for row in found] == [("x", "x"), ("y", "y")]

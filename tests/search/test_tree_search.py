@@ -88,22 +88,10 @@ def test_the_best_answer_is_returned_judged() -> None:
     assert group.trajectories[0].contexts[0].actions == len("a d g|")
 
 
-def test_answers_are_backed_up_by_hand() -> None:
-    """The value of a node is the mean of the values of all answers through it that were sampled at it or below."""
-    tree, _, _, _ = searched(ANSWERS, TABLE, rounds=2, backs="answers")
-    # root: 0.1 + 0.3 + 0.2; both children have no visits and the value 0, so the first is expanded: 0.8 + 0.5 + 0.5
-    assert (tree.root.visits, round(tree.root.total, 6)) == (6, 2.4)
-    assert shape(tree) == [("a ", 3, 1.8, False), ("a d ", 0, 0.0, False), ("a f", 0, 0.0, True), ("x ", 0, 0.0, False)]
-    assert tree.root.value == pytest.approx(sum(v for v, _ in tree.answers) / 6)
-
-
 def test_a_whole_answer_counts_its_value_again() -> None:
     tree, asked, _, _ = searched({"": ["a", "b", "a"]}, {"a": 1.0, "b": 0.5}, rounds=4)
     assert asked == [""] * 3
     assert shape(tree) == [("a", 5, 5.0, True), ("b", 1, 0.5, True)]
-    tree, _, _, _ = searched({"": ["a", "b", "a"]}, {"a": 1.0, "b": 0.5}, rounds=3, backs="answers", choice=UCT(0.2, 1.0, 0.1))
-    assert shape(tree) == [("a", 2, 2.0, True), ("b", 0, 0.0, True)]
-    assert (tree.root.visits, tree.root.total) == (5, 4.5)
 
 
 def test_only_the_best_children_are_visible() -> None:

@@ -55,18 +55,11 @@ def test_a_broken_call_is_malformed(text):
     assert said.why.startswith("error: ")
 
 
-def test_a_fenced_form_with_signs_around_the_answer():
-    form, tools = FencedCalls(around=("<<<", ">>>")), (Python(),)
-    for action, said in (("so <<<3>>> no <<< 4 >>>.", Answer("4")), ("just words", None), ("<<<>>>", None), ("<<<4", None)):
-        assert form.read(action, tools) == said
-    assert form.read(form.answer("4"), tools) == Answer("4")
-    assert form.read("<<<4>>>\n```python\n1\n```\n```output", tools) == (Call("python", {"code": "1"}),)
-    assert form.describe(tools).endswith("Answer: <<<...>>>")
-    assert FencedCalls().answer("4") == "4"
-
-
 def test_fenced_code_is_a_call_only_with_an_output_block():
     form, tools = FencedCalls(), (Python(),)
+    assert form.answer("4") == "4"
+    assert form.read("just words ", tools) == Answer("just words")
+    assert form.read(" ", tools) is None
     assert form.stops(tools) == ("```output",)
     assert form.read("so\n```python\nprint(1)\n```\n```output", tools) == (Call("python", {"code": "print(1)"}),)
     assert form.read("```python\na\n```\n```python\nb\n```\n```output", tools) == (Call("python", {"code": "b"}),)

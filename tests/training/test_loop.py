@@ -13,6 +13,7 @@ import pytest
 from gradus.credit.groups import GroupRelative
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
+from gradus.selection.filters import Mixed
 from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory, train_toy
 from gradus.training import loop
 from gradus.training.lessons import credit, theirs, with_credit
@@ -110,6 +111,14 @@ def test_a_player_with_credit_of_its_own_judges_what_it_learns_from():
 def test_without_groups_nobody_learns():
     (policy, batches), world = credited(grpo)
     assert (policy, batches, world.spent) == ([], {}, {})
+
+
+def test_a_step_that_trains_on_nothing_used_0_tokens():
+    """A group of one is never mixed, so every step drops all its groups; the mean over steps then counts these steps as 0."""
+    nothing = train_toy(grpo.but(selection=Mixed()), steps=2, group=1).metrics
+    assert [row["tokens/train"] for row in nothing if "reward" in row] == [0, 0]
+    assert all(row["tokens/rollout"] > 0 for row in nothing if "reward" in row)
+    assert all(row["tokens/train"] > 0 for row in train_toy(grpo, steps=2).metrics if "reward" in row)
 
 
 def test_a_step_goes_through_all_seams_in_order():

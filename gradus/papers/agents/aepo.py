@@ -31,7 +31,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -76,6 +76,21 @@ def entropy_gap(entropies: np.ndarray, turns: np.ndarray, tokens: int = 20) -> f
 
 
 @dataclass(frozen=True)
+class RareBranches(Branches):
+    """The probability to branch is multiplied by 1 - penalty * l, at least 0, after l branchings in a row on the same path."""
+
+    total: Literal["sum", "mean"] = "mean"
+    penalty: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, penalty="[0, 1]")
+
+    def chance(self, rise: float, streak: int) -> float:
+        return super().chance(rise, streak) * max(0.0, 1.0 - self.penalty * streak)
+
+
+@dataclass(frozen=True)
 class BalancedBranches:
     """Plays one episode of each problem, reads its entropies, and lets `branches` play the others. `budget` gives the number of episodes that start from the
     problem.
@@ -84,7 +99,7 @@ class BalancedBranches:
     """
 
     beta: float = 1.0
-    branches: Branches = Branches(penalty=0.2, total="mean")
+    branches: Branches = RareBranches()
     gives: ClassVar[frozenset[str]] = frozenset({"turns", "branches"})
     plays: ClassVar[str] = "episodes"
 

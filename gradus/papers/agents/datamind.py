@@ -40,7 +40,6 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.beside import Beside
 from gradus.rollouts.demonstrations import Demonstrations
-from gradus.rollouts.episodes import Episodes
 from gradus.schedules.ramp import Ramp
 from gradus.selection.filters import Mixed, OwnAnswers
 from gradus.tools.forms import TaggedCalls
@@ -147,7 +146,7 @@ datamind = dapo.derive(
     "Cells of code run again from their text; imitation slides to RL along a cosine; episodes with void turns are left out.",
     family="agents",
     environment=INTERPRETER,
-    rollout=Beside(rollout=Episodes(max_turns=10), other=Demonstrations(), share=0.2),
+    rollout=Beside(other=Demonstrations(), share=0.2),
     reward=BriefOrWrong(),
     selection=OwnAnswers(WithoutVoidTurns()),
     objective__imitation=Imitation(),

@@ -29,6 +29,7 @@ it weaker than GRPO; for PPO see retool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -41,8 +42,9 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import HeldOut
-from gradus.tools.forms import FencedCalls
+from gradus.tools.forms import TAIL, Answer, FencedCalls, Said
 from gradus.tools.python import Python
+from gradus.tools.tool import Tool
 from gradus.types import Frozen, Group, Trajectory
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Reward, Signals, World
@@ -97,7 +99,25 @@ class MacroAccuracy:
         return {**found, "held_out/macro": macro({name: value for name, value in found.items() if name.startswith(start)})}
 
 
-INTERPRETER = Tools(tools=Frozen(python=Python()), form=FencedCalls(around=("<<<", ">>>")), calls=5)
+@dataclass(frozen=True)
+class SignedAnswer(FencedCalls):
+    """Calls as fenced blocks. Only the last text between <<< and >>> is the answer."""
+
+    def read(self, action: str, tools: Sequence[Tool]) -> Said:
+        said = super().read(action, tools)
+        if not isinstance(said, Answer):
+            return said
+        signed = re.findall("<<<(.*?)>>>", action[-TAIL:], re.DOTALL)
+        return Answer(signed[-1].strip()) if signed and signed[-1].strip() else None
+
+    def answer(self, text: str) -> str:
+        return f"<<<{text}>>>"
+
+    def describe(self, tools: Sequence[Tool]) -> str:
+        return f"{super().describe(tools)}. Answer: {self.answer('...')}"
+
+
+INTERPRETER = Tools(tools=Frozen(python=Python()), form=SignedAnswer(), calls=5)
 
 r1_code_interpreter = grpo.derive(
     "r1_code_interpreter",

@@ -136,7 +136,7 @@ r1_searcher = reinforce_plus_plus.derive(
 
 claims = (
     same_weights(
-        says="From a start that rarely searches, in one stage and without the penalty, the final weights are those of REINFORCE++ on the F1 of the answer.",
+        says="From a start that was shown searches, in one stage and without the penalty, the final weights are those of REINFORCE++ on the F1 of the answer.",
         source="arXiv:2503.05592, stage 2 without the penalty; stated again after a look at the built-in model, which writes no answer, so that F1 is 0",
         against="r1_searcher --reward EnvironmentReturn",
         own={"reward.penalty": "0"},

@@ -86,7 +86,7 @@ _DOUBTS = {"rollout.prob": "1", "rollout.keep": "0.25", "rollout.rate": "0", "ro
 
 claims = (
     same_weights(
-        says="From a start that rarely searches, without clones, the final weights are those of GRPO with the same episodes.",
+        says="From a start that was shown searches, without clones, the final weights are those of GRPO with the same episodes.",
         source="arXiv:2508.08149, alpha = 0; stated again after a look at the built-in model, which earns no reward, so that the ratio has no effect",
         against="rex_rag --rollout Episodes(max_turns=5) --objective.policy.ratio TokenRatio",
         own={"rollout.prob": "0"},

@@ -182,7 +182,7 @@ stepsearch = ppo.derive(
 claims = (
     same_weights(
         says=(
-            "From a start that rarely searches, without rewards of searches and queries, and with 0 for a missing answer, the final weights are those of PPO on "
+            "From a start that was shown searches, without rewards of searches and queries, and with 0 for a missing answer, the final weights are those of PPO on "
             "the F1 of the answer."
         ),
         source="arXiv:2505.15107, without its step rewards; stated again after a look at the built-in model, which writes no answer, so that F1 is 0",

@@ -123,7 +123,7 @@ class StrictBlocks(Combines):
     """
 
     source: str = "math"  # source of a problem without the column `data_source`: math, nq, calculator or complex
-    overlong: Overlong = Overlong(2048, 1024)
+    overlong: Overlong = Overlong(2048, share=0.5)
     name: ClassVar[str] = "blocks"
     needs_tags: ClassVar[bool] = True  # a text without tags earns -1
     needs: ClassVar[tuple[Signal, ...]] = ()

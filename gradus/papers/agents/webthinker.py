@@ -18,7 +18,7 @@ rule, `Right`. Rule 2: if both are right, the episode with fewer turns, and so w
 the shorter episode wins, provided that the longer episode has more than gamma = 1.5 times as many tokens.
 
 The contexts of E are separate groups. These groups are stored and counted separately, and no update uses them. With
-`--rollout.errands.trained true` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the
+`--rollout.roles '{"explorer": "policy"}'` the errands of a problem also form pairs. The explorer's reward orders such a pair. This reward shows whether the
 finding contains the answer to the whole question. So the two contexts of a pair can have different queries. A good finding then loses against a finding that
 contains the answer.
 
@@ -29,7 +29,7 @@ appendices A and B.1. The paper draws n = 3 episodes at temperature 0.7 for ques
 DeepSeek-R1 models first learn from 7.8k episodes of QwQ-32B. The paper gives no beta and states only that gamma is above 1. The paper leaves open
 whether E's calls count in rule 2. The paper's equation 6 covers only M's chain; the authors write in their repository that they also train on pairs
 of E's contexts.
-Departures: E sees three titles and reads pages itself. No intent and no plan is written. One player has all roles (`--rollout.errands.players` sets
+Departures: E sees three titles and reads pages itself. No intent and no plan is written. One player has all roles (`--rollout.roles` sets
 other players). If E reaches its limit, it reports its last page. If M reaches its limit (8 turns in the task `research`), it has no answer. Within a
 round each step samples from the newest weights; the paper samples the whole round from $M_j$. Here n = 4, gamma = 1.5, beta = 0.1, and the
 temperature is 1. The policy is not trained on E's contexts, and E's calls do not count in rule 2. The length in rule 3 counts M's own tokens. An

@@ -40,7 +40,6 @@ cql = sac.derive(
     "SAC on recorded transitions, with a term that lowers the values of actions that do not occur in the data.",
     rollout=Recorded(),
     selection__warmup=0,
-    selection__idle=50,
     players__critic__objective__conservative=CONSERVATIVE,
     players__critic__credit__entropy=False,
     players__critic__optimizer=AdamW(lr=3e-4, clip=None),

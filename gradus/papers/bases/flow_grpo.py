@@ -41,7 +41,7 @@ from gradus.types.samplers import Ode, Sde
 flow_grpo = grpo.derive(
     "flow_grpo",
     "A flow generator samples by an SDE, so that every denoising step is an action with a Gaussian log-probability.",
-    rollout=FlowSampling(Sde(steps=10, noise=0.7), keep="steps", at_test=Ode(40)),
+    rollout=FlowSampling(Sde(steps=10, noise=0.7), at_test=Ode(40)),
     objective__policy__trust=Clip(0.04, 0.04),
     objective__kl=TransitionKL(0.04),
     update__count=2,

@@ -51,7 +51,6 @@ from gradus.updates.optimizers import AdamW
 OFFLINE = Frozen(
     {
         "rollout": Recorded(),
-        "selection.idle": 50,
         "update": Minibatches(),
         "players.critic.objective.conservative": CONSERVATIVE,
     }

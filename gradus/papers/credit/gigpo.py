@@ -29,7 +29,7 @@ subtracts the cost of an illegal action only from the step of the action, averag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -41,10 +41,11 @@ from gradus.objectives.aggregation import ContextMean
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim
-from gradus.rewards.environment import EnvironmentReturn
+from gradus.rewards.environment import EnvironmentReturn, invalid_actions
 from gradus.rollouts.episodes import Episodes
-from gradus.types import Frozen, Group
-from gradus.types.parts import Credited, Signals
+from gradus.types import Frozen, Group, Trajectory
+from gradus.types.parts import Credited, Judgement, Signals, World
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 
@@ -81,12 +82,34 @@ class AnchorStates:
         return [Credited(e.spread(a + self.omega * s)) for e, a, s in zip(episodes, whole, each, strict=True)]
 
 
+@dataclass(frozen=True)
+class LegalReturn(EnvironmentReturn):
+    """The return minus `invalid_penalty` for every illegal action, at its last token. The penalties form the component `invalid`."""
+
+    invalid_penalty: float = 0.01  # 0: illegal actions have no penalty and no component
+
+    def __post_init__(self) -> None:
+        check_ranges(self, invalid_penalty="[0, inf)")
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        rows = await super().score(groups, signals, world)
+        return [[self.judged(t, j) for t, j in zip(g.trajectories, row, strict=True)] for g, row in zip(groups, rows, strict=True)]
+
+    def judged(self, trajectory: Trajectory, plain: Judgement) -> Judgement:
+        """Returns the judgement of an episode with its penalties. `plain`: the judgement without penalties."""
+        if not isinstance(plain.reward, int | float) or self.invalid_penalty == 0.0:
+            return plain
+        steps = tuple((i, action, "invalid", -self.invalid_penalty) for i, action in invalid_actions(trajectory))
+        penalty = 0.0 - self.invalid_penalty * len(steps)  # 0.0 instead of -0.0 for no steps
+        return replace(plain, reward=plain.reward + penalty, components=Frozen({**plain.components, "invalid": penalty}), steps=steps)
+
+
 gigpo = grpo.derive(
     "gigpo",
     "Actions taken in the same state are compared across the episodes of a group, which gives credit to single steps.",
     family="credit",
     rollout=Episodes(history=2),
-    reward=EnvironmentReturn(invalid_penalty=0.01),
+    reward=LegalReturn(),
     credit=AnchorStates(),
     objective__policy__average=ContextMean(),
     objective__kl=KL(0.001, average=ContextMean()),

@@ -38,7 +38,6 @@ from gradus.rollouts.episodes import Episodes
 from gradus.types import Frozen
 from gradus.types.players import Fresh, Player
 from gradus.types.records import Group
-from gradus.updates.minibatches import Minibatches
 from gradus.updates.trust_region import TrustRegion
 
 TEMPLATE = ("given prompt", "rewritten prompt", "created prompt")
@@ -87,7 +86,7 @@ teams_rl = trpo.derive(
     credit=GAE(gamma=0.995, lam=0.97),
     players__policy__model=Fresh(hidden=(64, 64)),
     players__critic=Player(Fresh(hidden=(64, 64), outputs="value"), objective=Frozen(value=ValueLoss(None)), learns_from="policy"),
-    update=TrustRegion(max_kl=0.01, damping=0.1, iterations=10, others=Minibatches(epochs=4)),
+    update=TrustRegion(max_kl=0.01, damping=0.1, iterations=10),
 )
 
 _SMALL = {"prompts": "8", "group": "8", "learning_rate": "1e-3", "study": "none"}

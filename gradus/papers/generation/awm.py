@@ -42,6 +42,7 @@ from gradus.objectives.aggregation import Average, SequenceMean, averaged
 from gradus.objectives.flow_matching import MatchedPolicy, Robust
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.recipe.claim import Claim
+from gradus.rollouts.flow_sampling import FinishedSamples
 from gradus.types.batch import Batch
 from gradus.types.players import MovingAverage, Player
 from gradus.types.samplers import Ode
@@ -80,8 +81,7 @@ awm = flow_grpo.derive(
     "awm",
     "Flow matching on finished samples, weighted by their advantage, instead of the policy gradient of the sampler's steps.",
     family="generation",
-    rollout__sampler=Ode(14),
-    rollout__keep="sample",
+    rollout=FinishedSamples(Ode(14)),
     credit=Clipped(GroupRelative(), limit=5.0, scale=1.0),
     objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25)),
     objective__kl=VelocityGap(0.001, "reference", draws=6),

@@ -40,7 +40,6 @@ from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.auto import rolled
 from gradus.rollouts.episodes import Episodes
-from gradus.rollouts.sub_agents import SubAgents
 from gradus.types import Ended, Failed, Frozen, Group, Request, Trajectory
 from gradus.types.parts import Rollout
 from gradus.types.players import Copy, Player
@@ -67,7 +66,7 @@ def places(calls: Sequence[int], due: int, draw: Random) -> list[list[int]]:
 class AlignedCalls:
     """Plays episodes by `rollout`. Gives each sub-agent a reward from form, outcome of its main agent, and quality, and a weight by `places`."""
 
-    rollout: Rollout = Episodes(max_turns=20, errands=SubAgents(Frozen(explorer="explorer"), trained=True))
+    rollout: Rollout = Episodes(roles=Frozen(explorer="explorer"))
     calls: int = 8  # D, the number of places for calls of sub-agents in one rollout
     form: float = 0.1
     outcome: float = 0.6

@@ -127,7 +127,7 @@ m2po = grpo.derive(
     objective__kl=None,
     players__reference=None,
     players__policy=Player(learns_from="generator"),
-    players__generator=Player(Lagged(of="policy", updates=8)),
+    players__generator=Player(Lagged(of="policy")),
     update__count=4,
 )
 

@@ -49,7 +49,7 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.language import SameLanguage
 from gradus.rewards.levels import GatedReward
 from gradus.rewards.overlong import Overlong
-from gradus.rewards.tags import Tags
+from gradus.rewards.tags import Tags, answered
 from gradus.rewards.verified import Verified
 from gradus.rollouts.in_flight import InFlight
 from gradus.selection.filters import Informative
@@ -76,12 +76,21 @@ class NormalisedClip(Clip):
         return super().losses(log_ratio, normalised(advantages, batch), batch)
 
 
+@dataclass(frozen=True)
+class OptionalTags(Tags):
+    """The form of the tags; a completion that has none of the tags gets 1 if its whole text is of the kind `answer`."""
+
+    def value(self, text: str) -> float:
+        tagged = any(mark in text for name in self.order for mark in (f"<{name}>", f"</{name}>"))
+        return super().value(text) if tagged else float(answered(text, self.answer))
+
+
 magistral = grpo.derive(
     "magistral",
     "No KL, mini-batch normalisation, a wider upper clip, a reward gated by format with a bonus for one language, and new weights during generation.",
     family="objectives",
     rollout=InFlight(parts=4),
-    reward=GatedReward(Tags(("think",), answer="any", required=False), 0.9 * Verified() + 0.1 * SameLanguage() + 0.1 * Overlong() + 0.1),
+    reward=GatedReward(OptionalTags(("think",), answer="any"), 0.9 * Verified() + 0.1 * SameLanguage() + 0.1 * Overlong() + 0.1),
     selection=Informative(),
     credit=GroupRelative("none"),
     objective__policy__ratio=TokenRatio(against="behaviour"),

@@ -42,11 +42,9 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.cascade import Cascade
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.judged import JudgedSteps
-from gradus.rewards.player_judge import PlayerJudge
-from gradus.rewards.verdicts import FirstError
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
-from gradus.types import Failed, Frozen, Group
+from gradus.types import Failed, Frozen, Group, NotApplicable, Outcome
 from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
@@ -68,11 +66,19 @@ def located(text: str, first: int, count: int) -> float:
 
 
 @dataclass(frozen=True)
+class OfReached(Cascade):
+    """A cascade that sends on the answers whose value by `first` is at least `bound`."""
+
+    def sent(self, value: Outcome) -> bool:
+        return not isinstance(value, Failed | NotApplicable) and value >= self.bound
+
+
+@dataclass(frozen=True)
 class Flaws(Combines):
     """Minus `penalty` for a right answer with a wrong step, 0 for every other answer. Only right answers reach the detector. Metric: `flawed`, the share
     of right answers with a wrong step."""
 
-    cascade: Cascade = Cascade(JudgedSteps(PlayerJudge("detector", max_tokens=2048), FirstError()), sends="reached")
+    cascade: Cascade = OfReached(JudgedSteps())
     penalty: float = 1.0
     name: ClassVar[str] = "flaws"
 

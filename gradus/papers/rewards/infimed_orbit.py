@@ -31,13 +31,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.rewards.checklist import Checklist
-from gradus.rewards.judge import WrittenPoints
+from gradus.rewards.checklist import Checklist, Items
 from gradus.selection.filters import MeanReward
 from gradus.types.players import Player
+from gradus.types.ranges import check_ranges
 
 
 def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
@@ -60,11 +61,34 @@ def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
     return sorted(range(len(base)), key=lambda i: -cosine(vectors[i]))[:count]
 
 
+@dataclass(frozen=True)
+class UnmasteredChecklist(Checklist):
+    """A checklist in which a criterion does not count if its mean grade over the group is above `most`. If no criterion with a positive weight is left, all
+    criteria count."""
+
+    most: float = 0.75
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges(self, most="[0, 1]")
+
+    def counting(self, rows: Sequence[Sequence[float]], items: Items) -> list[int]:
+        """Returns the indices of the criteria that count.
+
+        >>> UnmasteredChecklist().counting([[1, 1], [1, 0], [1, 1], [0, 1]], (("a", 1.0), ("b", -1.0)))
+        [0, 1]
+        >>> UnmasteredChecklist().counting([[1, 1], [1, 0]], (("a", 1.0), ("b", -1.0)))
+        [0, 1]
+        """
+        used = [i for i, column in enumerate(zip(*rows, strict=True)) if sum(column) / len(column) <= self.most]
+        return used if any(items[i][1] > 0 for i in used) else super().counting(rows, items)
+
+
 infimed_orbit = grpo.derive(
     "infimed_orbit",
     "A rubric for each prompt, with faults as negative criteria; criteria and prompts that the policy masters are filtered out.",
     family="rewards",
-    reward=Checklist(WrittenPoints(), most=0.75),
+    reward=UnmasteredChecklist(),
     selection=MeanReward(0.0, 0.75),
     players__judge=Player(),
     requires=frozenset({"checklist"}),

@@ -16,9 +16,10 @@ Departures: The departures of `physics_rlhaif` apply here, too. Our own choices 
 from __future__ import annotations
 
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.rewards.physics_rlhaif import IMITATION, RANKED, STILL, TERMS, AllPairs
+from gradus.papers.rewards.physics_rlhaif import IMITATION, RANKED, STILL, TERMS
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.verified import Verified
+from gradus.schedules.harvests import AllPairs
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.held_out import HeldOut
 from gradus.types import Frozen

@@ -26,96 +26,27 @@ comes from Khosla et al., arXiv:2004.11362. The KL coefficient and the clip are 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
-
-import numpy as np
-import torch
-from torch import Tensor
+from typing import ClassVar
 
 from gradus.credit.groups import Constant
+from gradus.objectives.contrastive import Contrastive
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.papers.thinking.hrpo import MarkedOnce
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, Sum
-from gradus.rewards.overlap import MEASURES, part
+from gradus.rewards.likeness import Embedded, Likeness
+from gradus.rewards.stated_facts import explanation
 from gradus.rewards.verified import Verified
-from gradus.rollouts.plain_text import PlainText, pieces
+from gradus.rollouts.plain_text import PlainText
 from gradus.schedules.stages import Stage, Stages
-from gradus.types import NOT_APPLICABLE, Frozen, Group, Outcome, Trajectory, unknown
-from gradus.types.batch import Batch
+from gradus.types import NOT_APPLICABLE, Frozen, Group
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement, Signals, World
 from gradus.types.players import Copy, Player
-from gradus.types.ranges import check_ranges
-from gradus.types.readers import Hidden
-from gradus.types.signals import Signal, Want
-from gradus.types.tally import Tally, tally
-
-
-class Likeness(Protocol):
-    async def alike(self, pairs: Sequence[tuple[str, str]], world: World) -> list[float]:
-        """Returns the likeness of the two texts of each pair, at most 1."""
-        ...
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """The cosine of the embeddings of two texts. An embedding is the mean of the hidden states of `player` in windows of at most `window` tokens. An empty
-    text has the cosine 0."""
-
-    player: str = "encoder"
-    window: int = 256
-    names_players: ClassVar[tuple[str, ...]] = ("player",)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, window="[2, inf)")
-
-    async def alike(self, pairs: Sequence[tuple[str, str]], world: World) -> list[float]:
-        found = await self.embeddings(list(dict.fromkeys(text for pair in pairs for text in pair if text)), world)
-        return [float(found[a] @ found[b]) if a and b else 0.0 for a, b in pairs]
-
-    async def embeddings(self, texts: Sequence[str], world: World) -> dict[str, np.ndarray]:
-        """Returns text -> its embedding, of length 1. Each text is read alone."""
-        end, most = world.told("", self.player).tokens, min(self.window, world.context_length(self.player))
-        cut = [pieces(np.concatenate([world.opening(text, self.player).sequence, end]), most) for text in texts]
-        rows = iter(await world.score([c for windows in cut for c in windows], Hidden(pool="mean"), self.player) if cut else [])
-        return {text: unit(np.mean([unit(next(rows)[0].astype(np.float64)) for _ in windows], 0)) for text, windows in zip(texts, cut, strict=True)}
-
-
-def unit(vector: np.ndarray) -> np.ndarray:
-    """Returns the vector with length 1; a vector of zeros stays."""
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)
-
-
-@dataclass(frozen=True)
-class Worded:
-    """The overlap of the words of two texts, by a measure such as rouge_l (see `gradus.rewards.overlap`)."""
-
-    measure: str = "rouge_l"
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise unknown("measure", self.measure, MEASURES, "Worded.measure names it")
-
-    async def alike(self, pairs: Sequence[tuple[str, str]], world: World) -> list[float]:
-        return [MEASURES[self.measure](a, b) for a, b in pairs]
-
-
-def explanation(completion: str, tag: str | None = None) -> str:
-    """Without `tag`, returns the text before the last "=" (the whole completion if it has no "="). With `tag`, returns the text in the last tags of this name
-    ("" if there are none).
-
-    >>> explanation("bob has one cat=B"), explanation("<why>bob has one cat</why> B", "why")
-    ('bob has one cat', 'bob has one cat')
-    """
-    if tag is not None:
-        return part(completion, tag) or ""
-    before, mark, _ = completion.rpartition("=")
-    return (before if mark else completion).strip()
+from gradus.types.signals import Signal
 
 
 @dataclass(frozen=True)
@@ -135,74 +66,6 @@ class LikeReference(Combines):
         found = iter(await self.likeness.alike([(e, explanation(str(s), self.tag)) for e, s in texts if s is not None], world))
         values = [[NOT_APPLICABLE if s is None else max(next(found), 0.0) for s in row] for row in due]
         return [[Judgement(v, Frozen({self.name: v})) for v in row] for row in values]
-
-
-def stated(text: str, facts: Mapping[str, str], pools: Mapping[str, Sequence[str]]) -> float:
-    """Returns the share of the facts that a text states. A fact is stated if its value is the only value of its kind in the text.
-
-    >>> stated("in kast the baker bob", {"job": "baker", "town": "veld"}, {"job": ("baker", "nurse"), "town": ("kast", "veld")})
-    0.5
-    """
-    found = set(re.findall(r"\w+", text))
-    return sum({value} == found & set(pools[kind]) for kind, value in facts.items()) / len(facts)
-
-
-@dataclass(frozen=True)
-class StatedFacts(Combines):
-    """The share of the problem's `facts` that the explanation states (see `stated`); `pools` has all values of each kind. The reward applies only if
-    the problem has both columns."""
-
-    name: ClassVar[str] = "stated"
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        found = [[self.value(t) for t in g.trajectories] for g in groups]
-        return [[Judgement(v, Frozen({self.name: v})) for v in row] for row in found]
-
-    def value(self, t: Trajectory) -> Outcome:
-        """Returns the value of an answer."""
-        meta = t.problem.meta
-        return stated(explanation(t.completion), meta["facts"], meta["pools"]) if {"facts", "pools"} <= set(meta) else NOT_APPLICABLE
-
-
-def contrastive_losses(features: Tensor, owners: Tensor, *, tau: float) -> tuple[Tensor, Tensor]:
-    """Returns the loss [n] of each text with a partner, and whether its nearest text is a partner. Partners are texts with the same owner.
-
-    Args: `features` [N, d], with gradient; `owners` [N].  Reference: Khosla et al., Supervised Contrastive Learning, arXiv:2004.11362, eq. 2.
-    """
-    rows = torch.nn.functional.normalize(features, dim=-1)
-    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
-    partner = (owners[:, None] == owners[None, :]) & ~own
-    cosines = (rows @ rows.T / tau).masked_fill(own, -torch.inf)
-    logs = (cosines - cosines.logsumexp(-1, keepdim=True)).masked_fill(~partner, 0.0)
-    has = partner.any(-1)
-    nearest = partner.gather(1, cosines.argmax(-1, keepdim=True))[:, 0]
-    return -(logs.sum(-1) / partner.sum(-1).clamp(min=1))[has], nearest[has]
-
-
-@dataclass(frozen=True)
-class Contrastive:
-    """The contrastive loss of the mean hidden states of texts. The texts of a group are partners, and the other texts of the mini-batch are negatives."""
-
-    tau: float = 0.1
-    coefficient: float = 1.0
-    source: str = "expert"
-    separable: ClassVar[bool] = False
-    unit: ClassVar[str] = "group"
-    wants: ClassVar[tuple[Want, ...]] = (Hidden(pool="mean"),)
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_ranges(self, tau="(0, inf)")
-
-    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        rows = outputs[self.wants[0]]
-        ids, place = torch.unique(batch.trajectory, return_inverse=True)
-        sums = rows.new_zeros(len(ids), rows.shape[1]).index_add(0, place, rows)
-        owners = batch.group.new_zeros(len(ids)).index_copy(0, place, batch.group)
-        losses, nearest = contrastive_losses(sums, owners, tau=self.tau)
-        mean = losses.mean() if len(losses) else sums.sum() * 0.0
-        return self.coefficient * mean, {"matched": tally(nearest)}
 
 
 ENCODER = Frozen(

@@ -36,6 +36,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.reward_to_go import RewardToGo
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
 from gradus.recipe.claim import Claim, same_weights
@@ -44,7 +48,7 @@ from gradus.rewards.combine import Combines
 from gradus.rollouts.spans import WithSpans
 from gradus.schedules.phases import Phase, Phases
 from gradus.types import Frozen, Group, Trajectory
-from gradus.types.parts import Judgement, Signals, World
+from gradus.types.parts import Credit, Judgement, Signals, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.spans import Phrases
@@ -111,14 +115,26 @@ class SolverReward(Combines):
         return await beside_verdict(groups, world, terms)
 
 
+@dataclass(frozen=True)
+class PartialKL(KLPenalty):
+    """A KL penalty of the actions at which the stream `within` is 0 or more."""
+
+    rule: Credit = RewardToGo()
+    coefficient: float = 0.0005
+    within: str | None = "span"  # None: all actions pay
+
+    def costs(self, trajectory: Trajectory, signals: Signals) -> np.ndarray:
+        costs = super().costs(trajectory, signals)
+        return costs if self.within is None else np.where(trajectory.stream(self.within) >= 0, costs, 0.0)
+
+
 sirl = reinforce_plus_plus.derive(
     "sirl",
     "An optimisation solver verifies models in code; the KL penalty applies only to the model and the code.",
     family="rewards",
     reward=SolverReward(),
     rollout=WithSpans(marking=Phrases(r"(?s)<(?:model|python)>.*")),
-    credit__coefficient=0.0005,
-    credit__within="span",
+    credit=PartialKL(),
     objective__policy__trust=Clip(0.2, 0.3),
     schedule=Phases((Phase(100), Phase(100, Frozen({"reward.form": 0.0, "reward.bonus": 1.0})))),
     setting__group=16,

@@ -84,7 +84,7 @@ truthrl = grpo.derive(
     family="rewards",
     reward=Ternary(),
     objective__kl=KL(0.001),
-    study=Truthfulness(reward=Ternary()),
+    study=Truthfulness(),
 )
 
 _TERMS = {"prompts": "16", "group": "8", "warmup": "0", "learning_rate": "2e-4", "eval_every": "0"}

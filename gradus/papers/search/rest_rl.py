@@ -15,8 +15,7 @@ first lines of these answers become the children of the node, and the rewards of
 target $hat V$ of an expanded node is the mean of the rewards that were added to this node. The target of a whole answer is its own reward.
 
 At test time the value model replaces the reward (`TreeSearch`). The value model gives each new child a value. Every answer that begins with the child
-counts this value once more. Only the 5 children with the largest values can be picked; c is 0.1, and there are 15 rounds. The result is the answer
-with the largest value.
+counts this value once more; c is 0.1, and there are 15 rounds. The result is the answer with the largest value.
 
 Metrics: spread (share of trained groups with unequal rewards), partial (groups per problem that continue a partial answer), kept_problems (share),
 nodes (states per tree).
@@ -27,9 +26,9 @@ Reference: Zhoubian et al., ReST-RL: Achieving Accurate Code Reasoning of LLMs w
 UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end mark
 (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child; the code
-draws at random. The code keeps 3 visible children by default, its documented runs 5. The learning rate 10^-7 of the original is not used. The value model
-starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break; here the last partial answer ends where the answer
-ends.
+draws at random. Every child can be picked; in the code the 3 best of 5 by default, and in its documented runs 5 of 5. The learning rate 10^-7 of the
+original is not used. The value model starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break;
+here the last partial answer ends where the answer ends.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.single_turn import one_turn
 from gradus.schedules.stages import Stage, Stages
-from gradus.search.node_values import PlayerValue, RewardOfText
-from gradus.search.tree import UCT
+from gradus.search.node_values import NodeValue, RewardOfText
+from gradus.search.tree import Choice, Node, descend
 from gradus.search.tree_search import Tree, TreeSearch, end_of_step
 from gradus.types import Frozen, Group, Key, Request, Trajectory, prompt_context
 from gradus.types.contexts import after_prompt
@@ -154,13 +153,43 @@ def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group
 
 
 @dataclass(frozen=True)
+class BoundedUCT:
+    """Goes down to the child with the largest u. A child without a visit has a finite bonus, so the search can leave such a child out."""
+
+    c: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_ranges(self, c="[0, inf)")
+
+    def bonus(self, node: Node) -> float:
+        """Returns the second term of a child."""
+        assert node.parent is not None
+        return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
+
+    def chosen(self, root: Node) -> list[Node]:
+        return descend(root, self.bonus)
+
+
+@dataclass(frozen=True)
+class AnswerSearch(TreeSearch):
+    """The search of stage 2: adds the rewards of the answers to a node and to all nodes above. Children begin without visits."""
+
+    choice: Choice = BoundedUCT(0.2)
+    value: NodeValue = RewardOfText()
+    rounds: int = 100
+
+    async def back_up(self, node: Node, firsts: Sequence[Node], values: Sequence[float], tree: Tree) -> None:
+        node.back_up(len(values), sum(values))
+
+
+@dataclass(frozen=True)
 class TreeStates:
     """Gives the states of search trees as trajectories of one action, whose reward is the value of the state. `search` grows the trees.
 
     The states are the expanded nodes and the whole answers. A state is read after its last token, as `PlayerValue` reads it.
     """
 
-    search: TreeSearch = TreeSearch(UCT(0.2, 1.0, 0.1), RewardOfText(), rounds=100, backs="answers")
+    search: TreeSearch = AnswerSearch()
 
     @property
     def test(self) -> Auto:
@@ -200,7 +229,7 @@ rest_rl = grpo.derive(
     rollout=PartialSolutions(),
     players__value=Player(Head(of=Copy("policy"))),
     schedule=Stages(Frozen(policy=Stage(until=Steps(100)), value=Stage(until=Steps(100), changes=LEARNING))),
-    search=TreeSearch(UCT(0.1, 1.0, 0.1), PlayerValue("value"), visible=5),
+    search=TreeSearch(BoundedUCT()),
 )
 
 _SMALL = {"prompts": "8", "group": "8", "warmup": "0", "learning_rate": "3e-4", "eval_every": "0", "study.problems": "60", "study.greedy": "false"}

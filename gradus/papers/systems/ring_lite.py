@@ -51,7 +51,7 @@ ring_lite = grpo.derive(
     objective__kl=KL(0.001, average=ConstantTotal(PHI)),
     schedule=Stages(
         Frozen(
-            distil=Stage(sft, Fallen("held_out/entropy", to=0.6, most=200), changes=Frozen({"setting.eval_every": 5})),
+            distil=Stage(sft, Fallen("held_out/entropy", to=0.6), changes=Frozen({"setting.eval_every": 5})),
             reinforce=Stage(until=Steps(200)),
         )
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import torch
 
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.trust import Clip
-from gradus.papers.agents.aepo import BalancedBranches, MoreIfUnsure, OpenTop, aepo, budget, entropy_gap
+from gradus.papers.agents.aepo import BalancedBranches, MoreIfUnsure, OpenTop, RareBranches, aepo, budget, entropy_gap
 from gradus.papers.agents.arpo import arpo
 from gradus.recipe.core import changes
 from gradus.rollouts.branches import STREAM, Branches, chance
@@ -64,7 +63,7 @@ def test_the_probability_by_hand() -> None:
 
 def test_the_penalty_acts_on_a_path_that_branched_just_before() -> None:
     """With the probability 1 and the penalty 1, a path that branched cannot branch again after its next segment."""
-    free, closed = (group_of(Branches(share=0.25, base=1.0, penalty=p), count=16)[0] for p in (0.0, 1.0))
+    free, closed = (group_of(RareBranches(share=0.25, base=1.0, total="sum", penalty=p), count=16)[0] for p in (0.0, 1.0))
 
     def lines(group: Group) -> Counter[str]:
         return Counter(t.links.get("parent", "") for t in group.trajectories)
@@ -141,7 +140,7 @@ def test_the_open_clip_by_hand() -> None:
 
 def test_its_changes_to_arpo() -> None:
     assert set(changes(arpo, aepo)) == {"rollout", "credit", "objective.policy.trust"}
-    assert aepo.rollout.branches == replace(arpo.rollout, penalty=0.2, total="mean")
+    assert aepo.rollout.branches == RareBranches(penalty=0.2, **{**vars(arpo.rollout), "total": "mean"})
     with pytest.raises(UserError, match="beta"):
         BalancedBranches(beta=-1.0)
     with pytest.raises(UserError, match="a"):

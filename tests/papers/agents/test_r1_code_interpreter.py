@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gradus
-from gradus.papers.agents.r1_code_interpreter import INTERPRETER, MacroAccuracy, macro, r1_code_interpreter
+from gradus.papers.agents.r1_code_interpreter import INTERPRETER, MacroAccuracy, SignedAnswer, macro, r1_code_interpreter
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
@@ -20,6 +20,8 @@ from gradus.tasks.code.python_tool import EASY, QUESTIONS, python_tool
 from gradus.testing.methods import check_same_update, scripted_world
 from gradus.testing.methods.batches import evaluated
 from gradus.tools.calculator import Calculator
+from gradus.tools.forms import Answer, Call, Malformed
+from gradus.tools.python import Python
 from gradus.types import Frozen, Group, Key, Request, UserError
 from gradus.types.batch import make_batch
 from gradus.types.moments import Steps
@@ -49,6 +51,17 @@ def test_the_sixth_call_is_refused_and_the_answer_follows() -> None:
 @pytest.mark.parametrize(("said", "reward"), [("<<<{}>>>", 1.0), ("it is {}", 0.0), ("<<<{}>>> or <<<no>>>", 0.0), ("<<<no>>> <<<{}>>>", 1.0)])
 def test_only_the_signed_answer_counts(said: str, reward: float) -> None:
     assert played([said.format(CODE.answer)])[0].reward == reward
+
+
+def test_a_form_with_signs_around_the_answer() -> None:
+    form, tools = SignedAnswer(), (Python(),)
+    for action, said in (("so <<<3>>> no <<< 4 >>>.", Answer("4")), ("just words", None), ("<<<>>>", None), ("<<<4", None), (" ", None)):
+        assert form.read(action, tools) == said
+    assert form.read(form.answer("4"), tools) == Answer("4")
+    assert form.read("<<<4>>>\n```python\n1\n```\n```output", tools) == (Call("python", {"code": "1"}),)
+    (malformed,) = form.read("<<<4>>> ```output", tools)  # type: ignore[misc]
+    assert isinstance(malformed, Malformed)
+    assert form.describe(tools) == "Write ```python code ```, then ```output. Answer: <<<...>>>"
 
 
 def test_outputs_have_no_loss_and_would_change_it() -> None:

@@ -33,7 +33,7 @@ def of(text: str, answer="4", source: str = "math") -> tuple[float, dict[str, fl
     return score, dict(components)
 
 
-def played(script: list[str], overlong: Overlong = Overlong(2048, 1024)):
+def played(script: list[str], overlong: Overlong = Overlong(2048, share=0.5)):
     task = replace(TASK, environment=FAST)
     reward = StrictBlocks(overlong=overlong)
     world, policy = scripted_world(task, lambda ask: script[min(ask.request.tags[-1], len(script) - 1)], reward=reward)
@@ -157,7 +157,7 @@ def test_the_rest_is_dapo() -> None:
     check_same_update(tapo_tool.but(environment=None, rollout=dapo.rollout, reward=dapo.reward, **back), dapo)
     assert set(changes(dapo, tapo_tool)) == {"environment", "rollout.rollout", "reward", "setting.prompts", "setting.group", "update.count"}
     assert (tapo_tool.setting.prompts, tapo_tool.setting.group, tapo_tool.update.count, tapo_tool.selection) == (64, 4, 4, Mixed())
-    assert tapo_tool.reward.overlong == Overlong(2048, 1024)
+    assert tapo_tool.reward.overlong == Overlong(2048, share=0.5)
     assert (tapo_tool.environment.tools["search"].top, tapo_tool.rollout.rounds) == (1, 10)
     with pytest.raises(UserError, match="source"):
         StrictBlocks("maths")

@@ -15,7 +15,6 @@ from gradus.papers.agents.webthinker import webthinker
 from gradus.papers.bases.dpo import dpo
 from gradus.recipe.compatibility import check_fit
 from gradus.rollouts.episodes import Episodes
-from gradus.rollouts.sub_agents import SubAgents
 from gradus.schedules.stages import Stages
 from gradus.selection.filters import BestAndWorst
 from gradus.selection.pairs import RankedPairs, Right, Shorter
@@ -167,7 +166,7 @@ def test_the_explorer_is_out_of_the_headline_numbers() -> None:
 
 
 def test_pairs_of_the_explorer_are_learned_from_if_asked() -> None:
-    changed = webthinker.but(rollout__errands__trained=True)
+    changed = webthinker.but(rollout__roles=Frozen(explorer="policy"))
     check_different_update(changed, webthinker, task=TOY_ERRANDS, group=16, steps=4)
 
 
@@ -180,7 +179,7 @@ def test_each_round_begins_with_a_new_reference() -> None:
     assert webthinker.setting.group == 4
     made = webthinker.but(
         selection=RankedPairs(by=(Shorter(1.0),)),  # wrong episodes make pairs too: the model is not trained yet
-        rollout=Episodes(max_turns=2, errands=SubAgents(max_turns=1)),
+        rollout=Episodes(max_turns=2, errand_turns=1),
         setting=replace(webthinker.setting, prompts=2, warmup=0, learning_rate=1e-3, eval_every=0),
     )
     run = gradus.train(made, task="research", task_options={"people": "40"}, steps=4, study__problems=2)  # two rounds of two steps
@@ -199,8 +198,8 @@ def test_with_right_alone_it_is_dpo_of_one_right_and_one_wrong_answer() -> None:
 
 
 def test_cuts_of_the_batch_and_a_resumed_run_change_nothing() -> None:
-    for trained in (False, True):
-        made = webthinker.but(rollout__errands=SubAgents(trained=trained))
+    for roles in (Frozen(), Frozen(explorer="policy")):
+        made = webthinker.but(rollout__roles=roles)
         check_micro_batches(made, task=TOY_ERRANDS, group=8)
         check_resumes(made, task=TOY_ERRANDS, group=8)
 
@@ -224,4 +223,4 @@ def test_refusals() -> None:
     with pytest.raises(UserError, match='has no environment; use a task of many turns'):
         check_fit(webthinker, TOY)
     with pytest.raises(UserError, match='unknown player "reader"'):
-        check_fit(webthinker.but(rollout__errands__players=Frozen(explorer="reader")), TASK)
+        check_fit(webthinker.but(rollout__roles=Frozen(explorer="reader")), TASK)

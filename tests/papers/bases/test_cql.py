@@ -41,11 +41,11 @@ def test_its_numbers_are_half_of_the_released_loss():
     term = critic.objective["conservative"]
     assert td_losses(torch.tensor([[2.0]]), torch.tensor([5.0])).item() + term.weight * 1.5 == 8.25
     assert (term.candidates, term.floor) == (4, None)
+    assert made.selection.idle == 50
     assert (critic.credit.entropy, critic.optimizer.lr, made.optimizer.lr) == (False, 3e-4, 1e-4)
     assert changes(recipe("sac"), made).keys() == {
         "rollout",
         "selection.warmup",
-        "selection.idle",
         "players.critic.objective.conservative",
         "players.critic.credit.entropy",
         "players.critic.optimizer",

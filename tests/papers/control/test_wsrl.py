@@ -17,7 +17,7 @@ from gradus.recipe.registry import recipe
 from gradus.rollouts.recorded import Recorded
 from gradus.testing.methods.control import toy_control
 from gradus.training.course import course
-from gradus.types import Key, UserError
+from gradus.types import Frozen, Key, UserError
 from gradus.types.moments import Steps
 from gradus.updates.minibatches import Minibatches
 
@@ -41,7 +41,7 @@ def small(offline: int = FIRST, online: int = 5, **more: Any) -> Any:
     """The recipe with small networks and short stages, and two rounds in an offline step."""
     stages = {"schedule__stages__offline__until": Steps(offline), "schedule__stages__online__until": Steps(online)}
     made = recipe("wsrl").but(study=None, setting__eval_every=0, rollout__length=LENGTH, selection__batch=8, selection__warmup=WARMUP, **stages)
-    held = wsrl.schedule.stages["offline"].changes.replace(**{"selection.idle": 2})
+    held = Frozen({**wsrl.schedule.stages["offline"].changes, "selection.idle": 2})
     small = {f"players__{name}__model__hidden": (8,) for name in ("policy", "critic")}
     return made.but(schedule__stages__offline__changes=held, **small, **more)
 
@@ -106,8 +106,8 @@ def test_the_two_stages():
     legs = course(wsrl, toy_control(), lambda name: toy_control())
     assert [(leg.name, leg.steps, leg.start) for leg in legs] == [("offline", 200, None), ("online", 300, "offline")]
     offline, online = (leg.recipe for leg in legs)
-    assert set(changes(online, offline)) - {"setting.steps"} == {"rollout", "selection.idle", "update", "players.critic.objective.conservative"}
-    assert set(OFFLINE) == {"rollout", "selection.idle", "update", "players.critic.objective.conservative"}
+    assert set(changes(online, offline)) - {"setting.steps"} == {"rollout", "update", "players.critic.objective.conservative"}
+    assert set(OFFLINE) == {"rollout", "update", "players.critic.objective.conservative"}
     assert isinstance(offline.rollout, Recorded)
     assert offline.players["critic"].objective["conservative"] == recipe("cql").players["critic"].objective["conservative"]
     assert "conservative" not in online.players["critic"].objective

@@ -17,7 +17,7 @@ from gradus.api import train
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
+from gradus.papers.credit.gigpo import AnchorStates, LegalReturn, by_state, gigpo
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
@@ -25,11 +25,46 @@ from gradus.rollouts.episodes import Episodes
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.games.lake_environment import FrozenLake, find, picture, planes
 from gradus.testing.methods import TOY, TOY_EPISODES, scripted_context, scripted_world, toy_group, train_toy, turn_of, weights_after
-from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
+from gradus.training.world import judged
+from gradus.types import Failed, Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.batch import make_batch
 from gradus.types.parts import Task
 from gradus.types.players import Fresh
 from gradus.types.signals import LogProb, LogProbs
+
+TWO = tuple(
+    replace(
+        scripted_context("x" * len(turns)),
+        streams=Frozen(turn=np.array(turns, np.int32), state=np.array(turns, np.int64), valid=np.array(valid, bool)), rewards=rewards,
+    )
+    for turns, valid, rewards in (
+        ([0, 0, 1, 2, 2], [1, 1, 0, 0, 0], ((1, "environment", 0.5), (4, "other", 9.0))),
+        ([3, 3], [0, 0], ((1, "environment", 0.25),)),
+    )
+)  # fmt: skip
+"""The contexts of an episode whose turns 1, 2 and 3 are illegal."""
+
+
+def legal(trajectory, penalty):
+    (row,) = asyncio.run(LegalReturn(penalty).score([Group("g", (trajectory,))], {}, None))
+    return row[0]
+
+
+def test_illegal_actions_cost_their_price_where_they_end() -> None:
+    trajectory = Trajectory("t", Problem("p", "t"), TWO)
+    judgement = legal(trajectory, 0.25)
+    assert judgement.reward == 0.0  # 0.75 - 3 x 0.25
+    assert dict(judgement.components) == {"environment": 0.75, "invalid": -0.75}
+    assert judgement.steps == ((0, 2, "invalid", -0.25), (0, 4, "invalid", -0.25), (1, 1, "invalid", -0.25))
+    after = judged(trajectory, judgement)
+    assert sum(value for c in after.contexts for _, name, value in c.rewards if name in ("environment", "invalid")) == after.value
+    assert dict(legal(trajectory, 0.0).components) == {"environment": 0.75}
+    assert legal(trajectory.but(reward=Failed("lost")), 0.25).reward == Failed("lost")
+    fine = trajectory.but(contexts=(replace(TWO[0], streams=Frozen({**TWO[0].streams, "valid": np.ones(5, bool)})),))
+    assert dict(legal(fine, 0.25).components) == {"environment": 0.5, "invalid": 0.0}
+    assert gigpo.reward == LegalReturn(0.01)
+    with pytest.raises(UserError, match=r"LegalReturn\.invalid_penalty"):
+        LegalReturn(-0.1)
 
 
 def episode(name, states, rewards, *, lengths=None):

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from gradus.papers.bases.sft import sft
-from gradus.papers.guidance.cap_cpt import CategoryAware, assumed, cap_cpt, leaves, parsed, reading
+from gradus.papers.guidance.cap_cpt import CategoryAware, cap_cpt, reading
 from gradus.recipe.core import changes
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.demonstrations import Demonstrations
+from gradus.rollouts.rule_documents import parsed
 from gradus.schedules.constant import ConstantSchedule
 from gradus.tasks.kinds import verify_exact
 from gradus.tasks.text.service_desk import made, service_desk
@@ -25,27 +26,6 @@ RULES = "rule: begin with the topic\nrule: end with thanks\n"
 FLAT = "on delay: if tier is gold (refund) else (deny)\n"
 DEEP = "on return: if tier is gold (if size is big (mail hold) else (swap)) else (deny)"
 DOCUMENT = f"desk kora\n{FACTS}{RULES}{FLAT}{DEEP}"
-
-
-def test_the_categories_by_hand():
-    s = parsed(DOCUMENT)
-    assert [len(part) for part in (s.facts, s.rules, s.simple, s.complex)] == [3, 2, 1, 1]
-    assert (s.name, s.simple[0][0], s.complex[0][0]) == ("desk kora", "delay", "return")
-    assert assumed(s) == {"tier": "silver", "size": "small"}
-    assert s.complex[0][1] == (
-        ((("tier", "gold", True), ("size", "big", True)), "mail hold"),
-        ((("tier", "gold", True), ("size", "big", False)), "swap"),
-        ((("tier", "gold", False),), "deny"),
-    )
-    assert [len(part) for part in (parsed(DOCUMENT, depth=2).simple, parsed(DOCUMENT, depth=0).complex)] == [2, 2]
-
-
-def test_bad_documents_are_named():
-    with pytest.raises(UserError, match="the line 'tier is gold'"):
-        parsed("desk kora\ntier is gold")
-    with pytest.raises(UserError, match="no other branch"):
-        parsed("desk kora\non delay: if tier is gold (refund)")
-    assert list(leaves("deny")) == [((), "deny")]
 
 
 def test_the_number_of_texts_of_each_category():

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from string import ascii_lowercase
 
 import pytest
 import torch
 
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
-from gradus.papers.guidance.long_cot_collection import (
-    CHECK,
-    SEEDS,
-    LongTraces,
-    WrittenSteps,
-    collecting,
-    long_cot_collection,
-    missed,
-    outlined,
-)
+from gradus.papers.guidance.long_cot_collection import LongTraces, collecting, long_cot_collection
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
+from gradus.rollouts.outlined_steps import CHECK, WrittenSteps
 from gradus.schedules.constant import ConstantSchedule
 from gradus.selection.filters import Accepted
 from gradus.tasks.puzzles.countdown import countdown
 from gradus.testing.methods import TOY, readable, scripted_world, weights_after
-from gradus.types import Frozen, Key, Problem, Request, UserError
+from gradus.types import Key, Request, UserError
 from gradus.types.moments import Steps
-
-
-@pytest.mark.parametrize(
-    ("budget", "outline"),
-    [(3, "try check conclude"), (4, "plan try check conclude"), (5, "try check try check conclude"), (6, "plan try check try check conclude")],
-)
-def test_an_outline_has_as_many_titles_as_its_budget(budget, outline):
-    assert outlined(("plan", "try", "check", "conclude"), budget) == tuple(outline.split())
-    assert outlined(("try", "check", "conclude"), budget) == tuple(outline.split())
-    assert outlined(SEEDS[2][1], 4) == ("restate", "try", "check", "conclude")
 
 
 def traces(rollout, level=2, count=40, task=None):
@@ -77,18 +58,6 @@ def test_every_kept_trace_ends_in_the_verified_answer_and_has_a_check():
     assert {t.extra["budget"] for t in found} == {3, 4, 5, 6}  # hard questions get more steps, up to 3 + level
     assert {t.extra["budget"] for t in traces(LongTraces(), level=1)[0]} == {3, 4}
     assert not any(CHECK in p.meta["solution"] for p in task.source.draw(range(40), 3, Key(0)))  # the short set has none
-
-
-def test_a_try_on_another_task_has_one_other_character_in_its_result():
-    (problem,) = TOY.source.draw([0], None, Key(0))
-    sums = Problem("s", "sums", text="5+7", answer=12, meta=Frozen(solution="5+7=12"))
-    for i in range(20):
-        assert sum(a != b for a, b in zip(missed(Key(i).random(), problem, set()), "bb", strict=True)) == 1
-        found = missed(Key(i).random(), sums, {"13"})
-        assert found.startswith("5+7=")
-        assert found[4:] not in ("12", "13")
-        assert found[4:].isdigit()
-    assert missed(Key(0).random(), Problem("e", "t", text="x", meta=Frozen(solution="=")), set(ascii_lowercase)) == "="  # nothing is left: not kept
 
 
 def test_the_nearest_seed_gives_the_flow():

@@ -17,7 +17,6 @@ from gradus.papers.multi_agent.m_grpo import AlignedCalls, m_grpo, places
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
-from gradus.rollouts.sub_agents import SubAgents
 from gradus.testing.methods import check_bound_acts, scripted_world
 from gradus.testing.methods.runs import toy_run, weights_after
 from gradus.testing.methods.tasks import TOY_ERRANDS
@@ -25,7 +24,7 @@ from gradus.training.launch import go
 from gradus.types import Ended, Failed, Frozen, Problem, Request, Trajectory, UserError
 from gradus.types.players import Copy, Player
 
-ERRANDS = SubAgents(Frozen(explorer="policy"), trained=True)
+ROLES = Frozen(explorer="policy")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -90,7 +89,7 @@ def episodes(script, calls=2):
 
     world, _ = scripted_world(TOY_ERRANDS, speak, reward=EnvironmentReturn(), max_tokens=2)
     (problem,) = TOY_ERRANDS.source.draw([0], None, world.seed)
-    part = AlignedCalls(Episodes(errands=ERRANDS), calls)
+    part = AlignedCalls(Episodes(roles=ROLES), calls)
     groups = asyncio.run(part.run([Request(problem, 3)], world))
     told.extend(asyncio.run(world.aside()))
     return groups, told, world
@@ -149,7 +148,7 @@ def test_an_explorer_without_a_rule_takes_the_rule_of_the_recipe():
 def test_with_a_frozen_explorer_the_main_agent_learns_as_by_grpo():
     frozen = m_grpo.but(players__explorer__objective=None)
     plain = grpo.but(
-        rollout=Episodes(max_turns=20, errands=SubAgents(Frozen(explorer="explorer"), trained=True)),
+        rollout=Episodes(roles=Frozen(explorer="explorer")),
         reward=EnvironmentReturn(),
         objective__policy__trust=Clip(0.2, 0.28),
         objective__kl=None,

@@ -16,9 +16,10 @@ from gradus.objectives.ratios import TokenRatio
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.objectives.magistral import NormalisedClip, magistral
+from gradus.papers.objectives.magistral import NormalisedClip, OptionalTags, magistral
 from gradus.papers.rewards.rlvr_cross_domain import BatchRelative
 from gradus.rewards.overlong import Overlong
+from gradus.rewards.tags import Tags
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.schedules.ramp import Ramp
@@ -51,6 +52,12 @@ def test_the_parts_of_the_reward_by_hand():
     assert paid("<think>so seven").reward == 0  # bad format
     assert paid("<think>so seven").components["verified"] == 1  # the accuracy is still that of the verifier
     assert paid("").reward == 0
+
+
+def test_without_tags_an_answer_may_be_judged_alone():
+    free = OptionalTags(("think",), answer="any")
+    assert [free.value(t) for t in ("7", "", "<think>7", "<think>a</think>7")] == [1, 0, 0, 1]
+    assert Tags(("think",), answer="any").value("7") == 0
 
 
 def credited(groups, rule):

@@ -10,16 +10,15 @@ import torch
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.trust import DualClip
 from gradus.papers.bases.dapo import dapo
-from gradus.papers.rewards.fapo import Flaws, fapo, located
+from gradus.papers.rewards.fapo import Flaws, OfReached, fapo, located
 from gradus.recipe.core import changes
-from gradus.rewards.cascade import Cascade
 from gradus.rewards.combine import Combines
 from gradus.rewards.judged import JudgedSteps
 from gradus.rewards.scripted_judge import ScriptedJudge
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
 from gradus.testing.methods import TOY, advantages_of, check_micro_batches, scripted_world, toy_group, toy_trajectory, weights_after
-from gradus.types import Failed, Group, UserError
+from gradus.types import NOT_APPLICABLE, Failed, Group, UserError
 
 
 @pytest.mark.parametrize(
@@ -32,6 +31,10 @@ from gradus.types import Failed, Group, UserError
 )  # fmt: skip
 def test_the_detectors_reward(text, first, value):
     assert located(text, first, 10) == pytest.approx(value)
+
+
+def test_only_right_answers_are_sent_on():
+    assert [OfReached(JudgedSteps()).sent(v) for v in (0.5, 1.0, 2.0, Failed("x"), NOT_APPLICABLE)] == [False, True, True, False, False]
 
 
 def judged(reward, say, *completions):
@@ -53,7 +56,7 @@ class _Rule(Combines):
 
 
 def flaw_aware(**more):
-    return 2 * _Rule() - 1 + Flaws(Cascade(Flaws().cascade.then, _Rule(), "reached"), **more)
+    return 2 * _Rule() - 1 + Flaws(OfReached(Flaws().cascade.then, _Rule()), **more)
 
 
 def test_the_rewards_and_who_is_asked():
@@ -71,7 +74,7 @@ def test_a_failed_detector_is_a_failed_reward():
         async def decide(self, form, cases, world):
             return [Failed("no reply") for _ in cases]
 
-    ((lost, wrong), *_) = judged(2 * _Rule() - 1 + Flaws(Cascade(JudgedSteps(Broken()), _Rule(), "reached")), lambda prompt: "", "right", "wrong")
+    ((lost, wrong), *_) = judged(2 * _Rule() - 1 + Flaws(OfReached(JudgedSteps(Broken()), _Rule())), lambda prompt: "", "right", "wrong")
     assert isinstance(lost, Failed)
     assert wrong == -1.0
 
@@ -87,7 +90,7 @@ def test_the_sign_of_a_flawed_answer_is_that_of_wrong_minus_clean(rewards, advan
 
 def scripted(penalty):
     judge = ScriptedJudge(sound=lambda problem, text: [len(text) < 6])
-    return fapo.but(reward=dapo.reward + Flaws(Cascade(JudgedSteps(judge, unread=1.0), sends="reached"), penalty))
+    return fapo.but(reward=dapo.reward + Flaws(OfReached(JudgedSteps(judge, unread=1.0)), penalty))
 
 
 def test_without_a_penalty_it_is_dapo_without_further_sampling():

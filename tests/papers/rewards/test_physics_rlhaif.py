@@ -9,24 +9,20 @@ import pytest
 
 import gradus
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.rewards.physics_rlhaif import JUDGE, SCORED, AllPairs, PeopleAndAI, WithExamples, physics_rlhaif
+from gradus.papers.rewards.physics_rlhaif import JUDGE, SCORED, physics_rlhaif
 from gradus.rewards.judged import JudgedPairs
-from gradus.rewards.scripted_judge import ScriptedJudge
-from gradus.rewards.verdicts import Better, Case
+from gradus.rewards.verdicts import Case
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.study.held_out import held_out_requests
-from gradus.tasks.maths.physics import physics
 from gradus.testing.methods import (
-    TOY,
     check_different_update,
     check_same_update,
     loss_and_gradient,
-    scripted_world,
     toy_group,
     train_toy,
 )
-from gradus.types import Failed, Frozen, Group, Problem
+from gradus.types import Frozen, Problem
 from gradus.types.moments import Steps
 from gradus.types.signals import Value
 
@@ -44,89 +40,6 @@ def cases(count, better_first=True):
     answers = ("F=m*a 3*4=12 N", "F=m*a 3*4=11 N")
     made = [Problem(f"p{i}", "physics", text="?", answer="12 N", meta=FORCE.meta) for i in range(count)]
     return [Case(f"c{i}", p, answers if better_first else answers[::-1]) for i, p in enumerate(made)]
-
-
-class Told:
-    """A judge that keeps the prompts and says the same of every case."""
-
-    def __init__(self, verdict):
-        self.verdict, self.prompts = verdict, []
-
-    async def decide(self, form, asked, world):
-        self.prompts += [form.prompt(case) for case in asked]
-        return [self.verdict for _ in asked]
-
-
-def decided(judge, asked):
-    world, _ = scripted_world(TOY, lambda ask: "b")
-    world.task = physics()
-    return asyncio.run(judge.decide(Better(), asked, world))
-
-
-def test_people_judge_a_share_of_the_problems():
-    people, ai = Told((1.0,)), Told((0.0,))
-    found = decided(PeopleAndAI(people, ai, share=0.1), cases(40))
-    assert (len(people.prompts), len(ai.prompts), sum(v[0] for v in found)) == (4, 36, 4.0)
-    few = decided(PeopleAndAI(Told((1.0,)), Told((0.0,)), share=0.1), cases(3))
-    assert sum(v[0] for v in few) == 1.0  # one problem at least
-    assert sum(v[0] for v in decided(PeopleAndAI(Told((1.0,)), Told((0.0,)), share=0.0), cases(3))) == 0.0
-    assert decided(PeopleAndAI(Told((1.0,)), Told((0.0,)), share=1.0), cases(3)) == [(1.0,)] * 3
-    assert decided(PeopleAndAI(Told((1.0,)), Told((0.0,))), []) == []
-
-
-@pytest.mark.parametrize(("verdict", "word"), [((1.0,), "A"), ((0.0,), "B"), ((0.5,), "tie")])
-def test_the_verdicts_of_people_are_examples_for_the_ai(verdict, word):
-    ai = Told((0.5,))
-    asked = cases(20)
-    judge = PeopleAndAI(Told(verdict), ai, examples=2)
-    decided(judge, asked)
-    chosen = judge.by_people(asked)
-    shown = [Better().prompt(case) for case in asked if case.problem.id in chosen]
-    assert len(shown) == 2
-    assert all(prompt.startswith(f"{shown[0]}{word}\n\n{shown[1]}{word}\n\n") for prompt in ai.prompts)
-    assert all(len(prompt) == 3 * len(shown[0]) + 2 * len(f"{word}\n\n") for prompt in ai.prompts)
-
-
-def test_a_verdict_that_people_do_not_give_is_no_example():
-    for nothing in (None, Failed("no")):
-        ai = Told((0.5,))
-        asked = cases(20)
-        found = decided(PeopleAndAI(Told(nothing), ai), asked)
-        assert found.count(nothing) == 2
-        assert ai.prompts == [Better().prompt(case) for case in asked if case.problem.id not in PeopleAndAI().by_people(asked)]
-
-
-def test_the_errors_of_people_and_ai():
-    """Shares of reversed pairs of 1000: .1 and .02, with three standard deviations."""
-    found = [
-        1 - np.mean([v[0] for v in decided(PeopleAndAI(share=share), cases(1000))]) for share in (0.0, 1.0)
-    ]
-    assert found[0] == pytest.approx(0.1, abs=0.03)
-    assert found[1] == pytest.approx(0.02, abs=0.014)
-    assert isinstance(PeopleAndAI().ai, ScriptedJudge)
-    assert WithExamples(Better(), "x").read("B", cases(1)[0]) == (0.0,)
-
-
-def ranked(*values, texts=None):
-    group = toy_group(*values, lengths=[1] * len(values))
-    made = [t.but(completion=text) for t, text in zip(group.trajectories, texts or "abcdef", strict=False)]
-    return AllPairs().rows([Group("g", tuple(made))])
-
-
-def test_all_pairs_of_different_answers_by_hand():
-    found = ranked(0.5, 1.0, 0.0)
-    assert [(row["chosen"], row["rejected"]) for row in found] == [("b", "a"), ("a", "c"), ("b", "c")]
-    assert ranked(1.0, 1.0) == ranked(1.0) == ranked(1.0, 0.0, texts="aa") == []
-    assert ranked(1.0, Failed("x")) == []
-
-
-def test_answers_of_two_groups_are_no_pair():
-    """A rank is the share of comparisons within a group, so a reward of one group says nothing about an answer of another."""
-    first, second = (
-        Group(name, tuple(t.but(completion=name + t.id) for t in toy_group(1.0, value, lengths=[1, 1]).trajectories)) for name, value in (("x", 0.0), ("y", 0.5))
-    )
-    found = AllPairs().rows([first, second])
-    assert [(row["chosen"][0], row["rejected"][0]) for row in found] == [("x", "x"), ("y", "y")]
 
 
 def test_only_the_judge_learns_from_rankings_and_only_the_policy_from_scores():

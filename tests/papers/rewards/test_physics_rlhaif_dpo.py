@@ -8,10 +8,10 @@ import pytest
 
 import gradus
 from gradus.papers.bases.dpo import dpo
-from gradus.papers.rewards.physics_rlhaif import AllPairs
 from gradus.papers.rewards.physics_rlhaif_dpo import physics_rlhaif_dpo
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
+from gradus.schedules.harvests import AllPairs
 from gradus.testing.methods import REFERENCE, check_same_update, loss_and_gradient, toy_group, train_toy
 from gradus.types import Frozen
 from gradus.types.moments import Steps

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-import torch
 
 import gradus
+from gradus.objectives.contrastive import Contrastive
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.rewards.semantic_reward_grpo import (
-    ENCODER,
-    Contrastive,
-    Embedded,
-    LikeReference,
-    StatedFacts,
-    Worded,
-    contrastive_losses,
-    semantic_reward_grpo,
-)
+from gradus.papers.rewards.semantic_reward_grpo import ENCODER, LikeReference, semantic_reward_grpo
 from gradus.rewards.combine import Sum
+from gradus.rewards.likeness import Embedded, Worded
+from gradus.rewards.stated_facts import StatedFacts
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
 from gradus.tasks.text.explained import explained
-from gradus.testing.methods import TOY, advantages_of, check_same_update, scripted_world, toy_batch, toy_group, toy_trajectory, train_toy
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, UserError, prompt_context
-from gradus.types.contexts import told_context
+from gradus.testing.methods import TOY, advantages_of, check_same_update, scripted_world, toy_group, toy_trajectory, train_toy
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, UserError
 from gradus.types.moments import Steps
 from gradus.types.parts import Judgement
-from gradus.types.readers import Hidden
 from gradus.types.signals import Signal
 
 
@@ -77,74 +67,6 @@ def test_without_a_reference_and_with_a_failed_verdict() -> None:
     assert isinstance(found.reward, Failed)
 
 
-class Letters:
-    """A world whose encoder has the states (1, 0) for "a" and (0, 1) for "b"."""
-
-    def __init__(self):
-        self.read = []
-
-    def opening(self, text, player):
-        return prompt_context([ord(c) for c in text])
-
-    def told(self, text, player):
-        return told_context([0])
-
-    def context_length(self, player):
-        return 100
-
-    async def score(self, contexts, want, player):
-        assert (want, player) == (Hidden(pool="mean"), "encoder")
-        self.read += [bytes(c.sequence.astype(np.uint8)) for c in contexts]
-        before = [c.sequence[c.action_positions - 1] for c in contexts]
-        return [np.tile(np.mean([[t == 97, t == 98] for t in seen], 0), (len(seen), 1)) for seen in before]
-
-
-@pytest.mark.parametrize(
-    ("pair", "window", "cosine"),
-    [
-        (("ab", "aab"), 256, 3 / math.sqrt(10)),  # (1, 1) and (2, 1)
-        (("ba", "ab"), 256, 1.0),
-        (("aa", "bb"), 256, 0.0),
-        (("", "ab"), 256, 0.0),
-        (("aaab", "a"), 256, 3 / math.sqrt(10)),
-        (("aaab", "a"), 3, math.cos(math.pi / 8)),  # the windows aa and ab: the mean of (1, 0) and (1, 1)/sqrt(2) bisects their angle
-    ],
-)
-def test_embeddings_by_hand(pair, window, cosine) -> None:
-    assert asyncio.run(Embedded(window=window).alike([pair], Letters())) == pytest.approx([cosine])
-
-
-def test_every_text_is_read_once_and_with_its_last_token() -> None:
-    world = Letters()
-    found = asyncio.run(Embedded().alike([("ab", "b"), ("b", "b"), ("ab", "ab")], world))
-    assert found == pytest.approx([1 / math.sqrt(2), 1, 1])
-    assert world.read == [b"ab\0", b"b\0"]
-
-
-def test_the_contrastive_loss_by_hand() -> None:
-    features = torch.tensor([[1.0, 0], [2, 0], [0, 3], [0, 1]], dtype=torch.float64)  # lengths have no effect
-    losses, nearest = contrastive_losses(features, torch.tensor([0, 0, 1, 1]), tau=1.0)
-    assert losses.tolist() == pytest.approx([math.log(1 + 2 / math.e)] * 4)
-    assert nearest.all()
-    losses, nearest = contrastive_losses(features[[0, 2, 1, 3]], torch.tensor([5, 5, 5, 9]), tau=0.5)
-    # cosines / tau: the first text has its partners at 0 and 2, the stranger at 0; the second has both partners at 0, the stranger at 2
-    total = math.log(math.e**2 + 2)
-    assert losses.tolist() == pytest.approx([total - 1, total, total - 1])  # the stranger has no partner and no loss
-    assert nearest.tolist() == [True, False, True]
-
-
-def test_the_term_takes_the_texts_of_a_group_as_partners() -> None:
-    batch = toy_batch(toy_group(1, 1, lengths=[2, 1]), toy_group(1, lengths=[1]).but(key="h"))
-    rows = torch.tensor([[2.0, 0], [0, 2], [1, 1], [1, 1]], dtype=torch.float64, requires_grad=True)  # the mean of the first text is (1, 1)
-    loss, metrics = Contrastive(tau=1.0).loss({Hidden(pool="mean"): rows}, batch)
-    assert loss.item() == pytest.approx(math.log(2))  # partner and stranger have the cosine 1
-    loss.backward()
-    assert rows.grad is not None
-    alone, _ = Contrastive().loss({Hidden(pool="mean"): rows}, toy_batch(toy_group(1, lengths=[2]), toy_group(1, lengths=[2]).but(key="h")))
-    assert alone.item() == 0.0
-    assert metrics["matched"].count == 2
-
-
 def test_only_the_encoder_learns_in_its_stage() -> None:
     stages = semantic_reward_grpo.schedule.stages
     assert list(stages) == ["pretrain", "imitate", "encoder", "reinforce"]
@@ -157,17 +79,6 @@ def test_only_the_encoder_learns_in_its_stage() -> None:
 
 def test_with_the_verdict_alone_it_is_grpo() -> None:
     check_same_update(semantic_reward_grpo.but(reward=Verified(), schedule=ConstantSchedule(), players__encoder=None), grpo)
-
-
-def test_stated_facts_by_hand() -> None:
-    pools = Frozen(job=("baker", "nurse"), town=("veld", "kast"), pet=("cat", "hen"))
-    meta = Frozen(facts=Frozen(job="baker", town="veld", pet="cat"), pools=pools)
-    texts = ("in veld the baker bob keeps one cat=B", "cat, veld: baker", "in kast the baker bob keeps one cat=B", "veld or kast, baker cat=B", "=B cat", "=B")
-    t = toy_trajectory([1])
-    rows = [t.but(problem=replace(t.problem, meta=meta), completion=text) for text in texts]
-    # all facts; the order does not matter; a wrong town; two towns; nothing before the last mark
-    assert [StatedFacts().value(row) for row in rows] == [1.0, 1.0, 2 / 3, 2 / 3, 0.0, 0.0]
-    assert StatedFacts().value(t) is NOT_APPLICABLE
 
 
 def test_overlap_prefers_the_words_of_the_reference_to_its_facts() -> None:

@@ -11,7 +11,7 @@ import torch
 from gradus.credit.kl_penalty import KLPenalty, kl_costs
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
-from gradus.papers.rewards.sirl import SolverReward, consistent, form, overlap, sirl
+from gradus.papers.rewards.sirl import PartialKL, SolverReward, consistent, form, overlap, sirl
 from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
@@ -76,7 +76,7 @@ def test_thoughts_pay_no_kl() -> None:
     marked = t.but(contexts=(type(context)(**{**vars(context), "streams": Frozen(span=np.array([-1, -1, 0, 0]))}),))
     ours, theirs = np.zeros(4), np.array([1.0, -2.0, 3.0, -1.0])
     signals = {LogProbs(): {t.id: ours}, LogProbs(player="reference"): {t.id: theirs}}
-    rule = KLPenalty(RewardToGo(whitened=False), 0.5, within="span")
+    rule = PartialKL(RewardToGo(whitened=False), 0.5)
     # costs -1, 2, -3, 1 times .5; only the last two count, and later costs count at earlier tokens
     assert kl_costs(ours, theirs, estimator="k1").tolist() == [-1.0, 2.0, -3.0, 1.0]
     assert advantages_of(rule, group.but(trajectories=(marked,)), signals=signals) == [[[1.0, 1.0, 1.0, -0.5]]]
@@ -101,7 +101,7 @@ def test_at_the_limit_it_is_reinforce_plus_plus() -> None:
     bare = sirl.but(reward=Verified(), credit__within=None, rollout=Auto(), schedule=ConstantSchedule())
     base = reinforce_plus_plus.but(credit__coefficient=0.0005, objective__policy__trust=sirl.objective["policy"].trust)
     assert torch.equal(*(weights_after(r, steps=3)["policy.logits"] for r in (bare, base)))
-    assert {"reward", "rollout", "credit.within", "credit.coefficient", "objective.policy.trust.high", "schedule"} <= set(changes(reinforce_plus_plus, sirl))
+    assert {"reward", "rollout", "credit", "objective.policy.trust.high", "schedule"} <= set(changes(reinforce_plus_plus, sirl))
     first, second = sirl.schedule.phases
     assert (dict(first.values), dict(second.values)) == ({}, {"reward.form": 0.0, "reward.bonus": 1.0})
     check_micro_batches(sirl)

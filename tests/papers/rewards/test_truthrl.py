@@ -81,5 +81,5 @@ def test_without_abstentions_it_is_grpo() -> None:
     assert torch.equal(ours, exact)  # toy answers never abstain
     assert_close(ours, binary, rtol=0, atol=1e-9)
     check_micro_batches(truthrl)
-    assert truthrl.study == Truthfulness(reward=Ternary())
+    assert truthrl.study == Truthfulness()
     assert (truthrl.reward, truthrl.objective["kl"].coefficient) == (Ternary(Verified(), 1.0, 0.0, -1.0, None), 0.001)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.search.rest_rl import PartialSolutions, TreeStates, beginnings, deviation, rest_rl, weights
+from gradus.papers.search.rest_rl import AnswerSearch, BoundedUCT, PartialSolutions, TreeStates, beginnings, deviation, rest_rl, weights
 from gradus.rewards.verified import Verified
 from gradus.schedules.constant import ConstantSchedule
-from gradus.search.node_values import RewardOfText
-from gradus.search.tree import UCT
+from gradus.search.node_values import PlayerValue, RewardOfText
+from gradus.search.tree import UCT, Node
 from gradus.search.tree_search import TreeSearch
 from gradus.testing.methods import (
     TOY,
@@ -117,7 +117,7 @@ def test_the_targets_of_the_value_model_by_hand() -> None:
         return answers[said][(asked.count(said) - 1) % 3]
 
     world, _ = scripted_world(TOY, speak, reward=Verified())
-    search = TreeSearch(UCT(0.0), RewardOfText(), step=" ", samples=3, rounds=2, backs="answers")
+    search = AnswerSearch(UCT(0.0), step=" ", samples=3, rounds=2)
     groups = asyncio.run(TreeStates(search).run([Request(Problem("p", "toy", text="q", answer="z z"), count=4)], world))
     found = [(readable(g.trajectories[0].contexts[0].prefix), g.trajectories[0].reward) for g in groups]
     # root: 1 of 3, then 2 of 3 more; "z ": 2 of 3; six whole answers
@@ -132,7 +132,7 @@ def second(states):
 
 
 def test_the_value_model_learns_in_the_second_stage_alone() -> None:
-    states = TreeStates(TreeSearch(UCT(0.2, 1.0, 0.1), RewardOfText(), step="b", rounds=3, samples=4, backs="answers"))
+    states = TreeStates(AnswerSearch(step="b", rounds=3, samples=4))
     first, begun = (weights_after(rest_rl.but(schedule=ONE), steps=n) for n in (2, 0))
     assert not [name for name in begun if name.startswith("value.")]  # no update in stage 1
     assert (first["policy.logits"] != begun["policy.logits"]).any()
@@ -142,7 +142,7 @@ def test_the_value_model_learns_in_the_second_stage_alone() -> None:
 
 
 def test_the_error_of_the_value_falls() -> None:
-    states = TreeStates(TreeSearch(UCT(0.2, 1.0, 0.1), RewardOfText(), step="b", rounds=3, samples=4, backs="answers"))
+    states = TreeStates(AnswerSearch(step="b", rounds=3, samples=4))
     run = train_toy(second(states), steps=25)
     errors = [row["value/value_error"] for row in run.metrics if "value/value_error" in row]
     assert np.mean(errors[-5:]) < 0.7 * np.mean(errors[:3])
@@ -154,8 +154,32 @@ def test_at_the_limit_it_is_grpo_and_else_it_is_not() -> None:
     check_different_update(rest_rl.but(schedule=ONE, rollout__step="b"), grpo)
 
 
+def test_the_bound_of_a_child_by_hand() -> None:
+    root = Node("root", visits=10, expanded=True)
+    one, two = root.add("one", visits=4, total=2.0), root.add("two")
+    assert one.value + BoundedUCT(0.2).bonus(one) == pytest.approx(0.6795, abs=1e-4)  # 0.5 + 0.2 sqrt(3.302585 / 4.1)
+    assert BoundedUCT(0.2).bonus(two) == pytest.approx(1.1494, abs=1e-4)  # 0.2 sqrt(3.302585 / 0.1), and not infinite
+    assert BoundedUCT(0.2).chosen(root) == [two]
+    assert BoundedUCT(0.05).chosen(root) == [one]
+    assert BoundedUCT(0.05).chosen(Node("root")) != []
+    with pytest.raises(UserError, match=r"BoundedUCT\.c"):
+        BoundedUCT(-1.0)
+
+
+def test_a_child_without_a_visit_can_be_left_out() -> None:
+    asked = {"": ["a", "b", "a"]}
+    world, _ = scripted_world(TOY, lambda ask: asked[""].pop(0), reward=Verified())
+    problem = Problem("p", "toy", text="q", answer="a")
+    (tree,) = asyncio.run(AnswerSearch(step=" ", samples=3, rounds=3).trees([Request(problem)], world))
+    # "a" and "b" have equal bonuses; "a" is the earlier, has the value 1, and is picked again
+    assert [(n.state.completion, n.visits, n.total) for n in tree.root.below()] == [("a", 2, 2.0), ("b", 0, 0.0)]
+    assert (tree.root.visits, tree.root.total) == (5, 4.0)  # 1, 0 and 1, then 1 twice more
+
+
 def test_the_search_of_the_paper() -> None:
     search = rest_rl.search
-    assert (search.choice, search.rounds, search.visible, search.samples, search.backs) == (UCT(0.1, 1.0, 0.1), 15, 5, 5, "children")
+    assert (type(search), search.choice, search.rounds, search.samples) == (TreeSearch, BoundedUCT(0.1), 15, 5)
+    assert search.value == PlayerValue("value")
+    assert search.visible in (None, search.samples)  # five samples have at most five first lines, so all children can be picked
     grown = TreeStates().search
-    assert (grown.choice, grown.rounds, grown.backs) == (UCT(0.2, 1.0, 0.1), 100, "answers")
+    assert (type(grown), grown.choice, grown.rounds, grown.value) == (AnswerSearch, BoundedUCT(0.2), 100, RewardOfText())
