@@ -133,9 +133,7 @@ STARTS = {
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "aepo-limit": Start("search_qa", {"level": "1", "people": "40", "calculator": "true"}, 20, model="gradus/policies/tiny/words", problems=20),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
-    "deepdive-limit": Start(
-        "walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", like="deepdive", problems=8
-    ),
+    "deepdive-limit": Start("walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", problems=8),
     "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),
     **dict.fromkeys(

@@ -19,11 +19,11 @@ without both right and wrong answers are dropped. The start model should already
 Use if: demonstrations with tools exist, and RL alone forgets their form or SFT alone stops at their level.
 Avoid if: a demonstration is worse than the policy's own answers, or cells are slow or depend on the clock, because every cell runs again at each later turn.
 Reference: Qiao et al., Scaling Generalist Data-Analytic Agents, arXiv:2509.25084: the mixed loss, void turns and the rollout. The RL code is not public.
-Departures: The length term, its limits of 64 and 256 tokens, and the share of the demonstrations are ours. We read the paper as follows: the mean and
-the deviation also leave out the episodes with void turns. The demonstrations solve other problems than the sampled episodes (as in chord); in the
-paper they solve the same questions. The synthesis of questions and the filters of trajectories are left out, because the task python_tool makes its
-own questions. The verifier of the task judges answers; in the paper a model judges them. The task is ours. A group without both right and wrong
-answers is dropped, and no further problems are sampled in its place, unlike in the base. One batch has one update, so the clip never acts.
+Departures: The length term, its limits of 64 and 256 tokens, and the share of the demonstrations are our choices. We read the paper as follows: the
+mean and the deviation also leave out the episodes with void turns. The demonstrations solve other problems than the sampled episodes (as in chord);
+in the paper they solve the same questions. The synthesis of questions and the filters of trajectories are left out, because the task python_tool
+makes its own questions. The verifier of the task judges answers; in the paper a model judges them. The task is our choice. A group without both right
+and wrong answers is dropped, and no further problems are sampled in its place, unlike in the base. One batch has one update, so the clip never acts.
 """
 
 from __future__ import annotations

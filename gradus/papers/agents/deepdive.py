@@ -22,7 +22,7 @@ Departures: The task `walks` has a made-up world of 7 relations, walks of 1 to 4
 questions. In the paper a model chooses nodes and words. The paper keeps only questions that a strong model with search fails four times; this filter
 is left out. The demonstrations of the task replace rejection-sampled trajectories. Only the exact answer counts; there is no judge. Calls and answers
 are lines; in the released code calls are JSON objects, and the answer is one of the calls. A batch is cut into two mini-batches, so that the clip
-acts. The numbers of steps and the limit of turns are ours.
+acts. The numbers of steps and the limit of turns are our choices.
 """
 
 from __future__ import annotations

@@ -15,11 +15,12 @@ Use if: an agent works over several turns, success is clear, and a short episode
 Avoid if: the start never succeeds, because then no turn has a signal, or if each turn should have its own credit (see gem, gigpo).
 Reference: Zhang et al., Probing the Multi-turn Planning Capabilities of LLMs via 20 Question Games, arXiv:2310.01468: the game, the score, behaviour
 cloning, and reinforcement learning from game play with a reward at the end of the game.
-Departures: The task is ours: `twenty_questions` has 66 items, each with some of 18 attributes, and lists the candidates in the question. A table
-answers in place of a language model. The table answers yes or no; if a question contains none of the attributes, the answer lists some attributes. In this
-case the judge of the paper says "Maybe". A wrong guess ends the game; in the paper the game goes on. PPO is the base recipe; the paper names no clip and no
-coefficient. The recipe is the second phase alone. The released code (apple/ml-entity-deduction-arena) plays games and computes the score, but has no
-training. The function `reward` of this code counts one turn more than the evaluation of games; T is as in the evaluation.
+Departures: The task is our choice: `twenty_questions` has 66 items, each with some of 18 attributes, and lists the candidates in the question. A
+table answers in place of a language model. The table answers yes or no; if a question contains none of the attributes, the answer lists some
+attributes. In this case the judge of the paper says "Maybe". A wrong guess ends the game; in the paper the game goes on. PPO is the base recipe; the
+paper names no clip and no coefficient. The recipe is the second phase alone. The released code (apple/ml-entity-deduction-arena) plays games and
+computes the score, but has no training. The function `reward` of this code counts one turn more than the evaluation of games; T is as in the
+evaluation.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ reward of a right answer. Passages $d_k$ are inserted between <information> and 
 can then write one more piece. A search in this last piece gets no result, but it still lowers the reward.
 
 Half of the training problems are easy and half are hard. The start model answers each problem N = 16 times without a search: a problem is easy if any
-of these answers is right, and hard if none is. The rest is GRPO with 16 answers per problem and a KL coefficient of 0.001. Metrics: reward/searches,
-reward/broken, easy (share of easy problems among all probed problems).
+of these answers is right, and hard if none is. Apart from this, the method is GRPO with 16 answers per problem and a KL coefficient of 0.001.
+Metrics: reward/searches, reward/broken, easy (share of easy problems among all probed problems).
 
 Use if: a search costs time or money, and the model knows some of the answers.
 Avoid if: the model knows none of the answers, because then every question needs a search (see search_r1).
@@ -97,7 +97,9 @@ class KnowledgeBoundary:
 
 @dataclass(frozen=True)
 class HalfKnown:
-    """Requests as many easy problems as hard ones. A problem is easy if the policy answers it right in at least one of `probes` pieces, before training."""
+    """Requests equal numbers of easy and of hard problems. A problem is easy if the policy answers it right in at least one of `probes` pieces,
+    before training.
+    """
 
     probes: int = 16
     pool: int = 64  # number of probed problems, if the task generates problems without end

@@ -12,10 +12,9 @@ batch. The learning rate of Adam is 1e-3.
 The log-probability of the second draw comes from the softmax over all examples, not from a softmax over the remaining examples. So the gradient is
 not exactly the gradient of the expected reward. Only W and b are trained. The players `worker` (answers) and `encoder` are language models that never
 change: name them with `--players.worker.model` and `--players.encoder.model`. `--environment.width` sets the encoder's width. There is no baseline:
-while most answers are right, most draws become more likely. A wrong answer lowers the log-probabilities of the drawn examples without a lower bound. The test
-of the
-paper takes the K examples with the highest probability; `held_out/greedy` is the accuracy of this test. `held_out/accuracy` is the accuracy with
-drawn examples.
+while most answers are right, most draws become more likely. A wrong answer lowers the log-probabilities of the drawn examples without a lower bound.
+The test in the paper takes the K examples with the highest probability; `held_out/greedy` is the accuracy of this test. `held_out/accuracy` is the
+accuracy with drawn examples.
 
 The method assumes a task with worked solutions and a verifier. The method also assumes that the worker answers some questions right only after
 certain examples. If the examples do not matter, there is nothing to learn.

@@ -10,11 +10,11 @@ The tasks are of many kinds: some are solved in words, and others only by a prog
 Python whose output $o_k$ is inserted, or the final answer between <<< and >>>. At most 5 blocks are executed. A sixth block gets no output, and the
 policy writes on. Outputs have no loss. There is no reward for form or for code; the verifier of the task alone judges.
 
-In the first stage the policy imitates right traces, in words or with code, in equal parts over the kinds. The paper finds that this stage brings much of the
-gain, because the variety of tasks makes RL hard. The second stage is GRPO with 5 answers per problem. The study measures the macro accuracy: the
-mean of the accuracies of the kinds, so that frequent kinds do not hide rare ones. Metrics: held_out/macro, reward/code (share of answers with a
-program), reward/choice (1 if the column `needs` says "code" and the answer has a program; also 1 if `needs` says something else and the answer has none; else
-0).
+In the first stage the policy imitates right traces, in words or with code, in equal parts over the kinds. The paper finds that this stage brings much
+of the gain, because the variety of tasks makes RL hard. The second stage is GRPO with 5 answers per problem. The study measures the macro accuracy:
+the mean of the accuracies of the kinds, so that frequent kinds do not hide rare ones. Metrics: held_out/macro, reward/code (share of answers with a
+program), reward/choice (share of answers with a fitting choice). A program fits if the column `needs` of the problem is "code"; an answer without a
+program fits if `needs` has another value.
 
 Use if: one policy serves many kinds of tasks, only some of these kinds need programs, and right traces exist.
 Avoid if: all problems need programs (see retool, torl), or there are no traces for the first stage.

@@ -26,7 +26,7 @@ that of the base; a batch has one update, so the clip never acts. The probabilit
 Thinking needs no tag. An episode has at most 6 pieces. Three dots after the rows mean that more rows exist. A result is new if its shown text is new,
 and branches are merged if these texts are equal. A vote compares the multisets of the first 1,000 rows, without names of columns. The tree of one
 question is sampled round by round. A task without reference queries gives only its verdict. The task, with hidden spellings in generated tables
-(`--task.hidden true`), is ours.
+(`--task.hidden true`), is our choice.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def outcome(problem: Problem, query: str) -> tuple[str | None, int]:
 
 
 def exploration(results: Sequence[tuple[str | None, int]]) -> float:
-    """Returns half of the share of useful trials among the first two trials. If there is only one trial, the share is over this one. A trial is useful if it
+    """Returns half of the share of useful trials among the first two trials. If there is only one trial, this trial alone decides. A trial is useful if it
     has rows and is new.
 
     >>> exploration([("a", 1), ("b", 1)]), exploration([("a", 1), ("a", 1)]), exploration([("a", 0)]), exploration([])

@@ -1,4 +1,4 @@
-"""REX-RAG: some wrong episodes go back to before their answer, get an inserted doubt, and continue. The ratio takes into account that the doubt was inserted.
+"""REX-RAG: some wrong episodes are cut before their answer, get an inserted doubt, and continue. The ratio takes into account that the doubt was inserted.
 
     q_t = (1 - alpha) pi_old(t) + alpha mu(t), quad rho_t = pi(t) / q_t
     mu(t) = 0 in an original; pi_old(t) z^(-1/j) before the doubt; 1 at its first token; c(t) at its further tokens; pi_old(t) after it
@@ -13,18 +13,19 @@ originals and its kept clones.
 
 A batch is a mixture of originals and clones; the share of clones is alpha. So the denominator of the ratio is the mixture's density q. Only wrong
 originals are cloned. So $mu$ of the tokens between the prompt and the doubt is $pi_old$ divided by $z^(1/j)$. Here z is the share of wrong originals,
-and j is the number of these tokens. c(t) is the share of the doubts with the same beginning that continue with t. The inserted doubts have a loss;
-passages and hints have none. Without a clone alpha is 0, and the method is GRPO on episodes. A batch is cut into 10 mini-batches, so that the clip
-acts.
+and j is the number of these tokens. For c(t), only the doubts that agree with this doubt up to t are counted: c(t) is the share of them that continue
+with t. The inserted doubts have a loss; passages and hints have none. Without a clone alpha is 0, and the method is GRPO on episodes. A batch is cut
+into 10 mini-batches, so that the clip acts.
 
 Use if: the agent often searches in the wrong place and then answers wrong, so that whole groups are wrong.
 Avoid if: most originals are right, or if episodes cannot be copied.
 Reference: Jiang et al., REX-RAG: Reasoning Exploration with Policy Correction in Retrieval-Augmented Generation, arXiv:2508.08149. Density, filter, k,
 alpha, z and the mini-batches are as in the released code (MiliLab/REX-RAG).
-Departures: The wording of the doubts is ours, and there are 12 (30 in the released code). In the released code the probability of a clone is 20 of 101. In
-this code a step without kept clones counts like a step with accuracy 0, so k can fall to 0 and stay there; here such a step does not change k. The number of
-kept clones is not rounded to a multiple of the number of devices. A failed clone is dropped. The deviation is the population's. The clone keeps the thought
-before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as in grpo.
+Departures: The wording of the doubts is our choice, and there are 12 (30 in the released code). In the released code the probability of a clone is 20
+of 101. In this code a step without kept clones counts like a step with accuracy 0, so k can fall to 0 and stay there; here such a step does not
+change k. The number of kept clones is not rounded to a multiple of the number of devices. A failed clone is dropped. The deviation is the
+population's. The clone keeps the thought before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as
+in grpo.
 """
 
 from __future__ import annotations

@@ -12,21 +12,21 @@ removes such answers (resampling on correct, RoC), and leaves the reward as it i
 failure. For a problem 2 G = 32 answers are sampled and G = 16 are kept; a group with equal rewards is dropped before this choice. At least two right
 and two wrong answers are kept, if the group has so many.
 
-The rest is GRPO with a clip of 0.2 and 0.28, a mean over tokens, and no KL and no entropy term. Results of tools have no loss. A first stage of SFT
-teaches the form alone, without reasoning. In the stages of RL answers may have 8,000 tokens, later 12,000. The last stage has only problems that the policy
-does not always solve. Metrics: reward/errors (share of failed calls), reward/answers (answer tags).
+Apart from this, the method is GRPO with a clip of 0.2 and 0.28, a mean over tokens, and no KL and no entropy term. Results of tools have no loss. A
+first stage of SFT teaches the form alone, without reasoning. In the stages of RL answers may have 8,000 tokens, later 12,000. The last stage has only
+problems that the policy does not always solve. Metrics: reward/errors (share of failed calls), reward/answers (answer tags).
 
 Use if: calls of tools often fail, and right answers differ in the number of failed calls.
 Avoid if: calls never fail, because half of the samples are then dropped without a gain (see torl).
 Reference: Shang et al., rStar2-Agent: Agentic Reasoning Technical Report, arXiv:2508.20722, sections 2 and 4, and the released code
 (microsoft/rStar): the two penalties, 16 kept answers of 32, at least two kept answers of each kind, the clip, 128 problems. `--selection.draw lowest`
 follows that code: it keeps the right answers with the lowest p.
-Departures: The offset 0.05 is ours; without it the probability of an answer with p = 0 is not defined. The released code takes the first wrong
+Departures: The offset 0.05 is our choice; without it the probability of an answer with p = 0 is not defined. The released code takes the first wrong
 answers in place of random ones, and keeps a whole group if both halves are below the least number. The released code counts a result as failed if it
 contains the letters "error"; here the tool reports whether a call failed. Here a call is <tool_call>code</tool_call> within the answer; in the
 released code it is a JSON object in a new turn. An answer ends an episode here, so every right answer has $p_"form"$ 0. The limit on tokens applies
-to one piece; in the paper it applies to all pieces together. The paper has 510 steps of RL; their division and the 150 steps of SFT are ours. Each
-batch has one update, so the ratio is 1 and the clip never acts. The service for code and the scheduler of the paper are not part of the method.
+to one piece; in the paper it applies to all pieces together. The paper has 510 steps of RL; their division and the 150 steps of SFT are our choices.
+Each batch has one update, so the ratio is 1 and the clip never acts. The service for code and the scheduler of the paper are not part of the method.
 """
 
 from __future__ import annotations

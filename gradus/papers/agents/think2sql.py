@@ -5,10 +5,11 @@
     CP = (|P cap T|) / (|P|), quad CR = (|P cap T|) / (|T|), quad TC = (min(n_P, n_T)) / (max(n_P, n_T))
     A_i = (R_i - mean(R)) / (std(R))
 
-P is the multiset of the cells in the result of the answer's query, and T is that of the reference query. The results have $n_P$ and $n_T$ rows. CP is the
-precision of the cells, CR is their recall, and TC is the agreement of the numbers of rows. Q is 0 for a query that does not run. An answer is
-`<reasoning>...</reasoning><answer>query</answer>`. F is 1 if both tags occur once, in this order, with nothing around them. K is 0.25 times the number of
-tags, of these four, that occur exactly once. `--reward.table exact` sets Q to the verdict of the task: 1 for the right result, else 0.
+P is the multiset of the cells in the result of the answer's query, and T is the same multiset for the reference query. The results have $n_P$ and
+$n_T$ rows. CP is the precision of the cells, CR is their recall, and TC is the agreement of the numbers of rows. Q is 0 for a query that does not
+run. An answer is `<reasoning>...</reasoning><answer>query</answer>`. F is 1 if both tags occur once, in this order, with nothing around them. K is
+0.25 times the number of these four tags that occur exactly once. `--reward.table exact` sets Q to the verdict of the task: 1 for the right result,
+else 0.
 
 A group has 16 answers, and there is no KL term. The paper compares prompts, SFT, RL, and SFT followed by RL; small models gain most from SFT before
 RL. Metrics: reward/precision, reward/recall, reward/rows, reward/form, reward/tags.
@@ -19,10 +20,11 @@ reasoning_sql).
 Reference: Papicchio et al., Think2SQL: Reinforce LLM Reasoning Capabilities for Text2SQL, arXiv:2504.15077, versions 1, 2 and 5.
 Departures: The weights 0.85, 0.1 and 0.05 could not be confirmed. Equal cells agree even if they are in different columns, and two empty tables
 agree. The order of rows counts in the verdict, but not in Q. A table is cut after 10,000 rows, and the rows after the cut do not count. The clip is
-that of the base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is ours. Version 3 of the paper is
+that of the base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is our choice. Version 3 of the paper is
 another study. The public code (spapicchio/Think2SQL) belongs to version 3 and differs: its script gives Q the weight 0.95 and the form the weight
-0.05. In another reward of this code every query that runs earns at least 0.1. The code takes the deviation over the batch. Temperature 0.7 and the
-rate 10^-6 are not set. The other ways of training are not recipes of this file. A task whose verifier runs no queries gives only its verdict.
+0.05. In another reward of this code every query that runs earns at least 0.1. The code takes the deviation over the batch. This recipe does not set
+the paper's temperature of 0.7 and learning rate of 10^-6. The other ways of training are not recipes of this file. A task whose verifier runs no
+queries gives only its verdict.
 """
 
 from __future__ import annotations

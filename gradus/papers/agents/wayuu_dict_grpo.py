@@ -5,22 +5,22 @@
     b = -0.1 "if a call is malformed or the translation is missing, else" 0.1 "with a call, else" 0
     A_i = (R_i - mean(R)) / (std(R))
 
-A piece $a_k$ ends at </lookup>; up to 5 entries $e_k$ of the dictionary are inserted between <matches> and </matches>: the entries of the word itself, or
-else of words that are written almost like it. Entries have no loss. The translation a is between <answer> and </answer>. The reward is the smoothed BLEU of
-the sentence, in [0, 1], plus a small number b per episode. In the first stage the policy learns parallel sentences with look-ups of their rare words, and
-some sentences without look-ups. In the second stage it finds out by itself which words it has to look up. The KL term has the coefficient 0.04 of the
-base; its reference is the policy at the start of the stage. Metrics: reward/environment (BLEU), reward/form, reward/aimed (share of the look-ups that ask
-for a rare word).
+A piece $a_k$ ends at </lookup>; up to 5 entries $e_k$ of the dictionary are inserted between <matches> and </matches>. These are the entries of the
+word itself or, if it has no entry, of words with almost the same spelling. Entries have no loss. The translation a is between <answer> and </answer>.
+The reward is the smoothed BLEU of the sentence, in [0, 1], plus a small number b per episode. In the first stage the policy learns parallel sentences
+with look-ups of their rare words, and some sentences without look-ups. In the second stage it finds out by itself which words it has to look up. The
+KL term has the coefficient 0.04 of the base; its reference is the policy at the start of the stage. Metrics: reward/environment (BLEU), reward/form,
+reward/aimed (share of the look-ups that ask for a rare word).
 
 Use if: parallel text is scarce, a dictionary exists, and the model knows the frequent words.
 Avoid if: the language is well covered by the model, or words have many forms that a dictionary does not list.
 Reference: Mosquera et al., Improving Low-Resource Translation with Dictionary-Guided Fine-Tuning and RL: A Spanish-to-Wayuunaiki Study,
 arXiv:2508.19481: two stages, the dictionary with five matches per word, BLEU as reward. The code of the authors (Manuel-2011/RLTranslator) was not available.
 Departures: We could read only the abstract and reviews of the paper. The number b, the limit of 5 look-ups, fuzzy matches by edit distance, 8
-translations per sentence and the KL coefficient are ours. A call is malformed if a piece has neither a look-up nor an answer. Precisions without a
-match are smoothed by Chen and Cherry's third method, and orders longer than the translation are left out. In the paper the prompts of SFT ask for
-zero to four random words of a sentence; here the answers look up the rare words. The language of the task phrasebook is made up. SFT has 150 steps.
-Each batch has one update, so the clip never acts.
+translations per sentence and the KL coefficient are our choices. A call is malformed if a piece has neither a look-up nor an answer. Precisions
+without a match are smoothed by Chen and Cherry's third method, and orders longer than the translation are left out. In the paper the prompts of SFT
+ask for zero to four random words of a sentence; here the answers look up the rare words. The language of the task phrasebook is made up. SFT has 150
+steps. Each batch has one update, so the clip never acts.
 """
 
 from __future__ import annotations

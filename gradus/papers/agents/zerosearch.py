@@ -8,9 +8,9 @@ Training has m steps. At step i a query gets noisy documents with the probabilit
 so the documents get worse slowly at first and faster later. A simulator writes the documents from the query, the question, the gold answer and the
 word "useful" or "noisy". A useful document contains the gold answer, and a noisy document contains a wrong answer.
 
-The rest is GRPO with 5 answers per question. A piece ends at </search> or </answer>, documents are inserted between <information> and </information>,
-and they have no loss. There are at most 4 actions. The reward is the F1 of the words of the answer, without punctuation and articles; without an
-answer it is 0. The coefficient of the KL term is 0.001. In an evaluation the real engine answers, so training never calls it.
+Apart from this, the method is GRPO with 5 answers per question. A piece ends at </search> or </answer>, documents are inserted between <information>
+and </information>, and they have no loss. There are at most 4 actions. The reward is the F1 of the words of the answer, without punctuation and
+articles; without an answer it is 0. The coefficient of the KL term is 0.001. In an evaluation the real engine answers, so training never calls it.
 
 Use if: a real search engine is too slow, too expensive or too limited for training, and the gold answers are known.
 Avoid if: the real engine can be used in training (see search_r1), or if answers are long texts.
@@ -18,10 +18,10 @@ Reference: Sun et al., ZeroSearch: Incentivize the Search Capability of LLMs wit
 Departures: Without the option `player` a template writes the documents: a sentence that joins the query and an answer, and sentences about other
 questions of the task. With `--environment.tools.search.player NAME` a player of the recipe writes them; the paper tunes a small model for this task.
 The training data are documents of a real engine with the labels of a judge. There are 3 documents of one sentence (5 documents of 30 words in the
-paper). The reward of a text without an answer tag is ours. Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch), so
-neither version reaches p_e itself. The released code adds one last piece without search, takes the mean over tokens, divides by the sample deviation,
-and has mini-batches of 256 answers. Here, as in grpo, each answer weighs the same, and one update uses all answers, so the ratio is 1 and the clip
-never acts.
+paper). The reward of a text without an answer tag is our choice. Step i counts from 0 here, and from 1 in the released code (Alibaba-NLP/ZeroSearch),
+so neither version reaches p_e itself. The released code adds one last piece without search, takes the mean over tokens, divides by the sample
+deviation, and has mini-batches of 256 answers. Here, as in grpo, each answer weighs the same, and one update uses all answers, so the ratio is 1 and
+the clip never acts.
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ stages; this recipe does not scale rewards. In the offline stage the release has
 dense rewards (locomotion), because the reward-to-go of dense rewards is hard to estimate. The pendulum's rewards are dense, so this recipe has CQL.
 Departures: The two target heads of a round are always different heads. The policy is updated on the transitions of the critic's fourth update. The
 conservative term reads all heads. A target uses one action $a_(t+1)$. The optimisers start again in the online stage; only the weights are kept.
-There are 10,000 updates offline. All updates of a step come after its 50 turns. The release draws the two heads with replacement. The release updates
-the policy on the transitions of all four critic updates together, after these updates. In the loss of the temperature the release draws the action in
-$s_(t+1)$. The alpha of the release is the softplus of a learned number. The release keeps the moments of the optimisers. On AntMaze the release draws
-10 actions $a_(t+1)$ and takes the largest of their target values. The offline stage of the release also takes this largest value. In this stage the
-conservative term reads 2 of the 10 heads, and there are 20,000 to 1,000,000 updates.
+There are 10,000 updates offline. All updates of a step come after its 50 turns. The release draws the two heads with replacement. In the release, the
+four updates of the critic come first; one update of the policy then uses the transitions of all four. In the loss of the temperature the release
+draws the action in $s_(t+1)$. The alpha of the release is the softplus of a learned number. The release keeps the moments of the optimisers. On
+AntMaze the release draws 10 actions $a_(t+1)$ and takes the largest of their target values. The offline stage of the release also takes this largest
+value. In this stage the conservative term reads 2 of the 10 heads, and there are 20,000 to 1,000,000 updates.
 """
 
 from gradus.papers.bases.cql import CONSERVATIVE

@@ -12,11 +12,11 @@ local, and the 30 percent with the largest are global. $W_loc$ and $W_glob$ are 
 advantage of the answer, and $gamma_t$ has no gradient.
 
 $gamma_t$ is 1 except at the tokens that a rule names; amp is 1.5. Rule local: $gamma_t$ is amp at the 40 percent of tokens with the largest delta
-(preplan tokens, at the start of a phrase). Rule global: $gamma_t$ is amp at the 40 percent with the largest FAI (anchors). Rule coupled is the default.
-For an anchor t with $WAAD_t <= tau$ this rule looks for the largest delta among the 3 tokens before t. If this delta is at least eta, the token with
-this delta introduces the anchor. The anchor's $gamma_t$ then grows by (1 - alpha)(amp - 1), and the $gamma_t$ of the introducing token grows by alpha
-(amp - 1), once for all its anchors. alpha is 0.5. The $gamma_t$ of any other anchor grows by amp - 1. The rest is GRPO without KL and entropy terms,
-with 16 updates per batch.
+(preplan tokens, at the start of a phrase). Rule global: $gamma_t$ is amp at the 40 percent with the largest FAI (anchors). Rule coupled is the
+default. For an anchor t with $WAAD_t <= tau$ this rule looks for the largest delta among the 3 tokens before t. If this delta is at least eta, the
+token with this delta introduces the anchor. The anchor's $gamma_t$ then grows by (1 - alpha)(amp - 1), and the $gamma_t$ of the introducing token
+grows by alpha (amp - 1), once for all its anchors. alpha is 0.5. The $gamma_t$ of any other anchor grows by amp - 1. Apart from this, the method is
+GRPO without KL and entropy terms, with 16 updates per batch.
 
 Use if: answers are long chains of reasoning, the reward comes at the end, and the network's attention weights can be read.
 Avoid if: the network's attention weights cannot be read, the network is too small for heads with different ranges, or answers are short (see grpo,
@@ -24,8 +24,8 @@ dapo).
 Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Anchor Rhythm Enables Fine-Grained Policy Optimization, arXiv:2510.13554
 (v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 computes FAI from tokens up to 100 positions later, and scales advantages of both signs. The
 paper finds both changes better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found.
-Departures: The clip 0.2, alpha, and the range of 3 tokens before an anchor are ours; the paper names 1 to 3 tokens. The bounds tau and eta (the
-paper's second tau) are the medians of WAAD and delta in the reply; the paper gives no numbers. Shares are rounded up, and ties go to the earlier
+Departures: The clip 0.2, alpha, and the range of 3 tokens before an anchor are our choices; the paper names 1 to 3 tokens. The bounds tau and eta
+(the paper's second tau) are the medians of WAAD and delta in the reply; the paper gives no numbers. Shares are rounded up, and ties go to the earlier
 token. At least one head is local and one global. Each context of a trajectory is a separate reply.
 """
 

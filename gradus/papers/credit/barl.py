@@ -14,8 +14,8 @@ old strategy leads.
 Use if: answers are short texts that a few tokens state, chains have several steps, and the model should learn to switch strategies.
 Avoid if: answers are long or can be stated in many ways, or scoring each step for each candidate is too expensive (see grpo, vineppo).
 Reference: Zhang et al., Beyond Markovian: Reflective Exploration via Bayes-Adaptive RL for LLM Reasoning, arXiv:2505.20561.
-Departures: The code named in the paper (shenao-zhang/BARL) could not be read. The centring of the value, the last term of $A_t$ and the whitening are ours.
-Candidates come from the group itself, not from separate chains. If all chances at the prompt are 0, the prior is uniform.
+Departures: The code named in the paper (shenao-zhang/BARL) could not be read. The centring of the value, the last term of $A_t$ and the whitening are
+our choices. Candidates come from the group itself, not from separate chains. If all chances at the prompt are 0, the prior is uniform.
 """
 
 from __future__ import annotations

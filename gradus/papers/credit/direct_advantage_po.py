@@ -7,7 +7,7 @@
 A state s is a problem with the first steps of an answer, and an action a is the next step of the answer. $pi_ref$ is the start model, and R is the reward of
 the whole text. $V = sigmoid(v)$, where v is the output of a value head. For a step, log pi is the sum over its tokens; beta is 0.1.
 
-Stage `critic`: $pi_ref$ answers each problem, and K = 8 continuations from the beginning of each step give y(s). The critic, a copy of the model with a
+Stage `critic`: $pi_ref$ answers each problem, and K = 8 continuations from the start of each step give y(s). The critic, a copy of the model with a
 head, learns the shares y(s). The stage makes a row of each different state with 0 < y < 1. Stage `fit`: at each of these states $pi_ref$ writes M = 4
 next steps, and the policy learns by least squares; the critic is fixed. Only the last step of an answer has a reward, so the reward of this stage's
 metrics is low. Metrics: critic/chance_error, fit_error, fit_log_ratio, last (share of candidates that end the answer).

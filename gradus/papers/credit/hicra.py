@@ -17,9 +17,9 @@ Use if: the model thinks in words, its phrases are known or can be found in solu
 Avoid if: answers have no phrases, such as bare formulas (see grpo), or the model cannot yet execute its plans.
 Reference: Wang et al., Emergent Hierarchical Reasoning in LLMs through Reinforcement Learning, arXiv:2509.03646: strategic grams, semantic entropy, and
 the advantage of planning tokens. The public repository (TIGER-AI-Lab/Hierarchical-Reasoner) has no code yet.
-Departures: The paper compares grams with a sentence encoder; here the cosine of their word counts must exceed 0.8. A gram joins the first cluster whose first
-gram is similar. A gram with a digit or a mathematical sign is a formula. The short list is ours. If grams of two clusters overlap, the
-first cluster counts.
+Departures: The paper compares grams with a sentence encoder; here the cosine of their word counts must exceed 0.8. A gram joins the first cluster
+whose first gram is similar. A gram with a digit or a mathematical sign is a formula. The short list is our choice. If grams of two clusters overlap,
+the first cluster counts.
 """
 
 from __future__ import annotations

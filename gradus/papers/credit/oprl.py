@@ -15,10 +15,11 @@ Use if: an agent acts over many turns, only the outcome is judged, and the memor
 Avoid if: states recur within a group (see gigpo, which needs no second model), or episodes have one turn (see prime, grpo).
 Reference: Liu et al., Agentic Reinforcement Learning with Implicit Step Rewards, arXiv:2509.19199 (version 1: Online Process Reward Learning ...):
 trajectory DPO, step advantages, their sum. 8 episodes per problem, beta and alpha are as in the released scripts.
-Departures: The KL coefficient and the 4 mini-batches are ours; the released scripts have no KL term, and the learning rates are 5e-7 (policy) and
-1e-6 (reward model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by means
-over steps, and pairs successes with failures only. The released code reads r before the update of the reward model, and takes mean and deviation of r over
-one step per episode. In the released code an invalid action costs 0.1. The released reward model reads text in place of the policy's pictures.
+Departures: The KL coefficient and the 4 mini-batches are our choices; the released scripts have no KL term, and the learning rates are 5e-7 (policy)
+and 1e-6 (reward model). The scripts take RLOO as the base (`--credit.rule LeaveOneOut --credit.scale none`). The released code compares episodes by
+means over steps, and pairs successes with failures only. The released code reads r before the update of the reward model, and takes mean and
+deviation of r over one step per episode. In the released code an invalid action costs 0.1. The released reward model reads text in place of the
+policy's pictures.
 """
 
 from __future__ import annotations

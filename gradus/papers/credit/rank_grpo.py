@@ -24,12 +24,12 @@ Avoid if: only the whole answer has a reward (see gspo, grpo), or an item needs 
 Reference: Zhu et al., Rank-GRPO: Training LLM-based Conversational Recommender Systems with Reinforcement Learning, arXiv:2510.20150: the warm start
 from corrected lists, rewards, advantages and ratios of ranks. All constants, except the ones below, come from the released code (yaochenzhu/Rank-GRPO),
 which has lists of 20 items, 8 answers per problem, and one update per batch.
-Departures: Lists have 5 items. A batch is cut into four mini-batches, because at one update per batch the ratio is 1 and the clip never acts. An empty
-line belongs to the line before it; in the released code an empty line begins a new rank, although the reward skips empty lines. If an end token follows item
-N - 1 and a line break, it counts as early here; in the released code it counts as right after item N. The end token shares the ratio of the last line, even
-after a further line break. In the released code the end token has its own ratio after such a line break. The paper fits the correction of `Adjust` by
-training and lets a language model rate the fit. Here the correction is a ratio of counts, and the verifier's function `fit` rates the fit. The number
-of candidates, the weight 0.1 and the lengths of the stages are ours.
+Departures: Lists have 5 items. A batch is cut into four mini-batches, because at one update per batch the ratio is 1 and the clip never acts. An
+empty line belongs to the line before it; in the released code an empty line begins a new rank, although the reward skips empty lines. If an end token
+follows item N - 1 and a line break, it counts as early here; in the released code it counts as right after item N. The end token shares the ratio of
+the last line, even after a further line break. In the released code the end token has its own ratio after such a line break. The paper fits the
+correction of `Adjust` by training and lets a language model rate the fit. Here the correction is a ratio of counts, and the verifier's function `fit`
+rates the fit. The number of candidates, the weight 0.1 and the lengths of the stages are our choices.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ blend has alpha 0.8. $o_i$ are the tokens that the agent writes in episode i, rh
 counts the episodes of the mini-batch.
 
 $A^G$ contains $(mu_k - mu) / sigma$, which all episodes of a stratum share. This part rewards or punishes the number of calls alone. $A^S$ does not
-have this part: a constant that is added to the rewards of one stratum changes nothing. The rest, (1 - alpha) of the usual comparison, still shows
-which number of calls is better. An episode has at most 4 calls and an answer. With alpha = 0, or if all episodes have the same number of calls, the
-method is GRPO.
+have this part: a constant that is added to the rewards of one stratum changes nothing. The second part of the blend, (1 - alpha) of the usual
+comparison, still shows which number of calls is better. An episode has at most 4 calls and an answer. With alpha = 0, or if all episodes have the
+same number of calls, the method is GRPO.
 
 Use if: an agent decides how often it calls a tool, the reward comes at the end, and groups are large enough for several episodes per number of calls.
 Avoid if: all episodes have one structure (see grpo), most strata contain one episode because groups are small, or one number of calls is better for all

@@ -5,7 +5,7 @@
     loss = mean over pairs of -log sigmoid(beta log (pi(a^+ | o))/(pi_ref(a^+ | o)) - beta log (pi(a^- | o))/(pi_ref(a^- | o))) + 0.01 NLL(a^+)
 
 $o_t$ is the dialogue up to turn t, $a_t$ the agent's message with L tokens, and c the hidden answer, which is known in training only. $pi_ref$ is the
-start model; the critic $pi_theta$ also starts from it. beta is 0.1 in both losses.
+start model; the critic $pi_theta$ also starts as a copy of this model. beta is 0.1 in both losses.
 
 Stage `critic`: the start model plays episodes. Two episodes of one problem with unequal rewards are a pair. The critic learns to give the better
 episode (+) a larger sum of turn advantages. The critic and $pi_ref$ read c before the prompt. Stage `turns`: the start model plays episodes again. At
@@ -17,9 +17,10 @@ Use if: an agent talks over many turns, and the training data contain informatio
 Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn on line (see grpo, oprl).
 Reference: Zhou et al., SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks, arXiv:2503.15478: 16 candidates, halves. The released
 scripts give 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, the learning rate 2e-7, 4 epochs for the critic and one epoch for the policy.
-Departures: Episodes and candidates are drawn when they are needed. In the released code the better episode of a pair passes all tests; here it has the
-higher reward. When the released code ranks candidates, $pi_ref$ does not read c; here $pi_ref$ reads c, as in the formula. The task twenty_questions
-replaces ColBench: a scripted user answers about a hidden item. Both models learn at the setting's rate. The sentence that tells c is ours.
+Departures: Episodes and candidates are drawn when they are needed. In the released code the better episode of a pair passes all tests; here it has
+the higher reward. When the released code ranks candidates, $pi_ref$ does not read c; here $pi_ref$ reads c, as in the formula. The task
+twenty_questions replaces ColBench: a scripted user answers about a hidden item. Both models learn at the setting's rate. The sentence that shows c to
+the models is our choice.
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ the method is GRPO. The sum of TD over an answer is $r_i - mean(r)$, so a late b
 counts the tokens of the mini-batch, and rho is the ratio to the policy at the start of the update. A group with equal rewards has no gradient. A
 batch is cut into 8 mini-batches. Metric: clip_share.
 
-Use if: the answers of a group share long beginnings, as with short answers, a small vocabulary, a low temperature, or branched sampling.
+Use if: the answers of a group share long prefixes, as with short answers, a small vocabulary, a low temperature, or branched sampling.
 Avoid if: different tokens lead to the same state (see gigpo), or answers differ from the first tokens on. The method is then GRPO with a larger
 advantage at these tokens (see grpo).
 Reference: Tran et al., Exploiting Tree Structure for Credit Assignment in RL Training of LLMs, arXiv:2509.18314: the tree, its values, and the
 advantage. The released script (fatebreaker/tempo) gives the clip, the mean over tokens, no KL, 7 answers per problem, and mini-batches of 64 of
 512 problems.
-Departures: The weight w is ours. The deviation is the population deviation; in the released code it is the sample's plus 1e-6. A group of one gets
-advantage 0; in the released code its advantage is NaN. Tokens of an environment belong to the prefix, but no action gets their change of value. The
-tree of the released code ends at the first token of an environment. Contexts of a group share a tree only if they begin with the same prompt. The
+Departures: The weight w is our choice. The deviation is the population deviation; in the released code it is the sample's plus 1e-6. A group of one
+gets advantage 0; in the released code its advantage is NaN. Tokens of an environment belong to the prefix, but no action gets their change of value.
+The tree of the released code ends at the first token of an environment. Contexts of a group share a tree only if they begin with the same prompt. The
 released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout off.
 """
 

@@ -13,10 +13,10 @@ Use if: groups have right and wrong answers, and you want to favour greedy accur
 Avoid if: one more forward pass is too expensive, or most groups have no right answer (see grpo, dapo).
 Reference: Deng et al., Token Hidden Reward: Steering Exploration-Exploitation in Group Relative Deep Reinforcement Learning, arXiv:2510.03669: THR, its
 sign, and the reweighting with p. No code of the authors was found.
-Departures: Two choices are ours: the median as tau, and no pair of a token with itself. We did not verify which p the paper has, and whether the
-paper divides the sums by the lengths and by the number of right answers. Here the sums are not divided, so long right answers weigh more. The vector
-g has the entries of the sampled token and of the `top` - 1 likeliest other tokens. The temperature would divide every g by the same number, so it is
-left out.
+Departures: Our own choices are the median as tau, and the rule that no token forms a pair with itself. We did not verify which p the paper has, and
+whether the paper divides the sums by the lengths and by the number of right answers. Here the sums are not divided, so long right answers weigh more.
+The vector g has the entries of the sampled token and of the `top` - 1 likeliest other tokens. The temperature would divide every g by the same
+number, so it is left out.
 """
 
 from __future__ import annotations

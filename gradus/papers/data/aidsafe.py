@@ -15,11 +15,11 @@ Use if: rules exist in writing, a model should reason over these rules, and a si
 Avoid if: one verifier decides each request, because its verdict can then be the reward (see grpo).
 Reference: Kumarage et al., Towards Safety Reasoning in LLMs: AI-agentic Deliberation for Policy-embedded CoT Data Creation, arXiv:2505.21784,
 abstract: the deliberation, the refiner and beliefs that make rejected answers. No released code was found.
-Departures: The numbers of agents, rounds and rules are not from the abstract; the bound 0.8 is ours. Agents are scripted:
-agent k knows every K-th true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents
-add only true thoughts, so in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair
-comes from one belief, not from the best of four beliefs. The misled answer is written by a script that drops the named rule, not by the model itself.
-Stage lengths are ours.
+Departures: The numbers of agents, rounds and rules are not from the abstract; the bound 0.8 is our choice. Agents are scripted: agent k knows every
+K-th true thought of the problem, the first draft has the first thought, and intents are the words of the request. These agents add only true
+thoughts, so in the task `safety` the refiner has nothing to remove. The refiner does not look for deceptive thoughts. Each kept pair comes from one
+belief, not from the best of four beliefs. The misled answer is written by a script that drops the named rule, not by the model itself. The lengths of
+the stages are our choice.
 """
 
 from __future__ import annotations

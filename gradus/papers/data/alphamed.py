@@ -17,8 +17,9 @@ Reference: Liu et al., Beyond Distillation: Pushing the Limits of Medical LLM Re
 levels from 5 answers of the starting model, and 1,200 questions from each of MedQA, MedMCQA and PubMedQA. The paper's learning rate is 1e-6, with 8
 answers per question. No code of the authors was found.
 Departures: The verifier of the task decides about the letter. In data files the letter is the content of the last box, as a capital or a small
-letter. If there is no box, it is the text after the last "answer:"; else it is the whole text. In the paper an answer without a box is wrong. The 256
-questions and the 200 steps are ours. The weight of the KL is usual in public recipes for GRPO. Temperature and limits of length come from the task.
+letter. If there is no box, the letter is the text after the last "answer:"; if this mark is missing too, the letter is the whole text. In the paper
+an answer without a box is wrong. The 256 questions and the 200 steps are our choices. The weight of the KL is usual in public recipes for GRPO.
+Temperature and limits of length come from the task.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ sec).
 Reference: Zhang et al., CLPO: Curriculum Learning meets Policy Optimization for LLM Reasoning, arXiv:2509.25004: bounds 0.3 and 0.7, rewrites of both
 kinds with the answer in the prompt, groups with mixed answers, KL weights by difficulty. The released script (csuking/CLPO) has the same bounds, G =
 4, beta 0.001, one rewrite per problem, and the same kappa. The second version of the paper also trains the rewriter by the gain of accuracy.
-Departures: The rules for dropping rewrites and the wording of the instructions are ours. A failed answer does not count in acc(q). The script makes
-an update for every 8 kept groups; here a batch is used for one update, and `--update.count` sets more. If no group has right and wrong answers, the script
-trains on all groups of originals; here the step has no update.
+Departures: The rules for dropping rewrites and the wording of the instructions are our choices. A failed answer does not count in acc(q). The script
+makes an update for every 8 kept groups; here a batch is used for one update, and `--update.count` sets more. If no group has right and wrong answers,
+the script trains on all groups of originals; here the step has no update.
 """
 
 from __future__ import annotations

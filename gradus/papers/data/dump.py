@@ -10,8 +10,8 @@ much there is to learn on the kind, because advantages are 0 if all answers to a
 term of $U_d$ is large for kinds with few answers, so every kind is tried again from time to time. For every place in the batch a kind is drawn from P
 with tau = 0.1, then a problem of that kind.
 
-The rest is GRPO. The advantages of GRPO are divided by the standard deviation of their group, so |A| is about 1 in every group with different
-rewards, and $L_d$ is near the share of such groups. Metrics: arm/KIND, the probability of each kind.
+Apart from this, the method is GRPO. The advantages of GRPO are divided by the standard deviation of their group, so |A| is about 1 in every group
+with different rewards, and $L_d$ is near the share of such groups. Metrics: arm/KIND, the probability of each kind.
 
 Use if: data comes from several sources or levels of very different difficulty, and the best mixture is unknown or changes during training.
 Avoid if: problems have one kind (see grpo), or there are many kinds and few steps, because the bonus then keeps the choice nearly uniform (see sec).

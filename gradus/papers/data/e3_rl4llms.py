@@ -12,8 +12,8 @@ have fewer than $n_max$ answers. In the first pass all problems get n answers.
 
 $H_s$ is the mean entropy of step s at its temperature $tau_s$, V the size of the vocabulary, and $tau_1 = 1$. If the entropy falls below the entropy
 of the first step, the temperature rises. Sampling and log-probabilities use the same temperature. Over the last 40 % of the steps d falls from 1 to f
-= 0.9 along a cosine; t in [0, 1] is the finished share of these last steps. Before them d is 1. The rest is GRPO without a KL term. Metrics:
-allotted_most (answers to one problem), entropy. The temperature of each step is stored with its answers.
+= 0.9 along a cosine; t in [0, 1] is the finished share of these last steps. Before them d is 1. Apart from this, the method is GRPO without a KL
+term. Metrics: allotted_most (answers to one problem), entropy. The temperature of each step is stored with its answers.
 
 Use if: problems differ in difficulty and come again, and the entropy of the policy collapses early.
 Avoid if: no problem comes again, because a rank needs earlier answers to the same problem. If most hard problems are impossible, more answers to

@@ -18,8 +18,8 @@ Avoid if: answers are single values (see grpo).
 Reference: Guo, Li, Wang, Jegelka & Wang, G1: Teaching LLMs to Reason on Graphs with Reinforcement Learning, arXiv:2505.18499. The paper has 50 tasks
 on subgraphs of 5 to 35 nodes, rewards by type of answer, and GRPO with 5 answers per problem and learning rate 1e-6. The authors' code (PKU-ML/G1)
 could not be read here.
-Departures: The graphs are generated, not cut from real networks, and have 4 to 26 nodes. Of the paper's 50 tasks, 18 exist here. The mark is "=", not a
-box. A repeated element of a set counts as one more wrong element. The weight 0.001 of the KL and the warm start as a stage are ours.
+Departures: The graphs are generated, not cut from real networks, and have 4 to 26 nodes. Of the paper's 50 tasks, 18 exist here. The mark is "=", not
+a box. A repeated element of a set counts as one more wrong element. The weight 0.001 of the KL and the warm start as a stage are our choices.
 """
 
 from gradus.objectives.kl import KL

@@ -5,25 +5,25 @@
     p_k prop exp(-(k - mu)^2 / (2 sigma^2))
     mu becomes mu + min(n, max(0, n/2 tanh(2 (a - 1/2)) + n/2 tanh(2 c)))
 
-$h_i$ is the hidden state of token i of a prompt. Q is the set of tokens of the problem. S is the set of tokens of the fixed beginning that all
-prompts share; without such a beginning the second term is 0. One forward pass per problem before training gives its concentration s. The problem with
-the largest s has place k = 0. In the paper prompts with a large s give larger gradients, and are learned first.
+$h_i$ is the hidden state of token i of a prompt. Q is the set of tokens of the problem. S is the set of tokens of the fixed prefix that all prompts
+share; without such a prefix the second term is 0. One forward pass per problem before training gives its concentration s. The problem with the
+largest s has place k = 0. In the paper prompts with a large s give larger gradients, and are learned first.
 
 An epoch draws its problems without repetition in proportion to $p_k$. At first mu = 0. After the epoch mu moves by the accuracy a of the answers, and
-by c. Here c is the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. The rest
-is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
+by c. Here c is the mean of $C_(i,j)$ over j < i in the whole sequences of prompt and answer. Sigma and n are a tenth of the number of problems. Apart
+from this, the method is GRPO. Metrics: window (mu as a share of all places), window/accuracy (a), window/concentration (c).
 
 Use if: a fixed set of problems has a wide range of difficulty, and their difficulty has not been measured.
 Avoid if: problems are new in every step, or of one kind (see grpo). To follow measured success rates, see mopps.
 Reference: Wang et al., Angles Don't Lie: Unlocking Training-Efficient RL Through the Model's Own Signals, arXiv:2506.02281. Alpha = 2, beta = 0.5,
 lambda = 8 and the form of the move are as in the paper. In the paper n = sigma = 1000 for data sets of about 7,500 problems, with 1024 problems
 per epoch. The released code draws 256 problems per epoch; in the code for verl these problems are one batch.
-Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both choices are ours. The centre mu stops at the
-last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs of the
-output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the code
-cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from the
-pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy is half of
-a reward between 0 and 2.
+Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both numbers are our choices. The centre mu stops
+at the last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs
+of the output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the
+code cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from
+the pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy
+is half of a reward between 0 and 2.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from gradus.types.signals import Opened, Want
 
 
 def concentration(states: Tensor, fixed: int, inter: float) -> Tensor:
-    """Returns the angle concentration, a scalar, of hidden states [T, d]; the first `fixed` of the tokens are the fixed beginning.
+    """Returns the angle concentration, a scalar, of hidden states [T, d]; the first `fixed` tokens are the fixed prefix.
 
-    The concentration is the mean cosine of two tokens of the rest, plus `inter` times the mean cosine of a token of the rest and a token of the
-    beginning. A mean without any pair is 0.
+    The concentration is the mean cosine over pairs of later tokens, plus `inter` times the mean cosine over pairs of a later token and a prefix
+    token. A mean without any pair is 0.
     """
     unit = torch.nn.functional.normalize(states, dim=-1)
     rest, count = unit[fixed:], len(unit) - fixed
@@ -65,7 +65,7 @@ def concentration(states: Tensor, fixed: int, inter: float) -> Tensor:
 class Concentration(Want):
     """The angle concentration of each context, the same for all its actions. [A]
 
-    `prompt`: True reads the tokens before the first action, False all tokens. The first `fixed` tokens are the beginning that all prompts share.
+    `prompt`: True reads the tokens before the first action, False all tokens. The first `fixed` tokens are the prefix that all prompts share.
     """
 
     prompt: bool = False
@@ -84,7 +84,7 @@ class Concentration(Want):
 
 
 def shared_beginning(rows: Sequence[np.ndarray]) -> int:
-    """Returns the number of tokens with which all rows begin. The number is less than the length of the shortest row.
+    """Returns the number of first tokens that all rows share. The number is less than the length of the shortest row.
 
     >>> shared_beginning([np.array([1, 2, 3]), np.array([1, 2, 4, 5])])
     2
@@ -112,7 +112,7 @@ class ByAngles:
 
 
 def _with_action(prompt: Context) -> Context:
-    """Returns the prompt with one more token, as an action, because readings have one row per action. The token is not read."""
+    """Returns the prompt with one further token that counts as an action, because a reading has one row per action. No reading uses this token."""
     return replace(prompt, tokens=np.append(prompt.tokens, prompt.tokens[-1:]), chosen=np.append(prompt.chosen, True), streams={})
 
 
@@ -188,7 +188,7 @@ def accuracy(groups: Sequence[Group]) -> float:
 
 @dataclass(frozen=True)
 class WhenSolved:
-    """Moves the window by step * size * tanh(alpha (accuracy - target)) problems. The window stays if the accuracy of the epoch is below `target`."""
+    """Moves the window by step * size * tanh(alpha (accuracy - target)) problems. The window does not move if the accuracy of the epoch is below `target`."""
 
     target: float = 0.5
     alpha: float = 2.0

@@ -24,8 +24,8 @@ Departures: The released code estimates $p_i$ and $G_i$ once for about 10,000 pr
 estimates both for its own problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no
 probe of a step is right, the step changes no weight; the released code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024
 problems has about 32 updates of 256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So in the released trainer
-problems with more right answers have more weight. For a trajectory of several contexts the norm is the root of a sum: the squares of the norms of its
-contexts.
+problems with more right answers have more weight. If a trajectory has several contexts, its norm is the square root of the sum of the squared norms
+of the contexts.
 """
 
 from gradus.objectives.aggregation import SequenceSum

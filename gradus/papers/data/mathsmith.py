@@ -10,9 +10,9 @@
 The prompt shows random concepts. The writer gives a rationale between `<rationale>` and `</rationale>`, and a problem between `<problem>` and
 `</problem>`; n is the number of different step labels in the rationale, such as "Step 2". Without both parts R is 0. A frozen solver reads the
 problem alone and answers it k = 3 times at temperature 0.3. $|y_j|$ is the number of tokens of answer j, and L the limit of an answer. $r_len$
-measures difficulty, and $r_cons$ shows whether a problem is well posed. The rest is GRPO. The variant for hard problems has no $r_cons$, and $r_len$
-has the weight 1. The solver is the start model of the run; `--players.solver.model` names another model. Metrics: reward/form, reward/length,
-reward/agreement.
+measures difficulty, and $r_cons$ shows whether a problem is well posed. Apart from this, the method is GRPO. The variant for hard problems has no
+$r_cons$, and $r_len$ has the weight 1. The solver is the start model of the run; `--players.solver.model` names another model. Metrics: reward/form,
+reward/length, reward/agreement.
 
 The writer first learns the form from given problems, and a student learns the forged problems in a later stage. The harvest `Forged` labels problems
 with the majority answer: `Stages(Frozen(forge=Stage(makes=Forged()), student=Stage(recipe=sft, start="first", task="made:forge")))`.

@@ -20,12 +20,11 @@ Avoid if: the target has enough data (see sft), or the share of each task should
 Reference: Fu et al., Meta-RTL: Reinforcement-Based Meta-Transfer Learning for Low-Resource Commonsense Reasoning, arXiv:2409.19075: the weighted
 Reptile step, the LSTM policy, and rewards from the differences of losses on target data. Only the abstract and overviews could be read; no code was
 found.
-Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. If the reward were computed with sampled weights, a helpful
-source with a larger weight would get a lower reward. Our own choices are the numbers u, alpha, eta, the units, the learning rate of the policy (Adam), the
-running mean
-(share 0.1 of the newest iteration) and the lengths of the stages. With alpha = 1e-5, plain gradient steps hardly move a small model. So the claims
-set alpha to 0.03 and eta to 1. The gradient goes through one step of the LSTM. The paper trains encoders with a multiple-choice head; here a language
-model writes the answer.
+Departures: The probability of a source in REINFORCE is its weight, and no weights are sampled. If the reward were computed with sampled weights, a
+helpful source with a larger weight would get a lower reward. Our own choices are the numbers u, alpha, eta, the units, the learning rate of the
+policy (Adam), the running mean (the newest iteration has the share 0.1), and the lengths of the stages. With alpha = 1e-5, plain gradient steps
+hardly move a small model. So the claims set alpha to 0.03 and eta to 1. The gradient goes through one step of the LSTM. The paper trains encoders
+with a multiple-choice head; here a language model writes the answer.
 """
 
 from __future__ import annotations

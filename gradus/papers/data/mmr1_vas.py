@@ -19,11 +19,11 @@ Avoid if: the data is large or endless, so that scores of all problems cost too 
 Reference: Leng et al., MMR1: Enhancing Multimodal Reasoning with Variance-Aware Sampling and Open Resources, arXiv:2509.21268: the scores, the
 mixture, alpha, beta, lambda, N and the 35 steps. The released script (LengSicong/MMR1) has 8 answers to each of 512 problems per step, KL weight
 0.01, N = 8, a renewal every 4 steps, and OVS alone: `--curriculum.alpha 1 --curriculum.beta 0 --curriculum.samples 8 --curriculum.every 4`.
-Departures: If a task generates problems without end, the pool has 64 of them; this number is ours. The released code subtracts the smallest score of
-all problems and divides by the range, so the worst problem has the weight 0; this form is `--curriculum.rescaled true`. The code can mix old and new
-scores; in the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here TDS is
-the only measure. The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is the reward of the
-task, without the paper's reward for the form. The supervised start is `sft`.
+Departures: If a task generates problems without end, the pool has 64 of them; this number is our choice. The released code subtracts the smallest
+score of all problems and divides by the range, so the worst problem has the weight 0; this form is `--curriculum.rescaled true`. The code can mix old
+and new scores; in the script the old scores have the weight 0. The code also has the mean edit distance and self-BLEU as measures of diversity; here
+TDS is the only measure. The script samples at temperature 0.6, and its loss is the mean over the tokens of a micro-batch. The reward is the reward of
+the task, without the paper's reward for the form. The supervised start is `sft`.
 """
 
 from __future__ import annotations

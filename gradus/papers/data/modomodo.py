@@ -10,17 +10,18 @@ each data set, all other data sets with equal weights. Run j ends with the score
 squares with a small penalty, Q is symmetric, and $w^**$ is the mixture of the final run. The result can be added to the runs for another fit.
 
 The command of run j has `--curriculum.weights` with $w_j$; `seed_mixtures(K)` of `gradus.curricula.surrogate` gives these numbers. In place of
-`--curriculum.weights`, the final run has `--curriculum.trials` with the pairs $(w_j, s_j)$. Without both options the mixture is uniform. The rest is
-GRPO with 8 answers per problem. The function `held_out_error` of the same module gives the errors of the fit on runs that were not used for the fit.
+`--curriculum.weights`, the final run has `--curriculum.trials` with the pairs $(w_j, s_j)$. Without both options the mixture is uniform. Apart from
+this, the method is GRPO with 8 answers per problem. The function `held_out_error` of the same module gives the errors of the fit on runs that were
+not used for the fit.
 Metrics: arm/NAME, the share $w_k$ of each data set.
 
 Use if: several data sets exist, they help or harm each other, and short runs predict long runs.
 Avoid if: 2 K + 1 short runs cost too much (see sec, which adapts the mixture within one run), or one data set is enough.
 Reference: Liang et al., MoDoMoDo: Multi-Domain Data Mixtures for Multimodal LLM Reinforcement Learning, arXiv:2505.24871. The paper has five data
 sets of pictures with verifiers, seed mixtures, and the quadratic surrogate. No training code of the authors was found.
-Departures: The penalty lambda = 0.001 and the search for the maximum are ours. The search takes the best of 20,000 random mixtures and the seed
-mixtures, then steps of projected gradient ascent. The paper also chooses mixtures without a fit, by the gain of single data sets; these rules are
-absent. A data set is an arm of the task, such as a task of a mixture or one level of a generated task.
+Departures: The penalty lambda = 0.001 and the search for the maximum are our choices. The search takes the best of 20,000 random mixtures and the
+seed mixtures, then steps of projected gradient ascent. The paper also chooses mixtures without a fit, by the gain of single data sets; these rules
+are absent. A data set is an arm of the task, such as a task of a mixture or one level of a generated task.
 """
 
 from gradus.curricula.mixture import ByMixture

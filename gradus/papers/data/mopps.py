@@ -22,9 +22,9 @@ arXiv:2507.04632. The released scripts for Countdown and Geometry3k have 8 candi
 candidates and lambda 1. In the released scripts a step has 256 problems (Geometry3k 512) with 8 answers each, in 2 to 4 updates. Geometry3k also has
 a KL of 0.01 or 0.03. The recipe for the other data sets is `mopps.but(update__count=4, objective__policy__trust=Clip(0.2, 0.28),
 objective__policy__average=TokenMean(), objective__kl=None, objective__entropy=EntropyBonus(0.001), players__reference=None)`.
-Departures: If a task generates problems without end, the pool has 256 of them; this number is ours. KL and one update per batch are as in grpo. The rank
-correlation uses the means of the posteriors; in the released code it uses the draws. Only answers with a reward are counted; the code always counts G
-answers. The optional prior from answers before training is left out.
+Departures: If a task generates problems without end, the pool has 256 of them; this number is our choice. KL and one update per batch are as in grpo.
+The rank correlation uses the means of the posteriors; in the released code it uses the draws. Only answers with a reward are counted; the code always
+counts G answers. The optional prior from answers before training is left out.
 """
 
 from gradus.curricula.rates import Nearest, Posterior, SuccessRates

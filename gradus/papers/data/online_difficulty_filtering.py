@@ -12,8 +12,9 @@ same number of groups, and every group has advantages other than 0. The step has
 fill it.
 
 $pi^**$ is the best policy with a KL penalty of weight beta towards the present policy pi. If $pi^**$ is far from pi, there is much to learn from the
-problem. If this distance is expanded in powers of 1 / beta, the term of second order is largest at p = 1/2, and 0 at p = 0 and p = 1. So the band is around
-1/2. The rest is GRPO. Metrics: examined (sampled problems per requested problem), informative (share of all sampled groups with unequal rewards).
+problem. If this distance is expanded in powers of 1 / beta, the term of second order is largest at p = 1/2, and 0 at p = 0 and p = 1. So the band is
+around 1/2. Apart from this, the method is GRPO. Metrics: examined (sampled problems per requested problem), informative (share of all sampled groups
+with unequal rewards).
 
 Use if: problems differ much in difficulty, sampling is cheap next to the update, and a constant batch is wanted.
 Avoid if: sampling is the bottleneck. In this case it is cheaper to choose problems before any sampling (see mopps, sec). To drop only groups of equal
@@ -61,7 +62,9 @@ BAND = MeanReward(low=0.2, high=0.8)
 
 @dataclass(frozen=True)
 class FilledBatch:
-    """Samples problems until `until` keeps as many groups as requested, but at most `most` problems per requested problem. Metric: `examined`."""
+    """Samples problems until the selection `until` has kept the requested number of groups, but at most `most` problems per requested problem.
+    Metric: `examined`.
+    """
 
     rollout: Rollout = Auto()
     until: Selection = BAND

@@ -18,7 +18,7 @@ network of the policy's size.
 Reference: Gao et al., Prompt Curriculum Learning for Efficient LLM Post-Training, arXiv:2510.01135. The paper has tau 0.5, four candidates per
 problem, 512 problems with 16 answers, on-policy updates, advantages without a deviation, and a learning rate of 1e-6.
 Departures: No code of the authors was found. Our own choices are the linear head without a sigmoid, the start from the policy and the policy's
-learning rate for the value model. Rewards can be other numbers than 0 and 1: V predicts the mean reward in its own scale.
+learning rate for the value model. Rewards can be other numbers than 0 and 1, because V predicts the mean reward without a bound.
 """
 
 from gradus.credit.groups import GroupRelative

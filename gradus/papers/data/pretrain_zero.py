@@ -9,10 +9,10 @@ does.
 
 A problem is a passage w. In the role of the masker, the policy proposes J = 4 spans $m_j$ of words to hide. In the role of the solver, the policy
 answers each passage with one hidden span G = 8 times, with reward $r_(j,i)$ of 1 for the hidden words, else 0. So the solver raises the share $p_j$
-of right answers, and the masker lowers it. A hidden span that no answer finds earns nothing: either the passage does not imply the span, or the solver is too
-weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of the passage,
-occurs twice, or has only stop words. Both roles share all weights. The rest is GRPO without a KL term and without groups of equal rewards. Metrics:
-proposals/valid, proposals/solved; reward (the reward of the masker).
+of right answers, and the masker lowers it. A hidden span that no answer finds earns nothing: either the passage does not imply the span, or the
+solver is too weak. Each role has its own groups: the J spans of a passage, and the G answers to a span. A span earns 0 if it is not made of words of
+the passage, occurs twice, or has only stop words. Both roles share all weights. Apart from this, the method is GRPO without a KL term and without
+groups of equal rewards. Metrics: proposals/valid, proposals/solved; reward (the reward of the masker).
 
 The passages of the evaluation already have a hidden span. A later run trains the model on a task with a verifier.
 

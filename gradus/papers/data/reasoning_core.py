@@ -17,9 +17,9 @@ Reference: Lacombe, Quesnel & Sileo, Reasoning Core: A Scalable RL Environment f
 The paper and the library have stochastic rounding, at most ceil(B / 2) problems with one answer, and optionally no duplicates. The paper evaluates
 models and trains none.
 Departures: The released library has whole levels and rounds each parameter of a generator separately, after steps of any size. Here the level is
-rounded, and the generator has fixed parameters for each whole level. The tasks come from this library, not from the released library.
-Duplicates are problems with the same prompt, and they are left out by default. In the released library duplicates stay by default, and each task may
-define duplicates in another way. After 50 B problems that are left out, the batch takes the next problems without these limits. GRPO is ours.
+rounded, and the generator has fixed parameters for each whole level. The tasks come from this library, not from the released library. Duplicates are
+problems with the same prompt, and they are left out by default. In the released library duplicates stay by default, and each task may define
+duplicates in another way. After 50 B problems that are left out, the batch takes the next problems without these limits. GRPO is our choice.
 """
 
 from gradus.curricula.filtered import BalancedBatch

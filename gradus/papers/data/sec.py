@@ -9,9 +9,9 @@ c is a kind of problem (level, type of problem, or both), Q(c) its value, 0 at t
 the batch a kind is drawn from p, then a problem of that kind. r(c) is the mean over the kind's rollouts. The values of the drawn kinds are then
 updated.
 
-The last line is for rewards R of 0 or 1, in a group with a share q of right answers. The mean |A| is largest if half of the answers are
-right, and 0 if all answers are right or all are wrong. So the bandit prefers the kinds at the edge of the model's ability. A kind that is not drawn
-keeps its value. The rest is GRPO. Metrics: arm/KIND, the probability of each kind.
+The last line is for rewards R of 0 or 1, in a group with a share q of right answers. The mean |A| is largest if half of the answers are right, and 0
+if all answers are right or all are wrong. So the bandit prefers the kinds at the edge of the model's ability. A kind that is not drawn keeps its
+value. Apart from this, the method is GRPO. Metrics: arm/KIND, the probability of each kind.
 
 Use if: problems have kinds or levels of very different difficulty, and the best mixture is unknown or changes during training.
 Avoid if: problems have one kind, or kinds do not differ in difficulty (see grpo). To drop single groups without a gradient, see dapo.

@@ -22,8 +22,8 @@ pre-training with predicted states after written reasoning, fine-tuning in a loo
 of 37.0 % on average. Only the abstract could be read.
 Departures: Statements are given in the formal language, so no formaliser is trained and no judge compares translations. Our own choices are equal
 weights of the kinds, n, r, the band of pass rates, the lengths of the stages, 64 statements per round and two epochs per round. The tasks `proofs`
-and `string_ops` write the documents (`--task.documents true`): `proofs` all six kinds, `string_ops` only the solutions and the states without
-reasoning. The language of the tasks has no placeholder such as sorry: a proof that leaves out a step derives nothing, and earns 0.
+and `string_ops` write the documents (`--task.documents true`). `proofs` writes all six kinds; `string_ops` writes only the solutions and the states
+without reasoning. The language of the tasks has no placeholder such as sorry: a proof that leaves out a step derives nothing, and earns 0.
 """
 
 from gradus.papers.bases.expert_iteration import expert_iteration

@@ -16,11 +16,11 @@ Avoid if: steps have no labels (see limr or difficulty_staged_rl, which choose b
 Reference: He, Panigrahi, Lin & Arora, Skill-Targeted Adaptive Training, arXiv:2510.10023, and the released data with its description: 500 difficult
 questions, 2 to 3 missing skills each, 5 problems per skill with 3 answers each, 9.5k pairs. STAT-Syn writes 2 new problems per pair with 3 solutions,
 and keeps a problem if at least 2 of its solutions have the same answer (`AnswersThatAgree`).
-Departures: A comparison with the worked solution, step by step, replaces the teacher and the process reward model; a step is a word of the solution, and the
-last step begins with "=". Only the first wrong step of an answer counts, because later wrong steps follow from it. The bounds 0.85
-and 0.7 are ours. The problems of stage `look` are both the validation set and the problems to draw from. Each problem has one solution, so a drawn
-problem gives one pair instead of three. All pairs are kept. Stage lengths are ours. No new problems are written, and there is one round instead of up
-to four.
+Departures: A comparison with the worked solution, step by step, replaces the teacher and the process reward model; a step is a word of the solution,
+and the last step begins with "=". Only the first wrong step of an answer counts, because later wrong steps follow from it. The bounds 0.85 and 0.7
+are our choices. The problems of stage `look` are both the validation set and the problems to draw from. Each problem has one solution, so a drawn
+problem gives one pair instead of three. All pairs are kept. The lengths of the stages are our choice. No new problems are written, and there is one
+round instead of up to four.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 In its answer $o_i$ to a question about a picture the policy writes a description $d_i$ of another picture, between `<desc>` and `</desc>`. The task
-draws this picture: the region of the asked object and the answer stay, and the rest follows the description. The first form of $R_div$ is the novelty
-of the description: one minus the largest overlap of its words with another description of the group. If the policy has already answered a picture
-with exactly this description, the second form counts instead: one minus the mean overlap (IoU) of the n answers to this picture. The overlap is 1 for
-equal boxes. For answers without boxes the overlap is 1 if they are equal, else 0. lambda is 0.5. The rest is GRPO.
+draws this picture: the region of the asked object and the answer stay unchanged, and the other parts follow the description. The first form of
+$R_div$ is the novelty of the description: one minus the largest overlap of its words with another description of the group. If the policy has already
+answered a picture with exactly this description, the second form counts instead: one minus the mean overlap (IoU) of the n answers to this picture.
+The overlap is 1 for equal boxes. For answers without boxes the overlap is 1 if they are equal, else 0. lambda is 0.5. Apart from this, the method is
+GRPO.
 
 After each step, the description with the largest $R_div$ of each group is kept for its problem. When the problem is drawn again, the new picture
 replaces the original with chance 0.5. A description is dropped if its picture cannot be drawn, or if all answers to the picture have equal rewards.

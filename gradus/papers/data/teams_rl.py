@@ -15,13 +15,13 @@ Use if: instructions for fine-tuning come from rewrites by a language model, cal
 Avoid if: instructions exist already (see limr to choose among them), or the operations always add something.
 Reference: Gu et al., TeaMs-RL: Teaching LLMs to Generate Better Instruction Datasets via Reinforcement Learning, arXiv:2403.08694: operations, reward by
 a reviewer, TRPO. The numbers of `GAE` and `TrustRegion` are as in the released code (SafeRL-Lab/TeaMs-RL).
-Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and none of its rows fails. The
-policy has one probability per operation; the policy of the released code is a Gaussian over six numbers, and the largest number chooses the operation (0.3 is
-added to the first number). The code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound counts. The value is
-fitted by four epochs of Adam; the code fits it by L-BFGS with weight decay 0.001. The stop words, the template words and the sign of a refusal are
-ours. The fine-tuning on the rows and the test of privacy are left out. In the task `rewriting` the reward is not diversity: a policy that alternates
-constrain and breadth earns every reward. After 25 steps, final instructions have 0.58 to 0.86 kinds of constraints (three seeds), and instructions by
-random operations have 1.0. The paper's diversity is not shown here.
+Departures: Instructor and reviewer are a program that edits a list of constraints. The program also writes the answers, and none of its rows fails.
+The policy has one probability per operation; the policy of the released code is a Gaussian over six numbers, and the largest number chooses the
+operation (0.3 is added to the first number). The code accepts a step only if it reaches a tenth of the predicted gain; here any gain within the bound
+counts. The value is fitted by four epochs of Adam; the code fits it by L-BFGS with weight decay 0.001. The stop words, the template words and the
+sign of a refusal are our choices. The fine-tuning on the rows and the test of privacy are left out. In the task `rewriting` the reward is not
+diversity: a policy that alternates constrain and breadth earns every reward. After 25 steps, final instructions have 0.58 to 0.86 kinds of
+constraints (three seeds), and instructions by random operations have 1.0. The paper's diversity is not shown here.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ should look facts up (see webthinker).
 Reference: Cen et al., Webscale-RL: Automated Data Pipeline for Scaling RL Data to Pretraining Levels, arXiv:2510.06499: the four stages, more than
 nine domains, up to three personas, binary reward, GRPO, and continued pre-training as comparison. The authors' pipeline
 (SalesforceAIResearch/PretrainRL-pipeline) asks one language model in each stage; its checker also drops questions that lack context.
-Departures: The 13 words, the test of support by whole words, and the rules of the filter are ours; in the paper a language model decides about
+Departures: The 13 words, the test of support by whole words, and the rules of the filter are our choices; in the paper a language model decides about
 support and leaks. The rules follow the abstract and the released prompts. The released pipeline writes one question per persona, shows two examples
 of the domain to the writer, and has ten domains; the task `facts` has three wordings of a persona's question, no examples and one domain. The
 released code does not compare with questions of the evaluation and does not train. KL coefficient and clip are as in grpo.

@@ -22,8 +22,8 @@ solve.
 Avoid if: groups have four answers or fewer, because no answers are then left to divide, or a step cannot wait for several rounds of sampling (see grpo).
 Reference: Bamba et al., XRPO: Pushing the limits of GRPO with Targeted Exploration and Exploitation, arXiv:2510.06672: h, Pi, eta, $lambda_n$ and
 kappa are the paper's.
-Departures: lambda = 0.1, 4 first answers, blocks of 4, two examples, the half of the answers that are seeded, and the nearness of texts (TF-IDF in
-place of an embedding model) are ours. The released code (UIUC-MLSys/XRPO) could not be read. The likelihood of a sequence is its likelihood at
+Departures: lambda = 0.1, 4 first answers, blocks of 4, two examples, the share of seeded answers (one half), and the nearness of texts (TF-IDF in
+place of an embedding model) are our choices. The released code (UIUC-MLSys/XRPO) could not be read. The likelihood of a sequence is its likelihood at
 sampling. Clip, KL and one update per batch are as in GRPO. Tasks with several turns are refused.
 """
 

@@ -26,10 +26,10 @@ Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion
 the released configuration (apple/ml-diffucoder). The configuration has temperature 1.0; the paper also tries 1.2. The mixture of 0.6 for the
 reference is TRL's default, which the configuration does not change.
 Departures: All answers of an update have the same m; the released code draws one m for each half of an update's answers. The second update has new
-masks. In the released code an answer has the same masks in both updates, because the code counts the masks per half of a batch. A comment in this code calls
-the masks new. The loss is the mean over answers of the mean over each answer's tokens; the released code takes the mean over all tokens of each half of the
-answers. There is no top-p; the released code has top-p 0.95. The task's own verifier gives the reward, in place of rewards for passed tests and for
-the format. Tokens after the first end token are hidden in every pass.
+masks. In the released code an answer has the same masks in both updates, because the code counts the masks per half of a batch. A comment in this
+code nevertheless calls the masks of the second update new. The loss is averaged over the tokens of each answer, and then over the answers; the
+released code takes the mean over all tokens of each half of the answers. There is no top-p; the released code has top-p 0.95. The task's own verifier
+gives the reward, in place of rewards for passed tests and for the format. Tokens after the first end token are hidden in every pass.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ released code and this recipe divide the exponent by |y| instead: the gradient a
 are Bernoulli as in the formula; the released code hides exactly floor(t |y|) tokens at a node, which is biased on short answers. Tokens after the
 first end token are hidden and do not count; the released code scores the whole canvas, including the tokens after the end. The released code draws
 the masks of the old estimate from one seed, so most of these masks differ from the masks of the new estimate. The released code computes the KL from
-the sum over the tokens, not from their mean. The released code fills blocks of 32 tokens from left to right, with two tokens per step. The places
-with the most likely drawn tokens come first. Here there is one block and one token per step, and the place whose best token is most likely comes
-first. The temperature is 1; in the released code it is 0.9.
+the sum over the tokens, not from their mean. The released code fills blocks of 32 tokens from left to right, with two tokens per step. Each step
+fills the two places whose drawn tokens are most likely. Here there is one block, and each step fills the one place whose best token is most likely.
+The temperature is 1; in the released code it is 0.9.
 """
 
 from gradus.credit.groups import GroupRelative

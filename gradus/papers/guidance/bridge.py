@@ -21,7 +21,7 @@ Reference: Chen et al., Beyond Two-Stage Training: Cooperative SFT and RL for LL
 only the abstract of the paper and a summary, and found no public code.
 Departures: The weights w are the attention weights of the model itself (`--update.upper`), not low-rank adapters. Both w and theta have the same
 learning rate; in the paper the rates are 5e-6 and 5e-7. Our own choices are the course of lambda, the renewal of theta' and the gradients at the old
-weights. J_SFT is a mean over tokens. The share of the solutions (a fifth) is ours. The deviation of a group is the population deviation.
+weights. J_SFT is a mean over tokens. The share of the solutions (a fifth) is our choice. The deviation of a group is the population deviation.
 """
 
 from __future__ import annotations

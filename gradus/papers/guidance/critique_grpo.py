@@ -24,12 +24,12 @@ Avoid if: the policy copies a given answer without a derivation, or a small mode
 Reference: Zhang et al., Critique-GRPO: Advancing LLM Reasoning with Natural Language and Numerical Feedback, arXiv:2506.03106: refinement of all answers, one
 refinement per group, shaping with gamma 0.1, no clip, no KL, and no division by the deviation. Critique with the right answer, entropy bonus 0.001, two
 updates per batch (128 problems, 64 per update) and L = 6144 are from the released script (zhangxy-2019/critique-GRPO).
-Departures: The wording of the critique is ours. The released script switches the division by the deviation off, but under a name that the released
-trainer does not read. So the authors' run divides by the deviation; `--credit.scale sample` does the same. The script leaves the number of
+Departures: The wording of the critique is our choice. The released script switches the division by the deviation off, but under a name that the
+released trainer does not read. So the authors' run divides by the deviation; `--credit.scale sample` does the same. The script leaves the number of
 refinements at -1, which would make every answer a refinement; its comments and the paper name one refinement among 8 answers. The released code
-encodes the text of the refinement again; here its tokens do not change. The released code sums the loss over the answers of a small batch and divides this sum
-by L alone. If the policy's answers and refinements are all wrong, a wrong refinement joins the group, as in the released code; all advantages are
-then 0.
+encodes the text of the refinement again; here the tokens of the refinement stay unchanged. The released code sums the loss over the answers of a
+small batch and divides this sum by L alone. If the policy's answers and refinements are all wrong, a wrong refinement joins the group, as in the
+released code; all advantages are then 0.
 """
 
 from typing import Any

@@ -8,9 +8,9 @@ the reward.
     epsilon_t = 0.2 + 0.08 H_t / (max_t H_t)
 
 A small expert network gives the importance $a_e(x)$ of each feature of the patient x. Stage 1: a tree search finds one answer per patient. A node of
-the tree is a partial answer; an edge is one step. Each of 16 simulations goes down from the root by UCT (c = 1.4), adds a child to the
-first node with fewer than 4 children, and completes the answer from this child. The prompt names E(x). The value of an answer is 1 for the right
-label plus half of its overlap with E. The best right answer is imitated under the plain prompt; a patient without a right answer is left out.
+the tree is a partial answer, and an edge is one step. Each of 16 simulations goes down from the root by UCT (c = 1.4), adds a child to the first node
+with fewer than 4 children, and completes the answer from this child. The prompt names E(x). The value of an answer is 1 for the right label plus half
+of its overlap with E. The best right answer is imitated under the plain prompt; a patient without a right answer is left out.
 
 Stage 2 is GRPO. The answer must list the features that it relies on, before the first colon, and then give the label. $R_acc$ is 1 for the right
 label, and $R_fmt$ is 1 if the list has at least one feature and no other word. The overlap is the overlap of the listed features with E; it is 0 if
@@ -23,7 +23,7 @@ Avoid if: there is no expert, or its features do not cause the label (see grpo w
 Reference: Fang et al., Toward Better EHR Reasoning in LLMs: Reinforcement Learning with Expert Attention Guidance, arXiv:2508.13579: tree search guided by an expert
 for the start, the overlap with the expert's features as reward, an upper clip that depends on entropy, GRPO.
 Departures: No code could be reached. Our own choices are the Jaccard form of the overlap, k, all weights, the numbers of the search, the bound of the
-clip, and the number of steps of stage 1. The task `patients` is ours, too; its expert is a linear model. Labels are balanced, so no class has a
+clip, and the number of steps of stage 1. The task `patients` is our choice, too; its expert is a linear model. Labels are balanced, so no class has a
 larger weight. A step ends with a blank.
 """
 
@@ -230,7 +230,7 @@ class GuidedTree:
 
 
 def joined_answer(node: Node, drawn: Context, root: Node) -> Context:
-    """Returns the whole answer after the root's prompt: the node's own beginning, then the drawn continuation."""
+    """Returns the whole answer after the root's prompt: the partial answer of the node, then the drawn continuation."""
     if node is root:
         return drawn
     context, at = node.state

@@ -14,7 +14,7 @@ w(y) is above 0 exactly if R(y) exceeds the mean reward of the policy's answers.
 With beta = lambda = 0 the loss is REINFORCE with the baseline of the group. beta is 0.5 and lambda is 0.6. A group of 9 has 8 sampled answers and y. There is
 one update per batch.
 
-Use if: each prompt has a reference answer of middling quality, and a reward can compare it with the policy's answers.
+Use if: each prompt has a reference answer of medium quality, and a reward can compare it with the policy's answers.
 Avoid if: references are perfect (see sft, luffy), or no reward exists.
 Reference: Wang et al., Learning to Align, Aligning to Learn: A Unified Approach for Self-Optimized Alignment, arXiv:2508.07750 (the three terms; beta 0.5,
 lambda 0.6). We read only the abstract of the paper and a summary, and found no public code.

@@ -13,7 +13,7 @@ tokens of the answers. The first sum is the loss of PPO with a critic. lambda is
 imitated text ends before the action, so only PPO trains the actions.
 
 Metrics: thoughts/distinct (number of different thoughts divided by the number of all thoughts of the step), thoughts/fine (share of thoughts that the
-corrector left as they were). Evaluation has no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
+corrector did not change). Evaluation has no corrector. An answer with a missing reward is corrected too, because the corrector needs no reward.
 
 Use if: rewards are rare and depend on actions only, the policy's thoughts lose their content, and a corrector can judge a thought from the problem.
 Avoid if: thoughts earn rewards or are compared (see grpo), or worked solutions suffice (see sft, luffy).

@@ -4,10 +4,10 @@
     D_(i,t) = 1/2 (log pi(y_t) - log pi_T(y_t))^2
     beta_s = max(0.001, 0.005 - 0.00005 s)
 
-A_i is the reward standardised in the group, and rho is the ratio of a token to the sampling policy. Z is the number of all tokens of the batch, $pi_T$ is the
-teacher, and s is the step. There is no KL to a reference model. D is the k2 estimate at the sampled token. If the samples come from the current policy,
-its expected gradient is the gradient of KL(pi || pi_T). In contrast, the k3 estimate has the expected gradient of KL(pi_T || pi). So the policy
-imitates first and follows the reward later.
+A_i is the reward standardised in the group, and rho is the ratio of a token to the sampling policy. Z is the number of all tokens of the batch,
+$pi_T$ is the teacher, and s is the step. There is no KL to a reference model. D is the k2 estimate at the sampled token. If the samples come from the
+current policy, the expected gradient of D is the gradient of KL(pi || pi_T). In contrast, the k3 estimate has the expected gradient of KL(pi_T ||
+pi). So the policy imitates first and follows the reward later.
 
 The teacher reads only sampled answers, in one pass, and needs the policy's tokens. Name its folder: `--players.teacher.model FOLDER`. Without a folder the
 teacher is the start model, and the term is a KL penalty. `--objective.distillation.weight WrongOnly` distils only wrong answers (reward 0), and

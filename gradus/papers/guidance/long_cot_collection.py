@@ -6,10 +6,10 @@ for RL.
     cold: loss = -1/Z sum_t log pi(s_t | x, s_(<t))
     rl: GRPO from the weights of stage `cold`
 
-A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x
-the nearest seed gives its flow, and the writer makes an outline of n titles in this flow. The number n is the budget of thought; hard questions get a
-larger budget. The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can
-write a step; the outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces.
+A seed is a question with the flow of a long solution: the order of its intents, such as plan, try, check, try, check, conclude. For a new question x,
+the writer makes an outline of n titles that has the flow of the nearest seed. The number n is the budget of thought; hard questions get a larger
+budget. The writer then writes one step per call, and the last step is the answer. Each step is short, so a model without long reasoning can write a
+step; the outline makes the whole trace long. A trace that ends in a wrong answer is written again. Z is the number of tokens of the traces.
 Metrics: traces/kept (share of questions with a kept trace), traces/checks (share of kept traces with a check), traces/steps (mean number of steps).
 
 `--schedule.stages.cold.recipe.rollout.writer.player NAME` lets a player write; the model of this player can differ from the policy's model.

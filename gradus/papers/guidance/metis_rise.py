@@ -10,14 +10,14 @@ RL activates the abilities of the model. The model's own right answers teach it 
 The RL stage is DAPO: clip from 0.2 below to 0.28 above, no KL term, a mean over tokens, only groups with right and wrong answers, and the penalty for
 overlong answers over the last quarter of the limit. The second stage only measures: its learning rate is 0. The third stage starts from the RL weights.
 
-Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the rest.
+Use if: the start model solves a part of the problems by itself, and an expert's solutions exist for the other problems.
 Avoid if: the model solves almost nothing (see sft, luffy), or no solutions exist (see dapo). To imitate only the policy's own answers, see rft.
 Reference: Qiu et al., Metis-RISE: RL Incentivizes and SFT Enhances Multimodal Reasoning Model Learning, arXiv:2506.13056 (RL without cold
 start, then self-distilled and expert-augmented SFT). We read a summary, but not the paper. The public repository
 (MM-Thinking/Metis-RISE) has no code of the training.
-Departures: The shortest right answer and the numbers of steps are ours. The 16 updates per batch and the verdict 1 or -1 come from DAPO, which is
-also our choice. A task's worked solution replaces the stronger model. The reward has no points for the form. The policy reads pictures if
-its model does (task shapes); the method does not depend on the kind of input.
+Departures: The shortest right answer and the numbers of steps are our choices. The 16 updates per batch and the verdict 1 or -1 come from DAPO, which
+is also our choice. A task's worked solution replaces the stronger model. The reward has no points for the form. The policy reads pictures if its
+model does (task shapes); the method does not depend on the kind of input.
 """
 
 from __future__ import annotations

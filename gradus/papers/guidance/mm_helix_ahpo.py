@@ -16,8 +16,9 @@ Use if: rewards are so sparse that many groups have no right answer, and an expe
 Avoid if: the policy solves most problems (see grpo), or solutions should always be imitated (see chord, luffy).
 Reference: Zhao et al., MM-HELIX: Boosting Multimodal Long-Chain Reflective Reasoning with Holistic Platform and Adaptive Hybrid Policy Optimization,
 arXiv:2510.08540, section 4 (adaptive hybrid policy optimisation). The public code has the generators and verifiers of the 42 puzzles, not the training.
-Departures: The threshold 2 of 8, the weight 1 and the divisor of L_off are ours. The 42 puzzles in pictures, and the expert solutions that a strong model
-writes from skeletons, are not included. Tasks of this library with a solver, a verifier and levels replace both (sudoku4, zebra, shapes).
+Departures: The threshold 2 of 8, the weight 1 and the divisor of L_off are our choices. The 42 puzzles in pictures, and the expert solutions that a
+strong model writes from skeletons, are not included. Tasks of this library with a solver, a verifier and levels replace both (sudoku4, zebra,
+shapes).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     criticise: 7 critiques of each answer; 600 of them are kept
     study: SFT, loss = -1/Z sum_c sum_t log pi(c_t | problem, answer, request, c_(<t))
 
-c is a critique: it goes through the steps of the answer, names the first wrong step and its correction, and gives the verdict. The prompt has the problem, the
-answer and the request for a critique, and only tokens of the critique are in the loss. Z is their number. A test has plain problems, without a critique. The
-variety of the answers matters more than the choice of the problem; a problem of medium difficulty is best.
+c is a critique: it goes through the steps of the answer, names the first wrong step and its correction, and gives the verdict. The prompt has the
+problem, the answer and the request for a critique, and only tokens of the critique are in the loss. Z is the number of these tokens. A test has plain
+problems, without a critique. The variety of the answers matters more than the choice of the problem; a problem of medium difficulty is best.
 
 The first stage samples at temperature 1.3 and learns nothing (its learning rate is 0); the second stage starts from the same weights.
 
@@ -17,10 +17,10 @@ answers each, 7 teachers, 600 critiques, learning rate 5e-6, batch 512. We read 
 (TIGER-AI-Lab/One-Shot-CFT).
 Departures: The answers come from the model itself at a high temperature, not from ten models. The teacher is a program: it compares the words of an
 answer with those of the worked solution, and writes an error in seven forms and praise in three. In the released prompt, a teacher also gives the
-right solution, and the verdict comes last. The temperature 1.3, the 4 steps of sampling and the 100 steps of study are ours; the released script
-makes 50 passes over the critiques. With its batch of 512 a pass has 1 or 2 steps. The script also has a cosine schedule, 5 percent warm-up and weight
-decay 0.05. Here the run sets batch and learning rate. The problem is the first one of the source; its difficulty is not measured. No checkpoint is
-chosen on a small set.
+right solution, and the verdict comes last. The temperature 1.3, the 4 steps of sampling and the 100 steps of study are our choices; the released
+script makes 50 passes over the critiques. With its batch of 512 a pass has 1 or 2 steps. The script also has a cosine schedule, 5 percent warm-up and
+weight decay 0.05. Here the run sets batch and learning rate. The problem is the first one of the source; its difficulty is not measured. No
+checkpoint is chosen on a small set.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 The policy answers the problem x. The steps $y_1, ..., y_L$ of each wrong answer get values from n = 5 continuations after each step. $Q_i$ is the
 mean reward R of the continuations after step i, and $Q_0$ is the mean reward from the prompt. $Q_L = 0$ is the reward of the wrong answer itself. The
 first pit c is the first step with an advantage of -0.3 or less; if there is no such step, c is the step with the lowest advantage. The better text
-$y^+$ is the first right continuation from before the pit. The worse text is the rest of the wrong answer. Both texts have the same beginning, which
-gets no gradient. So the policy unlearns the step that fails, and keeps the steps before it.
+$y^+$ is the first right continuation from before the pit. The worse text is the wrong answer from the pit on. Both texts follow the same prefix,
+which gets no gradient. So the policy unlearns the step that fails, and keeps the steps before it.
 
 An answer gives no pair if all its advantages are 0 or more, or if no continuation from before the pit is right. No update uses the sampled answers
 and the other continuations. With n = 5, values are multiples of 0.2. A fall of 0.2 is within the noise, and 0.4 is the smallest fall beyond the bound. The
@@ -17,12 +17,12 @@ from 1), value, spread.
 
 Use if: answers have steps, wrong answers begin with right steps, and the policy sometimes continues these right steps to a right answer.
 Avoid if: answers have one step (see dpo), sampling is the bottleneck, because each step of a wrong answer costs 5 continuations, or a reward model of steps exists.
-Reference: Setlur et al., RL on Incorrect Synthetic Data Scales the Efficiency of LLM Math Reasoning by Eight-Fold, arXiv:2406.14532: advantages of steps from
-continuations, pairs from a shared beginning at the first pit, DPO on wrong answers of the same model; equivalence to RL that is weighted by the
-advantages of steps.
-Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. n = 5, the bound -0.3, the rule for answers without a pit, and beta 0.1
-are ours. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. Two stages come before: fine-tuning on
-given answers (recipe sft), and on right answers of the model (recipe rft).
+Reference: Setlur et al., RL on Incorrect Synthetic Data Scales the Efficiency of LLM Math Reasoning by Eight-Fold, arXiv:2406.14532: advantages of
+steps from continuations, pairs with a shared prefix before the first pit, DPO on wrong answers of the same model; equivalence to RL that is weighted
+by the advantages of steps.
+Departures: The authors' repository (ars22/scaling-LLM-math-synthetic-data) has no code. n = 5, the bound -0.3, the rule for answers without a pit,
+and beta 0.1 are our choices. Answers come from the policy of each step; the paper samples them once from the fine-tuned model. Two stages come
+before: fine-tuning on given answers (recipe sft), and on right answers of the model (recipe rft).
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def first_pit(values: Sequence[float], bound: float = -0.3) -> int | None:
 
 @dataclass(frozen=True)
 class PitPairs:
-    """Adds one pair per wrong answer. The pair is a right continuation that starts before the first pit (a step with a low advantage), and the rest of the
-    wrong answer from the same place. Pairs are auxiliary groups; no
-    update uses the sampled answers."""
+    """Adds one pair per wrong answer. The better text is a right continuation that starts before the first pit (a step with a low advantage). The
+    worse text is the wrong answer from the same place on. Pairs are auxiliary groups; no update uses the sampled answers."""
 
     rollout: Rollout = Auto()
     marking: Marking = STEPS
@@ -112,7 +111,7 @@ class PitPairs:
 
 
 def pair_of(wrong: Trajectory, right: Trajectory, at: int) -> Group:
-    """Returns the pair of a right continuation and the rest of the wrong answer. Both parts begin after the first `at` tokens, and only tokens of
+    """Returns the pair of a right continuation and the last part of the wrong answer. Both parts begin after the first `at` tokens, and only tokens of
     these parts are trained."""
     (context,) = wrong.contexts
     said = int((context.action_positions < at).sum())

@@ -21,8 +21,8 @@ Departures: The code cuts the solution at a share of its characters, and leaves 
 rewards that are whitened over all tokens of the batch (`--credit RewardToGo`), not from the group. The code samples with weights that are up to 4
 updates old, and corrects for their age with a ratio of at most 5; here the weights are new. The code keeps groups with a success rate from 0.05 to
 0.95; in groups of 16, these are the mixed groups. The learning rate of the code is 2e-5. We did not read the paper. According to a summary the paper
-has a wider upper clip, but the released run has 0.2 on both sides. Each stage measures the pass rates again, with the current policy; the paper chooses the
-hard problems once. The rule that ends a stage is ours.
+has a wider upper clip, but the released run has 0.2 on both sides. Each stage measures the pass rates again, with the current policy; the paper
+chooses the hard problems once. The rule that ends a stage is our choice.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ Use if: worked solutions exist for the task's own problems, and SFT alone overfi
 Avoid if: no solutions exist (see grpo). For a fixed mixture in each step, see chord. For solutions within the groups, see luffy.
 Reference: Chen et al., Step-wise Adaptive Integration of Supervised Fine-tuning and Reinforcement Learning for Task-Specific LLMs, arXiv:2505.13026 (the
 probability, gamma 1, the warm-up of one epoch). We read a summary, but not the paper, and found no public code.
-Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after 20 GRPO
-steps is ours; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides alone. It is our choice
-that the reference is the policy at the end of the warm-up.
+Departures: The warm-up has 50 steps. The norm is the L2 norm of the whole gradient, and G_warm the mean over the whole warm-up. The forced step after
+20 GRPO steps is our choice; `--schedule.forced 0` switches it off. The paper also rewards the form of an answer; here a task's verifier decides
+alone. It is our choice that the reference is the policy at the end of the warm-up.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
     l_t = -w_t A_i log pi(o_t), quad w_t = p_t / (p_t + c) "if" A_i > 0 "else" 0 quad "for a token of the teacher"
     loss = 1/G sum_i 1/|o_i| sum_t l_t
 
-The student answers the question x G times. If fewer than half of the answers are right, the first half of the group gets feedback. The teacher reads x and the
-answer $y_i$ with a request for one of four behaviours: criticise, reflect, agree with reasons, or ask itself questions. It writes the
-feedback $f_i$, which ends with a solution. The feedback follows the answer, in place of its end token, and the verifier judges the last answer of the
-whole text. So the rewards r, their mean and their deviation belong to a mixed group: an unguided failure has a negative advantage, and a guided
+The student answers the question x G times. If fewer than half of the answers are right, the first half of the group gets feedback. The teacher reads
+x and the answer $y_i$ with a request for one of four behaviours: criticise, reflect, agree with reasons, or ask itself questions. The teacher writes
+the feedback $f_i$, which ends with a solution. The feedback follows the answer, in place of its end token, and the verifier judges the last answer of
+the whole text. So the rewards r, their mean and their deviation belong to a mixed group: an unguided failure has a negative advantage, and a guided
 success has a positive advantage.
 
 The tokens of the student have the ratio rho to the sampling policy. The tokens of the teacher have no ratio, because the teacher sampled them under another

@@ -19,12 +19,12 @@ Use if: a long and fixed document stands before every request, and the model fol
 Avoid if: the document changes often, or the model ignores it (see sft).
 Reference: Wang et al., Multimodal Policy Internalization for Conversational Agents, arXiv:2510.09474: visually masked continued pre-training, SFT with chains of
 thought, and PolicyRollout for GRPO (eq. 3) and DAPO. We read sections 4 and 5 and appendices B to D, and found no code.
-Departures: Only the GRPO form is here; the DAPO form has no KL term, the upper bound 0.28 and dynamic sampling (see dapo). The paper does not give the size
-of a group and the average over tokens. G = 8 is our choice, and 1/|o_i| is the factor of GRPO. The paper updates several times per batch of
+Departures: Only the GRPO form is here; the DAPO form has no KL term, the upper bound 0.28 and dynamic sampling (see dapo). The paper does not give
+the size of a group and the average over tokens. G = 8 is our choice, and 1/|o_i| is the factor of GRPO. The paper updates several times per batch of
 answers; here one update per batch is the default, and the clip acts from `--update.count 2` on. In stage `read` the paper averages over each text
 first; here Z counts the tokens of the batch. The paper gives each stage its own learning rate, and SFT trains LoRA; here all stages train all weights
-with one rate, and their lengths are ours. The reward has no points for the form. Demonstration pictures inside the document are left out; requests
-may have pictures. The task `service_desk` has only text.
+with one rate, and their lengths are our choices. The reward has no points for the form. Demonstration pictures inside the document are left out;
+requests may have pictures. The task `service_desk` has only text.
 """
 
 from __future__ import annotations

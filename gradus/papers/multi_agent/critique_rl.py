@@ -1,4 +1,4 @@
-"""Critique-RL: a critic first learns to judge an answer, and then to help the actor that refines the answer. The verdict keeps a reward.
+"""Critique-RL: a critic first learns to judge an answer, and then to help the actor that refines the answer. The verdict earns a reward in both stages.
 
     c ~ pi_c(. | x, y), quad y' ~ pi_a(. | x, y, c)
     r_1 = 1{v(c) = ok(y)} - 0.01 KL
@@ -10,20 +10,20 @@ right or wrong. The actor then writes a refined answer y'. ok is 1 for a right a
 tokens of the critic are trained; the actor is frozen.
 
 If the critic earns only ok(y'), its critiques help more but its verdicts stay poor, and a poor verdict lets the actor spoil right answers. So stage I
-trains the verdict against the answer key with $r_1$, and stage II adds the refined answer with $r_2$. A verdict that cannot be read earns nothing. The KL
-term compares the critic with its start in stage I, and with the critic of stage I in stage II. Both have 500 steps. Metrics: `refined`, the share of
-right refined answers; `fixed` and `broken`, the shares of wrong answers that become right, and of right answers that become wrong.
+trains the verdict against the answer key with $r_1$, and stage II adds the refined answer with $r_2$. A verdict that cannot be read earns nothing.
+The KL term compares the critic with its start in stage I, and with the critic of stage I in stage II. Each stage has 500 steps. Metrics: `refined`,
+the share of right refined answers; `fixed` and `broken`, the shares of wrong answers that become right, and of right answers that become wrong.
 
 Use if: answers have a key, an actor can use feedback, and no stronger model writes critiques.
 Avoid if: the actor ignores critiques, or all first answers are right (or all wrong), because a constant verdict is then enough.
 Reference: Xi et al., Critique-RL: Training Language Models for Critiquing through Two-Stage Reinforcement Learning, arXiv:2510.24320: the two stages
 and their rewards; the numbers 0.2, 0.01, 4 critiques and 500 steps, and a greedy refinement.
-Departures: The leave-one-out baseline is ours; the paper leaves the estimator of the policy gradient open. The KL is the sampled estimate on the
-critic's own texts. The critic samples at the temperature of the run; the paper has 0.7. The paper fine-tunes actor and critic before stage I; here
-the start model should already have these skills. The task `checked` gives the pairs (x, y), half of them right, in place of an actor's own first
-answers; its verdicts are "yes" and "no". In the released code (WooooDyy/Critique-RL) a true verdict earns 1 and a false or missing verdict -1 in
-stage I; with the baseline this doubles the advantages. In its stage II a true verdict earns ok(y') + 0.2, and a false or missing one -1 for every
-refinement: `--reward.strict true`.
+Departures: The leave-one-out baseline is our choice; the paper leaves the estimator of the policy gradient open. The KL is the sampled estimate on
+the critic's own texts. The critic samples at the temperature of the run; the paper has 0.7. The paper fine-tunes actor and critic before stage I;
+here the start model should already have these skills. The task `checked` gives the pairs (x, y), half of them right, in place of an actor's own first
+answers; the verdicts of the task are "yes" and "no". In the released code (WooooDyy/Critique-RL) a true verdict earns 1 and a false or missing
+verdict -1 in stage I; with the baseline this doubles the advantages. In stage II of the released code a true verdict earns ok(y') + 0.2; a false or
+missing verdict earns -1, even if y' is right (`--reward.strict true`).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ REFINES = Downstream(player="actor", template="{question}\n{text}\nSolve the pro
 
 @dataclass(frozen=True)
 class Helpful(Combines):
-    """The value of `refinement`, the refined answer, plus `weight` times the value of `verdict`, the truth of the verdict.
+    """The reward of the refined answer (`refinement`), plus `weight` times the reward of the verdict (`verdict`).
 
     With `strict`, a critique with a false verdict earns -1. Components: "verified" (the verdict) and "refined". Records the shares of fixed and of broken
-    answers: the text of a problem with the answer "yes" is a right answer, the text of any other problem is a wrong one.
+    answers. If the answer of a problem is "yes", the judged text is a right answer; otherwise the judged text is a wrong answer.
     """
 
     refinement: Reward = REFINES

@@ -15,16 +15,16 @@ calls of the query's other rollouts. A call counts in the loss as often as it ha
 this alignment, from the real calls. M and S are different players; no gradient passes between them. Metrics: `calls`, the mean of $d_k$; `calls/reward`, the
 mean of $R^S$.
 
-Use if: a planner delegates to tool users, and the sub-agents should learn from the outcome of the whole.
+Use if: a planner delegates to tool users, and the sub-agents should learn from the outcome of the whole team.
 Avoid if: one policy with one context is enough (see search_r1), or if no result of a sub-agent can be scored and outcomes rarely differ.
 Reference: Hong et al., Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO, arXiv:2511.13288: separate group-relative advantages, the
 alignment by duplication and dropping, decoupled training. The clip is that of the released scripts (AQ-MedAI/MrlX, MrlX-DeepResearch).
-Departures: The weights 0.1, 0.6 and 0.3, D = 8, and the fill for rollouts without calls are ours; the paper names the three parts. The quality is the
-reward of the sub-agent's own episode (in the task `research`: whether the finding has the answer); in the paper a judge gives it. In the paper M's
-reward also has a part for the form; here a bad form earns no outcome. In the released code the reward of a call is 0 for a bad form; else it is 0.1
-or 1, and depends on the outcome alone. The released code does not align calls: a queue passes the calls of all queries in their order to the
-sub-agent's trainer. A place is a weight of the call, so the loss is divided by the number of calls, not of places. Queries are not ordered from
-simple to multi-hop. All players are in one process.
+Departures: The weights 0.1, 0.6 and 0.3, D = 8, and the rule for rollouts without calls are our choices; the paper names the three parts of the
+reward. The quality is the reward of the sub-agent's own episode (in the task `research`: whether the finding has the answer); in the paper a judge
+gives it. In the paper M's reward also has a part for the form; here a bad form earns no outcome. In the released code the reward of a call is 0 for a
+bad form; else it is 0.1 or 1, and depends on the outcome alone. The released code does not align calls: a queue passes the calls of all queries in
+their order to the sub-agent's trainer. The number of places is a weight of the call, so the loss is divided by the number of calls, not of places.
+Queries are not ordered from simple to multi-hop. All players are in one process.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ Reference: Liu et al., LLM Collaboration With Multi-Agent Reinforcement Learning
 baseline without a deviation, G = 4, two agents and one turn.
 Departures: In a later version of the authors' code (OpenMLRL/CoMLRL) the advantage is divided by the deviation unless a switch is off, and the
 discount is 0.9. There the turns form a tree: every joint sample has G joint samples of the next turn, and the mean of their returns counts. There
-each agent has its own policy, and samples at temperature 0.6. The task `code_pair` is ours: a helper sets a variable, and a main player prints a
-result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level
+each agent has its own policy, and samples at temperature 0.6. The task `code_pair` is our choice: a helper sets a variable, and a main player prints
+a result with this variable. The reward has four levels, each worth 1/4: structure, syntax, tests and cooperation. A level counts only if the level
 before it is reached. The paper has such levels for programs of two functions. A joint sample that ended early has no return in later turns, so the
 mean of such a turn is over the other samples.
 """

@@ -20,11 +20,11 @@ Avoid if: a turn is a single token (the ratio is then that of a token), or one a
 Reference: Wan et al., ReMA: Learning to Meta-think for LLMs with Multi-Agent Reinforcement Learning, arXiv:2503.09501: the two agents, the shared
 outcome, the turn-level ratio. The numbers are from the released script for shared weights (ziyuwan/ReMA-public): 128 problems with 16 dialogues, 30
 turns, mini-batches of 512 dialogues, no KL term.
-Departures: The team is ours: the task `sokoban` with `team` has a planner, who names a move, and a checker, who makes the move. So the agents write no tags
-to continue or to finish. The reward of the form is the local reward of the task: 0.1 for a legal move or -0.1 for an illegal move, plus the progress of the
-move. In the released code a good form adds 0.25 and a bad form subtracts 0.25. The released code divides by the deviation of the
-sample plus 1e-6. A group has the dialogues of one agent, so the mean over turns is taken for each agent; the numbers of turns of the two agents differ by at
-most one.
+Departures: The team is our choice: the task `sokoban` with `team` has a planner, who names a move, and a checker, who makes the move. So the agents
+write no tags to continue or to finish. The reward of the form is the local reward of the task: 0.1 for a legal move or -0.1 for an illegal move, plus
+the progress of the move. In the released code a good form adds 0.25 and a bad form subtracts 0.25. The released code divides by the deviation of the
+sample plus 1e-6. A group has the dialogues of one agent, so the mean over turns is taken for each agent; the numbers of turns of the two agents
+differ by at most one.
 """
 
 from __future__ import annotations

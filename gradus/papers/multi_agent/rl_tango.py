@@ -21,11 +21,11 @@ Use if: answers have a key and several steps, and no process labels exist.
 Avoid if: the steps of answers cannot be separated, or the memory does not suffice for two learning models (see prime, oprl).
 Reference: Zha et al., RL Tango: Reinforcing Generator and Verifier Together for Language Reasoning, arXiv:2505.15034: the two rewards, the scaled
 advantages (section 3), alpha 0.1 to 0.001 with GRPO, the weight 0.8 of the form, 40 steps of warm-up, 3 to 1 updates, 5 answers to a problem.
-Departures: No code is released. The form of the verdicts is ours ("yes no =no"; each word other than "yes" calls a step wrong). Our own choices are
-also the deductions of f, the decay 0.9 of the average of $s_c$ over batches, the unit of $s_c$ (1 for balanced classes), and the value 0 for a step
-without a verdict. The first of the 5 texts guides the generator; this is our choice, too. The verifier also writes texts in the steps that train the
-generator. Both players start from one model. Population deviations without an epsilon and the KL term are as in grpo. The paper first fine-tunes the
-generator on step marks; here the start model should already write steps that `marking` finds.
+Departures: No code is released. The form of the verdicts is our choice ("yes no =no"; each word other than "yes" calls a step wrong). Our own choices
+are also the deductions of f, the decay 0.9 of the average of $s_c$ over batches, the unit of $s_c$ (1 for balanced classes), and the value 0 for a
+step without a verdict. The first of the 5 texts guides the generator; this is our choice, too. The verifier also writes texts in the steps that train
+the generator. Both players start from one model. Population deviations without an epsilon and the KL term are as in grpo. The paper first fine-tunes
+the generator on step marks; here the start model should already write steps that `marking` finds.
 """
 
 from __future__ import annotations
@@ -204,9 +204,9 @@ def to_go(steps: np.ndarray, spans: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ClassAware:
-    """Multiplies the advantages of `rule` by s_c = sqrt(n / (2 n_c)), where n_c counts the texts on right (or wrong) answers among the n of the batch.
+    """Multiplies the advantages of `rule` by s_c = sqrt(n / (2 n_c)), where n_c counts the texts on right (or wrong) answers among the n texts of the batch.
 
-    The factors are averaged over batches: s = decay * s + (1 - decay) * (factor of this batch). If a class is missing in a batch, its factor stays.
+    The factors are averaged over batches: s = decay * s + (1 - decay) * (factor of this batch). If a class is missing in a batch, its factor stays unchanged.
     """
 
     rule: Credit = GroupRelative()

@@ -24,9 +24,9 @@ Departures: The average per answer and the deviation of the population are as in
 (`--objective.perception.form paper`). The released code has the formula above, which estimates the KL from $pi(* | I)$ to $pi(* | I_mask)$ on samples
 of $pi(* | I)$. The released code clamps the log-ratio log r to [-20, 20] and the term to [-10, 10], as here. The released code computes the masked
 view's log-probabilities before the update, as constants, so the term of $eta_2$ has no gradient. An option of the released code recomputes these
-log-probabilities. Here both views have the current weights and gradients; with `--objective.perception.constant true` the masked view is a constant.
-The released code takes the loss and the KL to the start model as means over tokens too. The code keeps the loss constant above ratio 3 if A < 0, and
-divides by the sample's deviation plus 1e-6.
+log-probabilities. Here the log-probabilities of both views come from the current weights and have gradients; with `--objective.perception.constant
+true` the masked view is a constant. The released code takes the loss and the KL to the start model as means over tokens too. If A < 0, the released
+code keeps the loss constant above ratio 3. The released code divides by the sample's deviation plus 1e-6.
 """
 
 from __future__ import annotations

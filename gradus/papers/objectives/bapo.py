@@ -10,8 +10,9 @@ so that more unlikely tokens of good answers enter. Then the search raises $c_lo
 answers enter. The search stops at the first pair of bounds that reaches $rho_0$, or at the last pair. The share is 1 if Q is 0. If A < 0, the loss is
 constant above ratio 3, and Q leaves these tokens out. N counts the tokens of the mini-batch.
 
-The paper gives this reason: a fixed clip removes unlikely tokens of good answers, although they raise the entropy. It keeps unlikely tokens of bad answers,
-although they lower the entropy. Each batch is used for 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low, bound_high, clip_share, ceiling_share.
+The paper gives this reason: a fixed clip removes unlikely tokens of good answers, although they raise the entropy. A fixed clip also keeps unlikely
+tokens of bad answers, although these tokens lower the entropy. Each batch is used for 2 epochs of 4 mini-batches. Metrics: positive_share, bound_low,
+bound_high, clip_share, ceiling_share.
 
 Use if: a batch is used for many updates, or samples are stale, and the entropy of the policy falls.
 Avoid if: each batch is used for one update, because all ratios are then 1 and no bound acts (see grpo). On samples from much older weights a bound on the
@@ -22,10 +23,9 @@ are as in the released script and code.
 Departures: P and Q count only tokens that have a gradient. The paper and the code also add the clipped tokens, each with the bound in place of its
 ratio (`--objective.policy.trust.counted clipped`). With these tokens, a higher $c_low$ makes Q larger, so it cannot raise the share. The paper also
 weights each token of P and Q by its probability under the sampling policy; here all weights are equal. The code raises $c_low$ first
-(`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95 and 1.2
-to 2, and steps of 0.05 and 0.1. The target P / Q = 0.5 of this script is a share of 1/3, but the text of the script names a share of 0.5. The deviation is
-the population
-deviation; in the code it is the sample's plus 1e-6.
+(`--objective.policy.trust.first low`), compares P / Q with its target, and bounds the log-ratio by 20. The released script has the bounds 0.8 to 0.95
+and 1.2 to 2, and steps of 0.05 and 0.1. The target P / Q = 0.5 of this script is a share of 1/3, but the text of the script names a share of 0.5. The
+deviation is the population deviation; the code has the sample's deviation plus 1e-6.
 """
 
 from __future__ import annotations

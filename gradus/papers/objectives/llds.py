@@ -48,7 +48,8 @@ from gradus.types.tally import Tally, check_same_shape, tally
 def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
     """Returns g_a max(0, delta) [A], with gradient. The gate g_a of a unit is 1 if the falls of its counted tokens have a positive sum.
 
-    Args: `falls` [A], delta in nats; `counted` [A], the factor of each token in sum and result, 0 outside of P; `unit` [A], the number of its unit.
+    Args: `falls` [A], delta in nats; `counted` [A], the factor of each token in the sum and in the result, 0 outside of P; `unit` [A], the number of
+    its unit.
     """
     check_same_shape(falls=falls, counted=counted)
     sums = segment_sum(falls.detach() * counted, unit, int(unit.max()) + 1 if len(unit) else 0)

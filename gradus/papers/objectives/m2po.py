@@ -46,7 +46,7 @@ def harmful(log_ratio: Tensor, advantages: Tensor) -> Tensor:
 
 
 def within_second_moment(squares: Tensor, *, tau: float) -> Tensor:
-    """The largest values are removed until the mean of the rest is at most tau. Returns bool [N]: True for the values that remain."""
+    """The largest values are removed until the mean of the remaining values is at most tau. Returns bool [N]: True for the values that remain."""
     ascending, order = squares.sort(stable=True)
     means = ascending.cumsum(0) / torch.arange(1, len(squares) + 1).to(squares)  # means of the smallest 1, 2, ... squares; the means never fall
     kept = torch.zeros_like(squares, dtype=torch.bool)

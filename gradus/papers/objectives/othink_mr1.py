@@ -16,8 +16,9 @@ Use if: the model must move away from its start to learn the task, and must not 
 Avoid if: the number of steps is not known in advance, because the schedule needs it (see grpo), or no skill of the start model matters (see dapo).
 Reference: Liu et al., OThink-MR1: Stimulating multimodal generalized reasoning capabilities via dynamic reinforcement learning, arXiv:2503.16081: the
 dynamic KL term (GRPO-D), weak at first and stronger later, and the reward of accuracy plus format. No code of the authors was found.
-Departures: The linear growth, its bounds, alpha and one update per batch are ours. The standard deviation is the population deviation, as in grpo. The
-user writes the system prompt that asks for the tags. If a model never writes the tags, all answers get the format reward 0, which changes no advantage.
+Departures: The linear growth, its bounds, alpha and one update per batch are our choices. The standard deviation is the population deviation, as in
+grpo. The user writes the system prompt that asks for the tags. If a model never writes the tags, all answers get the format reward 0, which changes
+no advantage.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -9,10 +9,10 @@ in state s, z is the reward of this answer. For rewards in {0, 1}, p is the prob
 $pi_ref$ alone. So p is fitted by maximum likelihood to observed rewards, and no target contains a prediction of the model. A head over the vocabulary
 gives q, the logit of p, for every next token in one pass.
 
-The guided policy writes an answer of L tokens. The answer is cut after h tokens, with h uniform in 0 .. L - 1, and $pi_ref$ writes the rest. So the
-model learns on states that guided decoding visits. The model learns only from the tokens after h, in groups of this step and of earlier steps
-(`selection`). Evaluation decodes with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`); this form is not
-optimal.
+The guided policy writes an answer of L tokens. The answer is cut after h tokens, with h uniform in 0 .. L - 1, and $pi_ref$ writes the remaining
+tokens. So the model learns on states that guided decoding visits. The model learns only from the tokens after h, in groups of this step and of
+earlier steps (`selection`). Evaluation decodes with guidance. Earlier methods have E[z] in place of the log-mean-exp (`--rollout.rule.form mean`);
+this form is not optimal.
 
 Use if: the policy's weights must not change, but a second model may run during decoding, although this makes decoding slower.
 Avoid if: the policy can be trained, because it then needs no second model at test time (see grpo, ppo).

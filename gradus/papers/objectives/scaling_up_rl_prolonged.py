@@ -8,9 +8,9 @@
 
 N counts the tokens of the mini-batch, and beta is 0.0001. The start is already a reasoning model, so the KL term preserves the entropy of the policy.
 Methods that start from a base model leave the KL term out (see dapo). In a long run the KL term grows until it cancels the gradient of the reward.
-Therefore there is a reset as soon as the held-out accuracy has not risen by more than 0.01 in three evaluations: the reference becomes the current policy,
-and the optimizer forgets its moments m. The policy's weights do not change. Right after a reset the KL term and its gradient are 0. Metrics: kl,
-event/copy_weights/reference.
+Therefore there is a reset as soon as the held-out accuracy has not risen by more than 0.01 in three evaluations: the reference becomes the current
+policy, and the optimizer forgets its moments m. The policy's weights stay unchanged. Right after a reset the KL term and its gradient are 0. Metrics:
+kl, event/copy_weights/reference.
 
 Answers are sampled at temperature 1.2, and each batch is cut into 4 mini-batches. Only groups with right and wrong answers are used for training; the
 rollout continues to sample until the step is full. The paper has 16 answers to each of 256 prompts.

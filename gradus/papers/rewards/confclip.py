@@ -8,15 +8,16 @@
 pi_old is the policy that sampled the answer y, and no gradient flows through c. A right and confident answer earns more than a right but uncertain
 answer; a wrong and confident answer loses most. The clip keeps very confident and very uncertain answers from dominating. Groups in which all answers
 are right, or all are wrong, have a gradient, too. The bounds are 0.5 and 0.95. If the confidence of nearly all answers is above the upper bound, set
-the bounds from the metric `confidence`. The rest is GRPO.
+the bounds from the metric `confidence`. Apart from this, the method is GRPO.
 
 Use if: many groups have equal verdicts, and the policy's confidence differs between its answers.
 Avoid if: the policy is sure of its mistakes in whole groups, or the entropy should stay high. This reward makes confident answers more confident; for the
 opposite, see unlikeliness_reward.
 Reference: Zhang et al., ConfClip: Confidence-Weighted and Clipped Reward for Reinforcement Learning in LLMs, arXiv:2509.17730: the abstract names the
 product of verdict and confidence, the clip, and the use with several methods. No code of the authors was found.
-Departures: All formulas beyond the abstract are ours: the confidence over the whole answer, signed rewards, both bounds, and the least deviation (0.01).
-Rewards with a smaller deviation are not divided, because the division would enlarge noise. The deviation is the population deviation.
+Departures: All formulas beyond the abstract are our choices: the confidence over the whole answer, signed rewards, both bounds, and the least
+deviation (0.01). Rewards with a smaller deviation are not divided, because the division would enlarge noise. The deviation is the population
+deviation.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     "outcome" = 1 "if the verdicts on all" v "variants of a theorem are right, else" 0
 
 The model proves or disproves a statement in plain language, and ends with `\\boxed{proved}` or `\\boxed{disproved}`. A strengthened, weakened or
-negated statement has a label that follows from the original theorem, so proofs need no judge. An answer without a box gets 0. The labels are balanced:
-in a batch at most half of the statements have the same label, so a constant verdict earns 0.5. Variants of one theorem are not in the same batch. The
-rest is GRPO with 64 answers per statement and without a KL term; groups with equal rewards are dropped.
+negated statement has a label that follows from the original theorem, so proofs need no judge. An answer without a box gets 0. The labels are
+balanced: in a batch at most half of the statements have the same label, so a constant verdict earns 0.5. Variants of one theorem are not in the same
+batch. Apart from this, the method is GRPO with 64 answers per statement and without a KL term; groups with equal rewards are dropped.
 
 The outcome of a theorem is 1 if the verdicts on all its v variants are right; guesses reach $2^(-v)$ on average. A constant verdict has the outcome 0
 if each theorem has a variant of each label. `AllVariants` measures the outcome (held_out/outcome). The process score of a proof is 0.4 validity + 0.3

@@ -6,10 +6,10 @@ falls.
     r_i = p_k "of the class of answer" i "if" delta_l < H < delta_h "else" 0
     A_i = (r_i - mean(r)) / (std(r))
 
-The G answers to a question are sorted into classes $C_k$ of equal final answers. The expected reward is $sum_k p_k^2$, so a higher reward means a lower
-entropy. An answer without a final answer forms its own class, and its reward is 0. $delta_l$ is 0 and $delta_h$ is ln G. So only groups in which all answers
-agree, or all differ, get no reward. The rest is GRPO with groups of 7 and without a KL term. Only the evaluation reads the task's verdict. Metrics:
-`semantic_entropy`, the mean of H; `certain_groups`, the share of groups within the bounds.
+The G answers to a question are sorted into classes $C_k$ of equal final answers. The expected reward is $sum_k p_k^2$, so a higher reward means a
+lower entropy. An answer without a final answer forms its own class, and its reward is 0. $delta_l$ is 0 and $delta_h$ is ln G. So only groups in
+which all answers agree, or all differ, get no reward. Apart from this, the method is GRPO with groups of 7 and without a KL term. Only the evaluation
+reads the task's verdict. Metrics: `semantic_entropy`, the mean of H; `certain_groups`, the share of groups within the bounds.
 
 Use if: questions have no labels, answers can be compared, and the frequent answers of the model are more often right than wrong.
 Avoid if: labels exist (see grpo), or the model's most frequent answer is usually wrong, because the policy then becomes certain of it. A majority
@@ -19,7 +19,7 @@ classes, entropy, reward and thresholds. Groups of 7, no KL, the reward 0 for a 
 for mathematics (QingyangZhang/EMPO, trl). Another released set-up (verl-empo) has groups of 16 and gives a missing answer the reward 1/G.
 Departures: Equal numbers and equal texts form a class. In the paper, formulas are compared as formulas, and a small verifier model compares free
 text. The bounds are compared with a slack of 1e-9, because rounding can put H of G classes below ln G. The paper leaves the lower bound open; 0 is
-ours. Penalties for free text (no answer, a repeated question) are left out. The deviation is the population deviation.
+our choice. Penalties for free text (no answer, a repeated question) are left out. The deviation is the population deviation.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def located(text: str, first: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class OfReached(Cascade):
-    """A cascade that sends on the answers whose value by `first` is at least `bound`."""
+    """A cascade that asks `then` only about the answers with a value of at least `bound` under `first`."""
 
     def sent(self, value: Outcome) -> bool:
         return not isinstance(value, Failed | NotApplicable) and value >= self.bound

@@ -86,8 +86,8 @@ def bonuses(base: Sequence[float], chances: Sequence[float], *, beta: float, upp
 
 @dataclass(frozen=True)
 class Consistent(Combines):
-    """Adds a bonus to `reward` for accurate answers that fit their reasoning: their probability under `player` is at least the mean over accurate answers,
-    less `margin`.
+    """Adds a bonus to `reward` for accurate answers that fit their reasoning: their probability under `player` is at least the mean over accurate
+    answers minus `margin`.
 
     The probability is that of the final answer after the reasoning.
     """

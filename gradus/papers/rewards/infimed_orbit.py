@@ -7,9 +7,9 @@
 
 A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with whole weights w from -10 to 10; a
 negative weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar
-cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer separates
-answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use answers of the
-current policy, so training moves from easy to hard criteria. The rest is GRPO.
+cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer
+separates answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use
+answers of the current policy, so training moves from easy to hard criteria. Apart from this, the method is GRPO.
 
 Use if: answers are judged by many criteria, the criteria differ from case to case, and the policy always meets some of them.
 Avoid if: the criteria are the same for all prompts (see mpo_meta), or answers can be verified (see grpo).
@@ -19,10 +19,11 @@ released code (pidneuralode/ORBIT) has 8 answers to each of 64 problems, one upd
 unconfirmed.
 Departures: The released score has no limits, so faults can make it negative; here it lies between 0 and 1, as in HealthBench. The released
 configuration trains as dapo does: upper clip 0.28, mean over tokens, further sampling, and a penalty for overlong answers. The configuration does not
-compute the filters. Here the rest is GRPO, also its KL coefficient of 0.04. The filters use the answers of the step's own group. In the paper
-they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no gradient. The bounds 0.75, three
-retrieved texts and TF-IDF in place of embeddings are ours. The model that writes rubrics, the reranking and the simulated consultations are not part
-of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a scripted judge.
+compute the filters. Here all other settings are those of GRPO. The KL coefficient 0.04 of GRPO is our choice. The filters use the answers of the
+step's own group. In the paper they use eight extra answers before each of two parts of the training. A group with the mean 0 is kept, but has no
+gradient. The bounds 0.75, three retrieved texts and TF-IDF in place of embeddings are our choices. The model that writes rubrics, the reranking and
+the simulated consultations are not part of the recipe; no task has consultations, so the claims use the constraints of the task instructions, with a
+scripted judge.
 """
 
 from __future__ import annotations

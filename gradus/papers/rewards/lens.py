@@ -4,18 +4,19 @@
     pi(o) = exp(1/|o| sum_t log pi_old(o_t)), quad D = 2 max_j pi(o_j)
     A_i = (tilde(r)_i - mean(tilde(r))) / (std(tilde(r))), quad "without a right answer" A_i = 0.5 (tilde(r)_i - mean(tilde(r)))
 
-$r_i$ is the verdict of answer $o_i$, 0 or 1. A right answer keeps 1; a wrong answer gets minus its odds. The formula follows from maximum likelihood. Assume
-that an answer is right with the chance pi / D. Then the gradient of the likelihood of the verdicts is a policy gradient with this reward. Each question has
-its own D, which is smaller for an easy question. Here D is twice the largest confidence of the group, so a penalty is at most 1. No gradient flows
-through pi and D. The rest is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. The rewards of such groups are only
-centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation of the rewards in these groups.
+$r_i$ is the verdict of answer $o_i$, 0 or 1. A right answer keeps 1; a wrong answer gets minus its odds. The formula follows from maximum likelihood.
+Assume that an answer is right with the chance pi / D. Then the gradient of the likelihood of the verdicts is a policy gradient with this reward. Each
+question has its own D, which is smaller for an easy question. Here D is twice the largest confidence of the group, so a penalty is at most 1. No
+gradient flows through pi and D. Apart from this, the method is GRPO in groups of 16. Groups without a right answer are kept with the weight 0.5. The
+rewards of such groups are only centred, because a division by the small deviation would enlarge noise. Metric: `penalty_spread`, the mean deviation
+of the rewards in these groups.
 
 Use if: in many groups all answers are wrong, and the policy is more certain of some wrong answers than of others.
 Avoid if: nearly all groups have a right answer (see grpo), or confident answers to hard problems are usually better.
 Reference: Feng et al., Don't Waste Mistakes: Leveraging Negative RL-Groups via Confidence Reweighting, arXiv:2510.08696: a reward model that is tied
 to the policy, the likelihood of the verdicts, and the calibrated reward. No code of the authors was found.
-Departures: Our own choices are the confidence per token and D. For groups without a right answer, the missing division and the weight 0.5 are ours,
-too. The deviation is the population deviation.
+Departures: Our own choices are the confidence per token and D. For groups without a right answer, the missing division and the weight 0.5 are our
+choices, too. The deviation is the population deviation.
 """
 
 from __future__ import annotations

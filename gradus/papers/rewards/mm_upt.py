@@ -45,7 +45,7 @@ from gradus.types.ranges import check_ranges
 
 
 def asking(problem: Problem, text: str) -> tuple[Mapping[str, Any], ...]:
-    """Returns the problem's messages with another text in the last message. The pictures of this message stay."""
+    """Returns the problem's messages with another text in the last message. The pictures of this message stay unchanged."""
     *before, last = problem.messages
     media = () if isinstance(last["content"], str) else tuple(part for part in last["content"] if part["type"] != "text")
     return (*before, {**last, "content": (*media, {"type": "text", "text": text}) if media else text})
@@ -94,7 +94,9 @@ class TemplateQuestion:
 
 @dataclass(frozen=True)
 class OwnQuestions:
-    """Replaces the questions of a share of the requests by questions that `player` writes about the same pictures. Evaluations keep the questions."""
+    """Replaces the questions of a share of the requests by questions that `player` writes about the same pictures. Evaluations keep the questions of
+    the task.
+    """
 
     rollout: Rollout = Auto()
     writer: Writer = WrittenQuestion()

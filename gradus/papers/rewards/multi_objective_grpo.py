@@ -13,10 +13,10 @@ look at each `reward/NAME`.
 Use if: several qualities of an answer count, labels of single answers exist, and the trade-off should be set by weights.
 Avoid if: the labels are cheap enough to reward every answer directly (set `--reward RequestScores`), or one quality may never be traded.
 Reference: Li et al., Optimizing Safe and Aligned Language Generation: A Multi-Objective GRPO Approach, arXiv:2503.21819, abstract and reward model.
-Departures: No training code was found. The weights are ours, with safety last and highest. In the paper a larger model gives the labels; here rules
-of the task `safety` give the labels. In the paper politeness is the tone of a text. The answers here have no tone, so the label is 1 if the answer
-has the required form and nothing else. LoRA of rank 16 is left out. Our catalogue also has a gate, which is left out: if the safety score is below
-0.5, only this score counts. The paper's PPO and DPO arms are `ppo` and `dpo` with the same reward.
+Departures: No training code was found. The weights are our choices, with safety last and highest. In the paper a larger model gives the labels; here
+rules of the task `safety` give the labels. In the paper politeness is the tone of a text. The answers here have no tone, so the label is 1 if the
+answer has the required form and nothing else. LoRA of rank 16 is left out. Our catalogue also has a gate, which is left out: if the safety score is
+below 0.5, only this score counts. The paper's PPO and DPO arms are `ppo` and `dpo` with the same reward.
 """
 
 from __future__ import annotations

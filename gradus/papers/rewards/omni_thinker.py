@@ -19,9 +19,9 @@ Use if: one model should learn structured and open-ended tasks, and the model fo
 Avoid if: there is only one kind of task (see grpo), or no judge can be trusted.
 Reference: Li et al., Omni-Thinker: Scaling Multi-Task RL in LLMs with Hybrid Reward and Task Scheduling, arXiv:2507.14783: hybrid rewards, both orders, the
 order by backward transfer, and the comparison with joint training and merging. No code of the authors was found.
-Departures: The weight 0.1 of the form and the KL weight 0.001 are ours. The judge is the start model of the run, without training; name another model with
-`--players.judge.model`. The ranking adds both transfers of a task with equal weights. The prompts of `multiple_choice` keep their options; for
-questions without options use the task `facts` or `search_qa`.
+Departures: The weight 0.1 of the form and the KL weight 0.001 are our choices. The judge is the start model of the run, without training; name
+another model with `--players.judge.model`. The ranking adds both transfers of a task with equal weights. The prompts of `multiple_choice` keep their
+options; for questions without options use the task `facts` or `search_qa`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def backward_transfer(scores: Sequence[Sequence[float]]) -> float:
 
 
 def order(transfers: Sequence[Sequence[float]]) -> list[int]:
-    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The tasks are sorted by a sum, the largest sum first.
-    The sum of a task has its effects on all other tasks, and the effects of all other tasks on it."""
+    """Ranks tasks. Row k of `transfers` [K, K] has the change on every task after training on task k. The score of a task is the sum of its effects
+    on all other tasks and of their effects on this task. The task with the largest score comes first.
+    """
     found = np.asarray(transfers, np.float64)
     off = found - np.diag(np.diag(found))
     return np.argsort(-(off.sum(0) + off.sum(1)), kind="stable").tolist()

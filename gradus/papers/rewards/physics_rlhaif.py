@@ -16,10 +16,10 @@ Avoid if: a program can verify the result (see ppo), or the AI ranks at random, 
 Reference: Anand et al., Enhancing LLMs for Physics Problem-Solving using Reinforcement Learning with Human-AI Feedback, arXiv:2412.06827, abstract
 and method: mixed rankings, reward model, and PPO, DPO and ReMax from one supervised start.
 Departures: No code was found, and only the abstract and summaries were read. The share 0.1, the KL weight 0.05, groups of four in stage `judge`, and
-the lengths of stages are ours. People and AI are scripted. Both know the quality of an answer (in the task `physics` four checks: law, numbers, unit,
-result). The people reverse 2 % of the pairs, and the AI reverses 10 %. The paper has a reward model of 13B parameters and policies of 7B; here both
-have the same size. The problems of `physics` are generated. To use another judge, such as `PlayerJudge`, set `PeopleAndAI(ai=...)` in the changes of
-the stage.
+the lengths of stages are our choices. People and AI are scripted. Both know the quality of an answer (in the task `physics` four checks: law,
+numbers, unit, result). The people reverse 2 % of the pairs, and the AI reverses 10 %. The paper has a reward model of 13B parameters and policies of
+7B; here both have the same size. The problems of `physics` are generated. To use another judge, such as `PlayerJudge`, set `PeopleAndAI(ai=...)` in
+the changes of the stage.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Use if: rankings of a policy's own answers exist, and no run should depend on a 
 Avoid if: new answers of the policy can be scored (see physics_rlhaif), or the rankings come from answers of another model.
 Reference: Anand et al., Enhancing LLMs for Physics Problem-Solving using Reinforcement Learning with Human-AI Feedback, arXiv:2412.06827, the arm DPO;
 the loss is eq. 7 of arXiv:2305.18290.
-Departures: The departures of `physics_rlhaif` apply here, too. Our own choices are the coefficient 0.1, and that all pairs of a problem are rows.
+Departures: The departures of `physics_rlhaif` apply here, too. Our own choices are the coefficient 0.1 and the use of all pairs of a problem as rows.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ Reference: Fan et al., Posterior-GRPO: Rewarding Reasoning Processes in Code Gen
 successful outcomes, and pairs by optimising and degrading.
 Departures: No code was found. In the paper a language model optimises and degrades the reasoning, along accuracy, logic and coherence. Here z+ is the
 worked solution, and z- is z with a step that is dropped, moved or spoilt. The judge reads the whole answer, not the reasoning alone. The sigmoid and
-the equal weights are ours. The form here is one "=" in the answer, because the answers of the built-in model have no tags; for an answer with tags set
-`--reward.parts.form Tags`.
+the equal weights are our choices. The form here is one "=" in the answer, because the answers of the built-in model have no tags; for an answer with
+tags set `--reward.parts.form Tags`.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ Use if: answers have many steps, only their outcome can be labelled, and the mem
 Avoid if: answers are so short that the outcome is enough (see rloo, grpo), or rewards lie outside [0, 1].
 Reference: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al., arXiv:2412.01981.
 The division by the largest return, and scoring before the update, are as in the released code.
-Departures: Whitening divides by the standard deviation of the population. The policy and the process model learn at the setting's rate; the paper has 1e-6
-for the process model and 5e-7 for the policy. The released code centres by $K/(K - 1) r_s$ - sum of means/(K-1), with K answers per group. This
-centring has the same mean as ours, but the values of single tokens differ.
+Departures: Whitening divides by the standard deviation of the population. The policy and the process model learn at the setting's rate; the paper has
+1e-6 for the process model and 5e-7 for the policy. The released code centres by $K/(K - 1) r_s$ - sum of means/(K-1), with K answers per group. That
+centring has the same mean as the centring here, but the values of single tokens differ.
 """
 
 from __future__ import annotations

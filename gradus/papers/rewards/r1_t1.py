@@ -4,9 +4,9 @@
     r_t = 1{t = T} R - 0.01 (log pi_old(a_t) - log pi_ref(a_t))
     A_t = (hat R_t - mean(hat R)) / (std(hat R)), quad hat R_t = sum_(s >= t) r_s
 
-An answer is `<think>chain</think><answer>translation</answer>`, each tag once and in this order; any other answer earns 0. q in [0, 1] is the quality:
-COMET in the paper, chrF here. The chain itself earns nothing, so new ways to think can appear. The KL penalty inside the reward preserves the
-model's knowledge of other languages. The rest is REINFORCE++.
+An answer is `<think>chain</think><answer>translation</answer>`, each tag once and in this order; any other answer earns 0. q in [0, 1] is the
+quality: COMET in the paper, chrF here. The chain itself earns nothing, so new ways to think can appear. The KL penalty inside the reward preserves
+the model's knowledge of other languages. Apart from this, the method is REINFORCE++.
 
 The first stage imitates chains in six styles. A chain translates first word by word and then the sentence, translates through a third language, adds
 a back translation, uses the context, explains, or changes the structure of the sentence. For each sentence, the model imitates only the chain with

@@ -7,8 +7,8 @@
 An answer is `<reasoning>...</reasoning><answer>query</answer>`. $r_exec$ is 1 if query and reference have the same result; $r_syntax$ is 1 if the
 query runs. S is the set of tables and columns in a query, and B the set of pairs of neighbouring tokens; a star marks the reference. The judge grades
 the logic of a wrong query from 0 to 1, and is asked about wrong queries only; a right query has $r_judge$ = 1. $r_form$ is 1 if both tags occur once
-in this order. A wrong query earns at most 6, and a right query at least 6, so a right query is never worse than a wrong query. There is no supervised stage
-before. The KL weight is 0.001, and a group has 6 answers.
+in this order. A wrong query earns at most 6, and a right query at least 6, so a right query is never worse than a wrong query. There is no supervised
+stage before the RL. The KL weight is 0.001, and a group has 6 answers.
 
 At test time several queries are sampled, and the most common result is taken (`Majority`).
 Metrics: reward/syntax, reward/schema, reward/ngram, reward/judge, reward/form.
@@ -17,10 +17,10 @@ Use if: queries are judged by their results, and most groups have equal results,
 Avoid if: there is no reference query to compare with (then only result, syntax and judge remain), or most groups already have right and wrong queries.
 Reference: Pourreza et al., Reasoning-SQL: Reinforcement Learning with SQL Tailored Partial Rewards for Reasoning-Enhanced Text-to-SQL,
 arXiv:2503.23157: the six rewards and GRPO without a supervised stage. No code of the authors was found.
-Departures: The weights are ours; the result of a query counts more than all other rewards together. The paper's judge is a large model with its own
-rubrics; here the player `judge` gives points from 0 to 10 (`WrittenPoints`), and `ClauseJudge` is a scripted judge with the same task. Names count as used if
-they
-occur as tokens of the query, even inside a text. The schema filter is left out. A task whose verifier runs no queries gives only its verdict.
+Departures: The weights are our choices; the result of a query counts more than all other rewards together. The paper's judge is a large model with
+its own rubrics; here the player `judge` gives points from 0 to 10 (`WrittenPoints`), and `ClauseJudge` is a scripted judge with the same task. Names
+count as used if they occur as tokens of the query, even inside a text. The schema filter is left out. A task whose verifier runs no queries gives
+only its verdict.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ClauseJudge:
 
 
 def clauses(query: str) -> list[str]:
-    """Returns the clauses of a query, as "where b = 1"."""
+    """Returns the clauses of a query, such as "where b = 1"."""
     parts = _CLAUSE.split(query.lower())
     return [f"{name} {' '.join(tokens(text))}" for name, text in zip(parts[1::2], parts[2::2])]
 

@@ -9,11 +9,11 @@ reference.
 The input is code without specifications. The output is the same code with specifications: demands on callers, and promises. The reference has the
 demands P and the promises Q, and the output has P' and Q'. So an output may not demand more than the reference, and may not promise less. A stronger
 promise is allowed if the code keeps it. These outputs are cheats: a promise "true" or "false", only promises that are true for every result, no
-promise, and new assumptions. Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward. The
-rest is GRPO with a KL weight of 0.001 and an entropy bonus of 0.01. Metrics: reward/verified_code, reward/strong (the rate of superior
-specifications), reward/ensures (promises per answer).
+promise, and new assumptions. Without the check of strength (`--reward.strong 0 --reward.verified 0.8`), weak specifications earn the full reward.
+Apart from this, the method is GRPO with a KL weight of 0.001 and an entropy bonus of 0.01. Metrics: reward/verified_code, reward/strong (the rate of
+superior specifications), reward/ensures (promises per answer).
 
-Use if: a verifier decides specifications, and references exist whose strength can be compared.
+Use if: a verifier can check specifications, and reference specifications exist, so that strength can be compared.
 Avoid if: no reference specification exists, or the model writes no code that compiles (see sft first).
 Reference: Yan et al., Re:Form -- Reducing Human Priors in Scalable Formal Software Verification with RL in LLMs: A Preliminary Study on Dafny,
 arXiv:2507.16331, and the released code (Veri-Code/ReForm): subset_reward.py (`compute_score`) and condition_comparison_fixed.py have the stages,
@@ -22,9 +22,9 @@ supervised start on 5,000 programs and groups of 4 to 32 are from the catalogue.
 Departures: The released scorer adds 1 for strength, so an output that passes all checks earns 1.6; its documentation says 0.4, as here. Errors of
 parsing or types are checked before cheats, as in the released code. In the released code an answer without promises earns 0.6, and only a single
 promise x == x is a cheat. Here an answer without promises, and any answer with only true promises, earns 0. The released check tests both
-implications at the end of the code, where the result is known; here both must be true for every result r. The language and the checker of the task
-`specifications` are small: integers, straight lines, and all inputs from -8 to 8 instead of Dafny. Translation of programs and the benchmark
-DafnyComp are left out.
+implications at the end of the code, where the result is known; here both must be true for every result r. Instead of Dafny, the task `specifications`
+has a small language of integers without branches or loops, and a checker that tries all inputs from -8 to 8. Translation of programs and the
+benchmark DafnyComp are left out.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ Use if: wrong answers do harm, the policy knows some questions and not others, a
 Avoid if: an abstention can be rewarded directly, because RL has a verifier (see truthrl).
 Reference: Xu et al., Rejection Improves Reliability: Training LLMs to Refuse Unknown Questions Using RL from Knowledge Feedback, arXiv:2403.18349,
 abstract: reliability and its metrics, knowledge feedback, the reliable reward model, PPO. The formula of Rely comes from our catalogue.
-Departures: No code was found, and only the abstract was read. The numbers k, the bound 0.5, the share 5 % and the KL coefficient 0.1 come from our catalogue.
-Two choices are ours: known questions, too, have pairs of a refusal and a wrong answer; and a question with some right samples, but fewer than the
-bound, has no pair of a right answer and a refusal. The refusal in pairs is one fixed text. The other numbers are as in ppo. Numbers of steps are
-ours.
+Departures: No code was found, and only the abstract was read. The numbers k, the bound 0.5, the share 5 % and the KL coefficient 0.1 come from our
+catalogue. Two rules are our choices. Known questions, too, have pairs of a refusal and a wrong answer. If a question has some right samples, but
+fewer than the bound, it has no pair of a right answer and a refusal. The refusal in pairs is one fixed text. The other numbers are as in ppo. Numbers
+of steps are our choices.
 """
 
 from __future__ import annotations

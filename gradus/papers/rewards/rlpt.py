@@ -8,7 +8,7 @@ prediction with the true text.
 A document is cut into segments $s_1, ..., s_n$, such as sentences. "Next": the prompt shows $s_1, ..., s_(i-1)$, and the reference is $s_i$ and the
 segments after it. "Gap": $s_i$ is hidden, and the prompt also shows the segment after it. A prediction and the true segment often end at different
 places. So the prediction only has to be a prefix: it may not contradict the reference, and may not go beyond the reference. The advantages of gap
-answers are multiplied by lambda. The rest is GRPO without a KL term.
+answers are multiplied by lambda. Apart from this, the method is GRPO without a KL term.
 
 The judge of the paper is a generative model. Here `Prefixed` replaces the judge. This part compares the prediction with the nearest prefix of the reference.
 The likeness 1 - edits / words must be at least 0.9, where words is the number of words of the longer text. All numbers must be exact. Metrics:
@@ -18,10 +18,10 @@ Use if: plain text is abundant, questions with answers are few, and later parts 
 Avoid if: problems with answers exist (see grpo), or the next segment is mostly free choice. For single hidden words, see pretrain_zero.
 Reference: Li et al., Reinforcement Learning on Pre-Training Data, arXiv:2509.19249: the two predictions, the prefix reward, GRPO without KL, batches of
 512, 8 answers, learning rate 1e-6, temperature 1. No code of the authors was found.
-Departures: The judge by edits is ours; a prediction of up to nine words must match exactly. lambda is 1. A step has predictions of both kinds, and
-the mean of the loss is over all of them. The instruction stage is plain `sft` on the task's solutions. Filters of trivial segments and of overlap
-with tests are left out (see `gradus leaks`). The documents of the task `segments` are generated. A problem without a reference gets the task's verdict as its
-reward.
+Departures: The judge that counts edits is our choice; a prediction of up to nine words must match exactly. lambda is 1. A step has predictions of
+both kinds, and the mean of the loss is over all of them. The instruction stage is plain `sft` on the task's solutions. Filters of trivial segments
+and of overlap with tests are left out (see `gradus leaks`). The documents of the task `segments` are generated. A problem without a reference gets
+the task's verdict as its reward.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@
     A = (r - mean(r)) / (std(r)) "within each group of answers, and within each group of verdicts"
     "score"(a) = sum_(i : a_i = a) 1/M sum_(m=1)^M "yes"_(i,m)
 
-A buffer stores the judged answers of the last 2 steps with their questions. Verification problems are drawn from the
-buffer: one right and one wrong answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends
-with "yes" or "no"; a verification problem gets the same number of verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns
-from them, but they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). The rest is GRPO.
+A buffer stores the judged answers of the last 2 steps with their questions. Verification problems are drawn from the buffer: one right and one wrong
+answer to each question that has both. So a constant verdict earns 0.5. The policy reads question and answer, and ends with "yes" or "no"; a
+verification problem gets the same number of verdicts as a question gets answers. The verdicts form auxiliary groups: the policy learns from them, but
+they are not part of the step's accuracy. `share` is the largest share of auxiliary groups among all groups (0.5). Apart from this, the method is
+GRPO.
 Metrics: `verdicts`, the share of true verdicts; `verified_items`, the number of verification problems of a step.
 
 At test time the weight of a sample's vote is the mean of M = 4 verdicts on the sample (`--search Vote --search.weight SelfVerdicts`). The largest

@@ -25,8 +25,8 @@ changes the mask of the answer, so advantages are normalised over the code, and 
 policy learns from all tokens. The authors' run with KL on all tokens has the coefficient 0.001. The form counts `<model>`; the released code counts
 `<model`. In h the reference's values are rounded too. If the true optimum is 0, the released code calls every answer wrong; here such an answer can
 be right. In the paper, the bonus of phase 2 is for advanced models; the released scorer gives the share h as the bonus. The lengths of the phases are
-ours. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on value, direction
-and number of whole variables, with our weights; the paper reads these properties from LP files.
+our choices. The task `optimisation` has a small modelling language that HiGHS runs, not Python. `consistent` chooses labels by agreement on value,
+direction and number of whole variables, with our weights; the paper reads these properties from LP files.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ Avoid if: every turn has its own reward, or the policy meets histories that do n
 Reference: Yu et al., Sotopia-RL: Reward Design for Social Intelligence, arXiv:2508.03905: attribution, dimensions, reward model and GRPO. The released
 code (sotopia-lab/sotopia-rl) has the attribution, equal weights, groups of 16, learning rate 5e-6, two GRPO epochs, and the KL weight 0.04.
 Departures: The judge is a script that knows the private facts of the task `negotiation` (`ScriptedAttribution`); in the paper it is GPT-4o
-(`WrittenPoints`). The partner is a script, and the policy plays one side; relationship is from 0 to 10. Rows with an attribution below 0 (unread) are left
-out; the released code gives these rows the reward -1. `WrittenPoints` reads a missing line as 0. The released code multiplies R by 10; a
-standardised advantage does not depend on this factor. The released launch script asks for two epochs, but the trainer does not read this
-number. Stage lengths are ours. The recipe sets no learning rate.
+(`WrittenPoints`). The partner is a script, and the policy plays one side; relationship is from 0 to 10. Rows with an attribution below 0 (unread) are
+left out; the released code gives these rows the reward -1. `WrittenPoints` reads a missing line as 0. The released code multiplies R by 10; a
+standardised advantage does not depend on this factor. The released launch script asks for two epochs, but the trainer does not read this number. The
+lengths of the stages are our choice. The recipe sets no learning rate.
 """
 
 from __future__ import annotations

@@ -9,15 +9,14 @@ d is a month of the answer, and $d^*$ is the right month; both are counted in mo
 25, else 0.05. c is the share of right pairs among the three pairs of an order; each right pair counts 0.333. delta is the error of the completed year, or of
 the completed month; months are counted around the year, so December is next to January.
 
-P compares the answer with the months that the answer itself gives. Difference: $P = e^(-a_p |n - "own gap"|)$, where $a_p$ is 0.1 if n < 25, else 0.1 * 25 /
-n. Ordering: P is
-1, 0.7, 0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the answer's own months. P is multiplied by 0.2 if the three months are equal, rise month by
-month in the order 1-2-3, or fall month by month in the order 3-2-1. So a policy cannot guess the second part alone.
+P compares the answer with the months that the answer itself gives. Difference: $P = e^(-a_p |n - "own gap"|)$, where $a_p$ is 0.1 if n < 25, else 0.1
+* 25 / n. Ordering: P is 1, 0.7, 0.4 or 0.2 for 3, 2, 1 or 0 pairs that agree with the answer's own months. P is multiplied by 0.2 if the three months
+are equal, rise month by month in the order 1-2-3, or fall month by month in the order 3-2-1. So a policy cannot guess the second part alone.
 
 The rate a is 0.1 for easy problems. For hard problems (level `hard_from` or more), the schedule keeps the rate 0.07 for 100 steps, then raises it to
-0.1 over 50 steps. "valid" is 1 if all parts of an answer have their forms. Otherwise "valid" and the accuracy are 0. "No event" costs 0.1, and an answer
-without its parts costs 0.2. There is a penalty for length (from 900 words on) and a penalty for repetition. Only the larger of the two counts. The rest is
-GRPO with 5 answers and a KL weight of 0.001.
+0.1 over 50 steps. "valid" is 1 if all parts of an answer have their forms. Otherwise "valid" and the accuracy are 0. "No event" costs 0.1, and an
+answer without its parts costs 0.2. There is a penalty for length (from 900 words on) and a penalty for repetition. Only the larger of the two counts.
+Apart from this, the method is GRPO with 5 answers and a KL weight of 0.001.
 
 Use if: answers are numbers or dates, a near miss deserves a part of the reward, and the parts of an answer can contradict each other.
 Avoid if: only exact answers count, or the error has no scale.
@@ -26,9 +25,9 @@ Reference: Liu et al., Time-R1: Towards Comprehensive Temporal Reasoning in LLMs
 rate from 0.07 to 0.1 in 50 steps), and stage1_phase3.sh (group 5, KL weight 0.001, learning rate 2e-6).
 Departures: Phase 1 (inference on easy problems) is a separate run: `--task dates --task.kinds inference --task.level 1`; this recipe has phases 2 and
 3. Stage 2 has the same reward with `--reward.no_event 0.2 --reward.missing 0.3`. Stage 3 trains nothing and is left out. The numbers of steps of the
-phases are ours. Repetition counts equal words in a row and equal runs of five words; the released code also searches phrases. Parts are separated by
-blanks. The last tag counts; in the released code the first tag counts. Tags need no line break and no end token. The level gives one rate per
-problem, not one per event.
+phases are our choices. Repetition counts equal words in a row and equal runs of five words; the released code also searches phrases. Parts are
+separated by blanks. The last tag counts; in the released code the first tag counts. Tags need no line break and no end token. The level gives one
+rate per problem, not one per event.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ no update uses this group. The shares of right answers are p in the first group 
 not use the order also gets the bonus. A policy that is better on shuffled events gets no bonus.
 
 Three forms are right: `<answer>` alone (intuition), `<social>` and `<answer>` (a look at the situation first), and `<social>`, `<think>` and
-`<answer>` (careful thought). The rest is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.
+`<answer>` (careful thought). Apart from this, the method is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.
 
 If all answers of a group have the same form, the bonus has no effect, because rewards are divided by the deviation: right answers get the same advantage with
 and without the bonus. The bonus acts if forms differ within a group, or without the division, as in `--credit.scale none`.

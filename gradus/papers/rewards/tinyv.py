@@ -5,17 +5,18 @@
     A_i = (r_i - mean(r)) / (std(r))
     P(all r = 0) = (1 - p (1 - f))^G
 
-A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. Let p be the share of right answers, and f the share of right
-answers that the rule rejects. Then the last line is the chance that a group of G answers has no reward, and therefore no gradient; see `silent`. With a
-perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
+A rule compares strings or formulas, so it rejects right answers such as 0.5 in place of 1/2. Let p be the share of right answers, and f the share of
+right answers that the rule rejects. Then the last line is the chance that a group of G answers has no reward, and therefore no gradient; see
+`silent`. With a perfect verifier f is 0. The verifier reads the question, the reference answer and the final answer, not the reasoning. The verifier
 is asked only about rejected answers, so a right answer that the rule accepts costs nothing. A text of the verifier without one of the words true and
-false counts as false. The rest is GRPO with a KL coefficient of 0.001 and two updates per batch.
+false counts as false. Apart from this, the method is GRPO with a KL coefficient of 0.001 and two updates per batch.
 
 The verifier is a model of 1.5 billion parameters, fine-tuned on answers with a one-word verdict: real and synthetic false rejections, and as many right
 rejections. Name it with `--players.verifier.model`, or ask a server with `--reward.then.judge "ServerJudge(url=...)"`.
 
 Use if: right answers have several forms, and the rule rejects many of them.
-Avoid if: the rule rejects few right answers, or the verifier accepts wrong answers, because the policy then learns them (see the ground noisy).
+Avoid if: the rule rejects few right answers, or the verifier accepts wrong answers, because the policy then learns these answers (see the proving
+ground `noisy`).
 Reference: Xu et al., TinyV: Reducing False Negatives in Verification Improves RL for LLM Reasoning, arXiv:2505.14625, sections 3 and 4. The released
 script (uw-nsl/TinyV) has groups of 8, two updates per batch (128 problems, 64 per update), KL 0.001 and the learning rate 1e-6. The script can also
 weigh the verdict, or mix verdict and rule; by default the weight is 1.

@@ -10,8 +10,8 @@ coefficient is 0.001, and a batch is cut into 8 mini-batches.
 
 Even if the label y is wrong, most rewards can be right: every wrong sample that differs from y gets the right reward 0. Metrics: `majority_share` is
 the share of the samples with the answer y; `label_accuracy` is the share of questions with a right y; `reward_accuracy` is the share of samples whose
-reward equals the true verdict. The last two need the task's verdicts, which nothing else in training reads. The held-out accuracy uses the true labels. If
-the task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
+reward equals the true verdict. The last two metrics need the task's verdicts, which no other part of training reads. The held-out accuracy uses the
+true labels. If the task has no verdicts, set `--reward.watch none`, and judge evaluations by `--study.reward MajorityReward`.
 
 Use if: questions have short answers but no labels, and the majority of samples is right for a good part of the questions.
 Avoid if: labels exist (see grpo), or the model is so weak that the majority is wrong and stable. The policy then becomes certain of wrong answers.

@@ -6,16 +6,17 @@ r"""WirelessMathLM: GRPO from a base model on formulas of wireless channels, wit
 
 A problem has background text and asks for an option, for the hidden terms of an equation, or for the whole equation. The answer is in `\boxed{}`. A
 formula is right if its difference from the stored formula is 0: a program decides this, not a model. The source of a problem is a paper. All problems
-of a paper are either in training or held out, so no formula is in both. The rest is GRPO. Metrics: reward/verified, reward/one_box.
+of a paper are either in training or held out, so no formula is in both. Apart from this, the method is GRPO. Metrics: reward/verified,
+reward/one_box.
 
 Use if: answers are formulas or options that a program can compare, and the base model already writes some right answers.
 Avoid if: the base model never writes a right answer (then begin with sft), or answers are free text.
 Reference: Li et al., WirelessMathLM: Teaching Mathematical Reasoning for LLMs in Wireless Communications with Reinforcement Learning,
 arXiv:2509.23219: a binary verifier, GRPO directly from base models of 0.5, 3 and 7 billion parameters, and a benchmark of 4,027 problems from 970
 papers with choices, masked equations and whole equations. The public repositories (LiXin97) have data and pages, but no training code.
-Departures: The weight 0.1 of the form, beta, and the comparison at five random points with a relative tolerance of 1e-6 are ours; formulas are not simplified
-before the comparison, because a simplification may never end. A text that is no formula is wrong; the paper asks a model here. The formulas of the task
-`channels` are generated. In place of the paper, the source of a problem is the name of the formula with its symbols.
+Departures: The weight 0.1 of the form, beta, and the comparison at five random points with a relative tolerance of 1e-6 are our choices; formulas are
+not simplified before the comparison, because a simplification may never end. A text that is no formula is wrong; the paper asks a model here. The
+formulas of the task `channels` are generated. In place of the paper, the source of a problem is the name of the formula with its symbols.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ The policy judges its own answers (`OwnChecks`): calculation has the weight 2, t
 failed checks. If only the check of the final answer fails, R is -1/6, which is above the threshold. With a verifier that knows the answer (`PerfectCheck`), R
 is -1 or 0.
 
-Use if: only one problem matters, the weights must not change, and a check of an answer is reliable.
+Use if: only one problem matters, the weights must stay unchanged, and a check of an answer is reliable.
 Avoid if: sampling is cheap and as good (see best_of_n with --search BestOf), or the hidden states cannot be read.
 Reference: Li et al., Seek in the Dark: Reasoning via Test-Time Instance-Level Policy Gradient in Latent Space, arXiv:2505.13308. The released code was read
 (bigai-nlco/LatentSeek).
 Departures: rho is 0.2, as in the paper; the released default is 0.1. The rate is 0.03, the default of the code; its example takes 0.05. The penalty
 for a wrong format is left out. An end token among the first m tokens ends the answer; the code continues to decode after this token. The check of the
-answer sees the final answer alone, not the solution. The wording of the checks and the task are ours.
+answer sees the final answer alone, not the solution. The wording of the checks and the task are our choices.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def free_states(length: int, *, rho: float, most: int) -> int:
 
 
 def slope(states: np.ndarray, head: np.ndarray, reward: float) -> np.ndarray:
-    """Returns the gradient [m, d] of -R log pi by the states [m, d]. `head`: the output head [V, d]."""
+    """Returns the gradient [m, d] of -R log pi with respect to the states [m, d]. `head`: the output head [V, d]."""
     logits = states @ head.T
     chances = np.exp(logits - logits.max(1, keepdims=True))
     chances /= chances.sum(1, keepdims=True)

@@ -22,8 +22,8 @@ Avoid if: the policy cannot use earlier drafts in its prompt, or drafts hardly d
 Reference: Madaan et al., Rethinking Thinking Tokens: LLMs as Improvement Operators, arXiv:2510.01123, sections 3 (operators and budgets) and 4
 (operator-consistent RL). No code was found.
 Departures: The last line of a draft is copied, not the text of the draft up to a limit. The choice of drafts by a score (top k) is left out. The
-number of rounds and drafts, k = 2, kappa = 128 and the wording are ours. A draft may be as long as an answer. Training starts from the start model of
-the run, not from the result of an ordinary RL run.
+number of rounds and drafts, k = 2, kappa = 128 and the wording are our choices. A draft may be as long as an answer. Training starts from the start
+model of the run, not from the result of an ordinary RL run.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class DraftDistillRefine:
         return [Group(group_name(r), row, tuple(t.reward for t in row if t.reward is not None)) for r, row in zip(requests, answers, strict=True)]
 
     async def last(self, request: Request, world: World) -> tuple[Request, list[tuple[list[int], int]]]:
-        """Plays all rounds but the last. Returns the request of the last round, and the lengths of the drafts and the cost of the distillation of each round.
+        """Plays all rounds except the last, and returns the request of the last round. Also returns for each played round the arguments of `budgets`.
 
-        With only one round, this is the request itself.
+        If there is only one round, the returned request is the given one.
         """
         rounds, now = list[tuple[list[int], int]](), request
         for number, count in enumerate(self.drafts[:-1]):

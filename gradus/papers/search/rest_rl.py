@@ -5,10 +5,10 @@
     u = V + c sqrt((1 + ln N) / (0.1 + n))
     loss_V = "mean over states" s "of" (V(s) - hat V(s))^2
 
-Stage 1, ReST-GRPO. A step samples n answers per problem. A problem whose rewards have a deviation below 0.05 is dropped. If the best answer has a reward of
-at least 0.9, it is cut after each of its L lines, including the last line. Then ceil(L / 2) of these partial answers are drawn by P with replacement. alpha is
-0.95, so early lines are drawn more often. The answers of a further group continue the partial answer. The reward and the loss are those of GRPO, and no loss reads
-the tokens of the partial answer.
+Stage 1, ReST-GRPO. A step samples n answers per problem. A problem whose rewards have a deviation below 0.05 is dropped. If the best answer has a
+reward of at least 0.9, it is cut after each of its L lines, including the last line. Each cut gives a partial answer, and ceil(L / 2) of the partial
+answers are drawn by P with replacement. alpha is 0.95, so short partial answers are drawn more often. A further group of answers continues each drawn
+partial answer. The reward and the loss are those of GRPO, and no loss reads the tokens of the partial answer.
 
 Stage 2. The policy does not change, and a value model learns from tree search (`TreeStates`). In each of 100 rounds, 5 answers continue the picked node. The
 first lines of these answers become the children of the node, and the rewards of the answers are added to the node and to all nodes above; c is 0.2. The
@@ -17,18 +17,18 @@ target $hat V$ of an expanded node is the mean of the rewards that were added to
 At test time the value model replaces the reward (`TreeSearch`). The value model gives each new child a value. Every answer that begins with the child
 counts this value once more; c is 0.1, and there are 15 rounds. The result is the answer with the largest value.
 
-Metrics: spread (share of trained groups with unequal rewards), partial (groups per problem that continue a partial answer), kept_problems (share),
+Metrics: spread (share of trained groups with unequal rewards), partial (groups that continue partial answers, per problem), kept_problems (share),
 nodes (states per tree).
 
 Use if: answers have several steps, their rewards differ within groups, and test time allows many samples.
 Avoid if: answers have only one step, or a vote is enough (see grpo with --search Majority).
 Reference: Zhoubian et al., ReST-RL: Achieving Accurate Code Reasoning of LLMs with Optimized Self-Training and Decoding, arXiv:2508.19576: both stages, the
 UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
-Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end mark
-(0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child; the code
-draws at random. Every child can be picked; in the code the 3 best of 5 by default, and in its documented runs 5 of 5. The learning rate 10^-7 of the
-original is not used. The value model starts from the policy. A step keeps at least one group. The code cuts the answer after an added line break;
-here the last partial answer ends where the answer ends.
+Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end
+mark (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child;
+the code draws at random. Every child can be picked; in the code by default only the best 3 of 5 children can be picked, and in its documented runs
+all 5. The learning rate 10^-7 of the original is not used. The value model starts from the policy. A step keeps at least one group. The code cuts the
+answer after an added line break; here the longest partial answer ends where the answer ends.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from gradus.types.ranges import check_ranges
 
 
 def weights(lines: int, alpha: float) -> np.ndarray:
-    """Returns the probabilities of the partial answers that can be cut from an answer with `lines` lines.
+    """Returns the probability of each partial answer, which is the first 1, 2, ..., or `lines` lines of an answer.
 
     >>> [round(float(w), 4) for w in weights(3, 0.95)]
     [0.3506, 0.333, 0.3164]
@@ -71,17 +71,16 @@ def weights(lines: int, alpha: float) -> np.ndarray:
 
 
 def beginnings(lines: int, share: float, alpha: float, key: Key) -> list[int]:
-    """Draws ceil(share * lines) partial answers, and returns their numbers of lines, from 1 to `lines`."""
+    """Draws ceil(share * lines) partial answers, and returns the number of lines of each, from 1 to `lines`."""
     ends = np.cumsum(weights(lines, alpha))
     return [1 + int(np.searchsorted(ends[:-1], u, side="right")) for u in key.uniform(math.ceil(share * lines))]
 
 
 @dataclass(frozen=True)
 class PartialSolutions:
-    """Adds to the groups of `rollout` the groups that continue parts of the best answer, and drops groups whose rewards hardly differ.
+    """Adds groups of answers that continue parts of the best answer in a group of `rollout`. Drops groups whose rewards hardly differ.
 
-    If no group differs, the first group is returned, so that a step is never empty. The groups that continue a partial answer are auxiliary. At
-    test time `rollout` acts.
+    If no group differs, the first group is returned, so that a step is never empty. The added groups are auxiliary. At test time only `rollout` plays.
     """
 
     rollout: Rollout = Auto()
@@ -100,7 +99,7 @@ class PartialSolutions:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Returns the kept groups. The groups that continue a partial answer become auxiliary groups."""
+        """Returns the kept groups. The groups that continue partial answers become auxiliary groups."""
         groups = one_each(await rolled(self.rollout, requests, world), requests, self)
         kept = [(r, g) for r, g in zip(requests, groups, strict=True) if deviation(g) >= self.std_min]
         asked = [r for request, group in kept for r in self._cut(request, group, world)]
@@ -143,7 +142,9 @@ def deviation(group: Group) -> float:
 
 
 def _continued(request: Request, contexts: Sequence[Any], world: World) -> Group:
-    """Returns the unjudged group of answers that continue the same partial answer. A completion has the whole text; its actions are only the new tokens."""
+    """Returns the group that continues a partial answer, before the verifier judges it. Each text is the whole answer, but tokens of the partial
+    answer are not actions.
+    """
     first = len(world.prompt(replace(request, prompt=None)).sequence)
     made = []
     for i, context in enumerate(contexts):

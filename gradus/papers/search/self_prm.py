@@ -13,7 +13,7 @@ $F_1$ is the harmonic mean of both. Chi-square is computed from a 2 x 2 table of
 Precision is the share of right answers among the kept answers. It is measured for three kinds of questions: few, some or many of the k samples are right.
 
 Metrics: held_out/accuracy (the filtered vote), held_out/majority, held_out/over_majority (their difference), held_out/single, held_out/f1,
-held_out/chi_square, held_out/precision/low, /medium and /high (by thirds of the share of right samples), held_out/precision_gap (high less low).
+held_out/chi_square, held_out/precision/low, /medium and /high (by thirds of the share of right samples), held_out/precision_gap (high minus low).
 
 Use if: no reward model exists, many samples per question are affordable, and the policy was trained long enough to judge.
 Avoid if: the questions are hard for the policy, because it then keeps wrong samples (see self_verify, which trains the judge).

@@ -24,7 +24,7 @@ Departures: The update of a step begins when all its groups are judged; in the p
 the same. Only answers and rewards pass through the queue; the log-probabilities of the reference are computed for the whole batch, when all groups
 are judged. All instances of a rollout take new weights together, between two rollouts; the paper also lets them switch one after another. The queue
 is a table in the training process and holds no data. Rows are problems with all their answers, because an advantage needs the whole group. The
-recurrence above and the size of micro-batches are ours.
+recurrence above and the size of micro-batches are our choices.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -24,16 +24,16 @@ has no effect.
 Reference: Li et al. (Beijing Institute of Technology, BIGAI, DataCanvas), Efficient Multi-turn RL for GUI Agents via Decoupled Training and Adaptive Data
 Curation, arXiv:2509.23866. The paper's numbers: 8 episodes, success rate 0.6, the upper 80 % of the steps by entropy, w at most 1, clip 0.2 and 0.28, KL
 coefficient 0.1, 30 steps per episode, learning rate 1e-6.
-Departures: The released script (Computer-use-agents/dart-gui, run_trainer_debug_w_rollout_stepwise_train_pt) has other settings than the paper: clip 0.1 and
-0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. The script divides by the
-sample deviation plus 1e-6. The script leaves out a group with only successes, and a group with only failures and no earlier success; here such
-a group has the KL term. The released sampler (Computer-use-agents/dart_rollouter) gives a task int(9/r - 7) episodes if its success rate r is above
-the threshold: 8 for 0.6, and 2 for 1. The released sampler shows the last five screens; the two turns of history are ours. The paper trains a
-vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text, pictures or arrays. Our own
-choices are the least number of episodes (2), the decrease of this number per visit (1), the weight of an earlier visit in the success rate (0.5) and
-the size of the pool (4). The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks. Workers are threads
-of one process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a higher learning rate than
-1e-6; the rate comes from the setting.
+Departures: The released script (Computer-use-agents/dart-gui, run_trainer_debug_w_rollout_stepwise_train_pt) has other settings than the paper: clip
+0.1 and 0.28, rate 1e-7, one ratio per step (GSPO), the mean over steps of the means over their tokens, and no choice of steps by entropy. The script
+divides by the sample deviation plus 1e-6. The script leaves out a group with only successes, and a group with only failures and no earlier success;
+here such a group has the KL term. The released sampler (Computer-use-agents/dart_rollouter) gives a task int(9/r - 7) episodes if its success rate r
+is above the threshold: 8 for 0.6, and 2 for 1. The released sampler shows the last five screens; the two turns of history are our choices. The paper
+trains a vision-language model on desktops; here any policy plays any environment, and `screens` is a small device that shows text, pictures or
+arrays. Our own choices are the least number of episodes (2), the decrease of this number per visit (1), the weight of an earlier visit in the success
+rate (0.5) and the size of the pool (4). The pool holds successes of the run itself; the paper collects them beforehand, and only for hard tasks.
+Workers are threads of one process, and the data manager is the run itself. The KL term leaves out the episodes of the pool. Small models need a
+higher learning rate than 1e-6; the rate comes from the setting.
 """
 
 from gradus.credit.step_samples import HighEntropySteps

@@ -22,11 +22,11 @@ Use if: samplers are cheap machines of unequal speeds, and the trainer should no
 Avoid if: all work is done by equal devices (see areal), or sampling takes a small part of a step (see grpo).
 Reference: Xiao et al., Echo: Decoupling Inference and Training for Large-Scale RL Alignment on Heterogeneous Swarms, arXiv:2508.05387: the two modes and
 the versions of the buffer.
-Departures: The paper's text was not available; public summaries describe the two modes without numbers. These choices are ours: d_max = 2, one
+Departures: The paper's text was not available; public summaries describe the two modes without numbers. Our own choices are d_max = 2, one
 publication per update, the rule that chooses the worker of a request, and the second sample of a late request. The unit of the buffer is a group of
-answers. At most P (d_max + 1) requests are open at the same time, with P prompts per step; the paper's workers sample without a limit. There is no pull mode
-with d_max above 0. Workers are threads, or processes with `--system.workers_in processes`, on one machine. Weights are copied as they
-are; the paper may quantise them. A worker that itself consists of several machines (Parallax) is left out.
+answers. At most P (d_max + 1) requests are open at the same time, with P prompts per step; the paper's workers sample without a limit. There is no
+pull mode with d_max above 0. Workers are threads, or processes with `--system.workers_in processes`, on one machine. Weights are copied as they are;
+the paper may quantise them. A worker that itself consists of several machines (Parallax) is left out.
 """
 
 from gradus.objectives.ratios import TokenRatio

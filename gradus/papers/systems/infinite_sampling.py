@@ -6,10 +6,11 @@ The answers of a step share g slots. Whenever an answer ends, its slot begins th
 lengths in a slot. The expected length of an answer is the mean length of earlier answers to its problem, else a linear function of the prompt's length.
 `--rollout.slots.order` sets the order in which answers take slots:
 
-    rounds    micro sampling groups: g answers begin together, and the next g answers begin when all of them have ended given     the order of the
-    requests shortest  the shortest expected answer first (the default, and the paper's order for free slots: shortest job first, SJF) longest   the
-    longest expected answer first assigned  the order of a plan whose largest sum is at most (1 + eps) times the least one (the paper's plan before
-    decoding, FPTAS)
+    rounds    micro sampling groups: g answers begin together, and the next g answers begin when all of them have ended
+    given     the order of the requests
+    shortest  the shortest expected answer first (the default, and the paper's order for free slots: shortest job first, SJF)
+    longest   the longest expected answer first
+    assigned  the order of a plan whose largest sum is at most (1 + eps) times the least one (the paper's plan before decoding, FPTAS)
 
 The draws of an answer depend only on its key, so every order gives the same answers and the same update, byte for byte. All rewards are known before the
 advantages are computed. Metrics: decode_steps, rounds, idle, peak_tokens, length_error.
@@ -24,7 +25,7 @@ Avoid if: all answers of a step fit into memory, or another engine decodes (vLLM
 Reference: Wang et al., Infinite Sampling: Efficient and Stable Grouped RL Training for Large Language Models, arXiv:2506.22950: abstract (micro
 sampling groups, continuous sampling, length prediction, FPTAS and SJF). Micro sampling groups need over 50 percent less peak memory than decoding of
 full groups; continuous sampling has over 25 percent more throughput than micro sampling groups. Only the abstract was read; the definition of T is
-ours.
+our choice.
 Departures: In the paper the plan forms groups before the decoding, and SJF refills free slots during the decoding; here an order is either the plan
 or SJF. The plan is exact for rounded lengths. Such a plan takes too much time for many slots, so a plan with more than 200,000 cases is refused; the
 abstract does not explain how the paper computes its plan. The paper predicts a length from tokens of the answer; here all answers to a problem have

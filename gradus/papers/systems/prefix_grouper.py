@@ -18,9 +18,9 @@ Use if: prompts are long compared with answers, or groups are large.
 Avoid if: answers are much longer than prompts; there is then little to share, and `--micro_tokens 4096` saves memory.
 Reference: Liu et al., Prefix Grouper: Efficient GRPO Training through Shared-Prefix Forward, arXiv:2506.05433, the method (grouped attention; outputs and
 gradients are equal). Code: https://github.com/johncaged/PrefixGrouper.
-Departures: Several blocks lie in one packed batch without padding (on a CPU in float32; elsewhere, parts of similar length are padded together for attention).
-A token that no action and no later row needs is left out. Prompts are compared by their tokens and pictures, so contexts of different groups share a prompt
-too. Larger micro-batches are ours; in the paper a group of any length is one row of the batch.
+Departures: Several blocks lie in one packed batch without padding (on a CPU in float32; elsewhere, parts of similar length are padded together for
+attention). A token that no action and no later row needs is left out. Prompts are compared by their tokens and pictures, so contexts of different
+groups share a prompt too. Larger micro-batches are our choice; in the paper a group of any length is one row of the batch.
 """
 
 from gradus.papers.bases.grpo import grpo

@@ -20,13 +20,14 @@ Reference: Ling Team, Ring-lite: Scalable Reasoning via C3PO-Stabilized Reinforc
 (the budget, the cut at the border after the advantages are computed), section 4.1.1 (512 prompts, 16 answers per prompt, Phi = 409600, KL weight
 0.001, learning rate 3e-6), section 4.3.2 (the choice of the checkpoint by entropy).
 Departures: The paper chooses among checkpoints after whole epochs of imitation, by an entropy between 0.3 and 0.5; the factor 0.6 and the entropy on
-held-out problems are ours. The paper does not say in which order S takes the answers, and gives no number for the clip; the random order is ours, and
-the clip 0.2 is GRPO's. Each batch has one update, so rho is 1 and the clip does not act; the paper mentions a "minibatch size of 2" without further
-explanation. The answers of the paper have about 13000 tokens, so Phi holds only about 32 of 8192 answers; the paper does not say whether Phi applies
-to one device or to all. With our option `--selection.border wait`, the answer at the border is left out of this step and comes first in the next
-step; then also set `--objective.policy.ratio.against behaviour`. The paper trains on mathematics first, then on code and science; here, a further
-stage with its own `task` does this. The paper adds an entropy term of weight 5e-4, and two terms for its mixture of experts. All three are left out; for the
-entropy term, set `--objective.entropy EntropyBonus --objective.entropy.coefficient 5e-4`. If a step has fewer tokens than Phi, the divisor stays Phi.
+held-out problems are our choices. The paper does not say in which order S takes the answers, and gives no number for the clip; the random order is
+our choice, and the clip 0.2 is GRPO's. Each batch has one update, so rho is 1 and the clip does not act; the paper mentions a "minibatch size of 2"
+without further explanation. The answers of the paper have about 13000 tokens, so Phi holds only about 32 of 8192 answers; the paper does not say
+whether Phi applies to one device or to all. With our option `--selection.border wait`, the answer at the border is left out of this step and comes
+first in the next step; then also set `--objective.policy.ratio.against behaviour`. The paper trains on mathematics first, then on code and science;
+here, a further stage with its own `task` does this. The paper adds an entropy term of weight 5e-4, and two terms for its mixture of experts. All
+three are left out; for the entropy term, set `--objective.entropy EntropyBonus --objective.entropy.coefficient 5e-4`. If a step has fewer tokens than
+Phi, the divisor stays Phi.
 """
 
 from gradus.objectives.aggregation import ConstantTotal

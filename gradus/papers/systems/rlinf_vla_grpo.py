@@ -4,12 +4,12 @@
     m_(i,t) = 1 if t <= T_i, else 0
     loss = 1/N sum_i 1/(sum_t m_(i,t)) sum_t m_(i,t) l_(i,t), quad l_(i,t) = -min(rho_(i,t) A_i, clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_i)
 
-The G = 8 episodes of a group begin in the same state. $R_i$ is 1 for success, else 0, and std is the deviation of the sample. $T_i$ is the step of the first
-success, or the last step. Later steps have the mask 0. Later steps occur in an environment that continues after the success, and in the rest of the
-last chunk, which is never executed. N is the number of episodes of the used groups. The loss of each episode is divided by the number of its valid tokens, so
-a short success and a long failure have equal weight. One sum over all valid tokens would give the long episodes more weight (`--objective.policy.average
-TokenMean --objective.policy.average.counted weighted`). A group is used if its mean reward is between 0.1 and 0.9; for 8 episodes, this drops the
-groups with only successes or only failures. There is no KL term.
+The G = 8 episodes of a group begin in the same state. $R_i$ is 1 for success, else 0, and std is the deviation of the sample. $T_i$ is the step of
+the first success, or the last step. Later steps have the mask 0. Later steps occur in an environment that continues after the success, and in the
+part of the last chunk that is never executed. N is the number of episodes of the used groups. The loss of each episode is divided by the number of
+its valid tokens, so a short success and a long failure have equal weight. One sum over all valid tokens would give the long episodes more weight
+(`--objective.policy.average TokenMean --objective.policy.average.counted weighted`). A group is used if its mean reward is between 0.1 and 0.9; for 8
+episodes, this drops the groups with only successes or only failures. There is no KL term.
 
 The policy, the chunks, the pipeline and the levels of probability are as in rlinf_vla. `--credit.level chunk` masks whole chunks: the chunk with the
 success keeps all its tokens.

@@ -1,4 +1,4 @@
-"""SPEC-RL: the last answer to the same problem is a draft. The current policy keeps the first tokens that it accepts, and generates only the rest.
+"""SPEC-RL: the last answer to the same problem is a draft. The current policy keeps the first tokens that it accepts, and generates the others.
 
     a_t = min(1, l (p_new(y_t)) / (p_old(y_t)))
     keep y_1, ..., y_(n-1), quad n = the first t with u_t > a_t
@@ -17,11 +17,11 @@ Use if: the same problems come again in many passes, answers are long, and gener
 Avoid if: no problem is drawn twice; or the answers must change much from pass to pass (a high lenience keeps old answers; see grpo).
 Reference: Liu et al., SPEC-RL: Accelerating On-Policy Reinforcement Learning via Speculative Rollouts, arXiv:2509.23232, eq. 4, algorithm 1
 and appendix A.1 (lenience), and the authors' code: the continuation, and log-probabilities of the whole assembled answer.
-Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The numbers $u_t$
-are new in each step; the released code draws them from one fixed seed in all steps. The released script for GRPO has the KL factor 0.0001, an entropy
-bonus with the factor 0.001 and 4 updates per step; here the settings of grpo apply. For PPO and DAPO the paper takes the lenience $e^0.3$ and
-$e^0.15$. The residual and its form for l below 1 are ours. The residual needs the old distributions. The state then has one row of the vocabulary per
-token, so the option suits small vocabularies.
+Departures: Kept tokens take their log-probabilities from the check, and new tokens from the sampling; no third pass reads the answer. The numbers
+$u_t$ are new in each step; the released code draws them from one fixed seed in all steps. The released script for GRPO has the KL factor 0.0001, an
+entropy bonus with the factor 0.001 and 4 updates per step; here the settings of grpo apply. For PPO and DAPO the paper takes the lenience $e^0.3$ and
+$e^0.15$. The residual and its form for l below 1 are our choices. The residual needs the old distributions. The state then has one row of the
+vocabulary per token, so the option suits small vocabularies.
 """
 
 from gradus.papers.bases.grpo import grpo

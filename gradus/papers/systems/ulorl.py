@@ -25,10 +25,11 @@ Avoid if: all answers are short (see grpo, dapo), or stale tokens need a correct
 Reference: Du et al. (Tencent), UloRL: An Ultra-Long Output Reinforcement Learning Approach for Advancing Large Language Models' Reasoning Abilities,
 arXiv:2507.19766, algorithm 1 (segments), section 3.1.2 (POIS, SAIS), eq. 9 and 10 (mask). The paper's numbers: limit 131072, 8 segments, tau_p 0.99,
 sigma 0.2, 128 problems per step, 8 answers per problem, one update per step, temperature 0.85, learning rate 1e-6. No code was released.
-Departures: A group is used for training when all its answers are finished. The paper lets single answers join the training data, and does not describe the
-use of the rest of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems that the start model
-solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the setting. The paper judges
-answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as in grpo.
+Departures: A group is used for training when all its answers are finished. The paper lets single answers join the training data, and does not
+describe the use of the other answers of their group. An answer that is cut at the limit keeps its verdict; in the paper its reward is 0. Problems
+that the start model solves in all tries are not removed before the training. Temperature and the numbers of problems and answers come from the
+setting. The paper judges answers with a model that compares the final answer with the reference; here the task's verifier judges. The deviation is as
+in grpo.
 """
 
 from __future__ import annotations

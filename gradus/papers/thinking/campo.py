@@ -6,10 +6,10 @@ late loop.
     L = 16384 "in the first stage, then" 32768
 
 A loop is a block of 4 to 20 tokens that occurs at least three times in a row; t is the number of tokens before the first loop. An answer that is cut
-at the limit L of the stage has no verdict, so its reward is at most 0. In the first stage the model learns to answer within a short limit; long answers come
-later, if they raise the reward. The rest is DAPO without its penalty for long answers: only groups with right and wrong answers, a mean
-over tokens, a wider upper clip, and no KL term. A batch has one update, as in the released script, so the clip does not act. Metrics: reward/looped
-(f), setting of the stage.
+at the limit L of the stage has no verdict, so its reward is at most 0. In the first stage the model learns to answer within a short limit; long
+answers come later, if they raise the reward. Apart from this, the method is DAPO without its penalty for long answers: only groups with right and
+wrong answers, a mean over tokens, a wider upper clip, and no KL term. A batch has one update, as in the released script, so the clip does not act.
+Metrics: reward/looped (f), setting of the stage.
 
 Use if: answers are cut at the limit, or loop, and a long limit is expensive at first.
 Avoid if: answers contain repeated blocks for good reasons, such as tables (see dapo).

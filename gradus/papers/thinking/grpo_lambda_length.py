@@ -9,14 +9,14 @@ collapse.
 n is the number of questions in the batch, sigma the sigmoid, and $l_i$ the number of tokens of answer $o_i$. $mu_q$ and $s_q$ are the mean and the
 deviation of the lengths of the right answers to q. A group with only right answers still has a gradient if it is in E. A wrong answer always gets 0.
 As the policy becomes better, the groups in E become easier for it. If the accuracy falls, the penalty acts only in the few groups with right answers.
-The rest is GRPO. Metrics: reward/efficient (share of answers with a penalty), reward/length_price.
+Apart from this, the method is GRPO. Metrics: reward/efficient (share of answers with a penalty), reward/length_price.
 
 Use if: right answers are longer than necessary, and a penalty in all groups lowers the accuracy.
 Avoid if: a batch has fewer than $1 / lambda$ questions, because E is then empty, or all answers have similar lengths (see grpo).
 Reference: Dai et al., Stable Reinforcement Learning for Efficient Reasoning, arXiv:2505.18086. No code was found.
 Departures: The numbers lambda = 0.2 and alpha = 0.2 are our own choices, because only the form could be checked in the paper's text, not the numbers.
 If groups have equal $c_q$, the group with the shorter mean length comes first. If all right answers have the same length, sigma is 1/2. The deviation
-is the population deviation. The rounding down and the condition $c_q > 0$ are ours. An answer is right if the verdict is 1 or more.
+is the population deviation. The rounding down and the condition $c_q > 0$ are our choices. An answer is right if the verdict is 1 or more.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class MetaPredictions:
         return replace(request, sampling=replace(sampling, max_tokens=min(sampling.limit, most)))
 
     def _reward(self, asked: Request, meta: Group, guesses: Sequence[SelfPrediction | None], solutions: Group, world: World) -> None:
-        """Rewards the predictions of a problem, and gives them and the corrected prediction to the world."""
+        """Rewards the predictions of a problem. Adds the predictions and the corrected prediction to the auxiliary groups of the step."""
         judged = [t for t in solutions.trajectories if t.failed is None]
         if not judged:
             return

@@ -6,8 +6,8 @@
 $r_c$ is the verdict. The effort $r_e$ grows with the number of tokens |o| up to a target L. So a wrong answer gets at most 0.2 and a right answer at
 least 0.7: no effort can make a wrong answer better than a right answer. A loop is a block of four tokens that occurs three times in a row; f is the
 score of the loop, see `Looped`. An answer with a loop gets a penalty and no reward for effort, so repetition earns nothing. In the last fifth of the
-run alpha rises to 1. The rest is PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of SFT on
-demonstrations of thinking may come first: `sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
+run alpha rises to 1. Apart from this, the method is PPO with lambda 1; the reward is at the last token, and the KL penalty at every token. A stage of
+SFT on demonstrations of thinking may come first: `sft:100,rlsp:200`. Metrics: reward/effort, reward/looped.
 
 To measure the effort in another way, use another part: `--reward.parts.effort` takes any reward from 0 to 1, for example `Rubric`. The judge of `Rubric`
 checks whether a chain tries other ways, checks itself and goes back.
