@@ -71,7 +71,7 @@ def test_what_it_may_cause_is_tried(event: Any, said: str) -> None:
 
 def test_weights_that_follow_or_are_loaded_once_are_not_copied_to() -> None:
     follows = grpo.but(players__reference__model=MovingAverage(), schedule=Says(causes=(CopyWeights("policy", "reference"),)))
-    with pytest.raises(UserError, match='player reference already gets its weights from player policy by .* set the model of reference to Copy\\("policy"\\)'):
+    with pytest.raises(UserError, match=r'player reference already gets its weights from player policy by .* set the model of reference to Copy\("policy"\)'):
         check_schedule(follows)
     served = grpo.but(players__reference__model="folder", players__reference__engine=VLLMServer())
     with pytest.raises(UserError, match="loads the weights only once"):
