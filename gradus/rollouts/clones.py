@@ -113,7 +113,10 @@ class Doubting:
     def __post_init__(self) -> None:
         check_ranges(self, prob="[0, 1]", keep="[0, 1]", rate="[0, 1]")
         if not self.doubts or not all(self.doubts) or self.play.history is not None:
-            raise UserError("Doubting needs one or more texts in `doubts`, none of them empty, and play.history None, because a clone continues one context")
+            raise UserError(
+                f"Doubting.doubts is {self.doubts!r} and Doubting.play.history is {self.play.history}; `doubts` needs one or more texts, and no empty text; "
+                "`play.history` must be None, because a clone continues one context"
+            )
 
     @property
     def test(self) -> Episodes:
@@ -122,7 +125,9 @@ class Doubting:
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task's episodes cannot be copied."""
         if not getattr(task.environment, "forks", False):
-            raise UserError(f'Doubting copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or give the episode fork(key)')
+            raise UserError(
+                f'Doubting copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or give the episode a method `fork(key)`'
+            )
 
     def start(self) -> dict[str, float]:
         return {"keep": self.keep}
