@@ -85,6 +85,9 @@ STARTS = {
     "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 70, model="gradus/policies/tiny/base"),
     "ledex": replace(REPAIRING, options={"level": "1", "form": "function", "reward": "share"}, steps=120),
     **dict.fromkeys(("ikea", "ikea-accuracy"), KNOWING),
+    **dict.fromkeys(
+        ("r1_searcher_plus", "r1_searcher_plus-memory"), replace(KNOWING, options={**KNOWING.options, "people": "12"}, like="r1_searcher_plus", problems=4)
+    ),
     "tapo_tool": Start(
         "search_qa", {"level": "1", "people": "40", "calculator": "true", "instruction": "false"}, 100, model="gradus/policies/tiny/words", like="tapo_tool"
     ),
@@ -140,6 +143,9 @@ STARTS = {
     **dict.fromkeys(("r1_searcher", "r1_searcher-stages", "rex_rag", "rex_rag-accuracy", "stepsearch"), GUESSING),
     "aepo-limit": Start("search_qa", {"level": "1", "people": "40", "calculator": "true"}, 20, model="gradus/policies/tiny/words", problems=20),
     "deepdive": Start("walks", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="deepdive"),
+    **dict.fromkeys(
+        ("router_r1", "router_r1-accuracy"), Start("benchmarks/routes.py:routes", {}, 120, model="gradus/policies/tiny/words", like="router_r1")
+    ),
     "deepdive-limit": Start("walks", {"level": "1", "people": "200", "instruction": "false"}, 20, model="gradus/policies/tiny/words", problems=8),
     "s3": Start("benchmarks/bridges.py:bridges", {"top": "2"}, 120, model="gradus/policies/tiny/words"),
     **dict.fromkeys(("search_r1", "zerosearch", "zerosearch-noise"), SEARCHING),

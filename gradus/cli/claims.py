@@ -58,8 +58,8 @@ def _explained(of: Known, why: str) -> None:
     """Stores the sentence that explains the result of a claim."""
     if of.result is None or of.result.get("stale"):
         raise UserError(
-            f"{of.key}: {of.claim.named} has no measurement of its present text; measure the claim with --run before you explain the "
-            "result"
+            f"{of.key}: {of.claim.named} has no result, or the claim has changed after its measurement; measure the claim with --run, and "
+            "then explain the result"
         )
     measured = {name: value for name, value in of.result.items() if name not in ("claim", "says", "why")}
     keep(of.key, of.claim, measured, why)

@@ -56,7 +56,7 @@ def judged(claim: Claim, recipe: np.ndarray, against: np.ndarray) -> Verdict:
     means = recipe.mean(1), against.mean(1)
     if (lowest := min(found.min() for found in means)) <= 0:
         raise UserError(
-            f"{claim.named} compares a ratio, which needs a measure above 0, but {claim.measure} is {lowest:g} in a run; write better_by in place of {claim.bound}"
+            f"{claim.named} compares a ratio, which needs a measure above 0, but {claim.measure} is {lowest:g} in a run; write `better_by` in place of {claim.bound}"
         )
     d = difference(np.log(means[0])[:, None], np.log(means[1])[:, None])
     said = _said(d.mean, d.low, d.high, math.log(claim.value), -1 if claim.bound == "at_most" else 1)

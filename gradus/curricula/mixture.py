@@ -41,7 +41,7 @@ class ByMixture:
     def __post_init__(self) -> None:
         check_ranges(self, ridge="(0, inf)", group="[1, inf)")
         if self.weights and self.trials:
-            raise UserError("ByMixture has both weights and trials; give only weights for a trial run, and only trials for the final run")
+            raise UserError("ByMixture has both `weights` and `trials`; give only `weights` for a trial run, or only `trials` for the final run")
         for row in (self.weights, *(w for w, _ in self.trials)):
             if row and not (all(0 <= w < np.inf for w in row) and sum(row) > 0):
                 raise UserError(

@@ -39,7 +39,7 @@ class DrawnExamples:
     def __post_init__(self) -> None:
         check_ranges(self, candidates="[2, inf)", shots="[1, inf)", width="[1, inf)")
         if self.shots >= self.candidates:
-            raise UserError(f"DrawnExamples.shots is {self.shots}, but DrawnExamples.candidates is only {self.candidates}; set more candidates than shots")
+            raise UserError(f"DrawnExamples.shots is {self.shots}, but DrawnExamples.candidates is only {self.candidates}; set `candidates` to more than `shots`")
 
     @property
     def acts(self) -> Choice:

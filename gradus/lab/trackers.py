@@ -146,7 +146,7 @@ def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """
     words = given.split(",") if isinstance(given, str) else given or ()
     if words and not any(word.strip() for word in words):
-        raise UserError(f'--log is "{given}", which names no tracker; give one or more of {", ".join(KINDS)}, or the word none')
+        raise UserError(f'--log is "{given}", which names no tracker; give one or more of {", ".join(KINDS)}, or "none"')
     names = tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in ("", "none")))
     for name in names:
         kind, colon, option = name.partition(":")

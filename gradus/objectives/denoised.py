@@ -62,6 +62,6 @@ def check_against(term: Any) -> None:
     """
     if getattr(term.ratio, "against", "old") != "old":
         raise UserError(
-            f"{type(term).__name__}: its ratio uses the log-probabilities of the sampling, which belong to other masks than the masks of this "
-            "term; set the field `against` of the ratio to old"
+            f"{type(term).__name__}: the ratio uses the log-probabilities of the sampling, but the masks of the sampling differ from the masks of this "
+            'term; set the field `against` of the ratio to "old"'
         )

@@ -77,6 +77,6 @@ class LabelledScores:
         if self.fit != "squared" and not torch.isnan(torch.tensor(label)) and not 0 <= label <= 1:
             raise UserError(
                 f"LabelledScores with the `fit` {self.fit} learns probabilities, but {name} of answer {trajectory.id} is {label:g}; "
-                "scale the reward to numbers from 0 to 1, or set `fit` to squared"
+                "scale the reward to numbers from 0 to 1, or set `fit` to 'squared'"
             )
         return label

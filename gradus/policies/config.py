@@ -86,8 +86,8 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         if self.num_attention_heads % self.num_key_value_heads:
             raise UserError(
-                f"config.json: num_attention_heads ({self.num_attention_heads}) is not a multiple of "
-                f"num_key_value_heads ({self.num_key_value_heads}); correct one of them"
+                f"config.json: `num_attention_heads` ({self.num_attention_heads}) is not a multiple of "
+                f"`num_key_value_heads` ({self.num_key_value_heads}); correct one of them"
             )
 
     @property

@@ -77,6 +77,6 @@ def check_slots(found: np.ndarray, config: ControllerConfig) -> None:
     """Raises UserError if an action has more tokens than an action of the controller."""
     if len(found) and int(found.max()) >= config.actions:
         raise UserError(
-            f"an action has {int(found.max()) + 1} tokens, but an action of this environment has {config.actions} numbers; set `bins` in the policy's Fresh "
-            "to 2 or more, and train the controller in the environment for which it was made"
+            f"an action has {int(found.max()) + 1} tokens, but an action of this environment has only {config.actions} numbers; use the environment for which the "
+            "controller was made, or train a new controller with `Fresh.bins` set to 2 or more"
         )

@@ -47,7 +47,7 @@ class ControllerConfig:
             given = ", ".join(f"{s.name} {list(s.shape)}" for s in self.shown)
             raise UserError(f"a cnn reads one array [height, width, channels], but the environment shows {given}; set --players.policy.model.kind mlp")
         if self.fresh.bins and not isinstance(self.acts, Box):
-            raise UserError(f"bins divide the numbers of a Box, but this environment accepts {described(self.acts)}; set bins to 0")
+            raise UserError(f"bins divide the numbers of a Box, but this environment accepts {described(self.acts)}; set `bins` to 0")
         if self.fresh.kind == "pointer":
             check_pointed({s.name: s.shape for s in self.shown}, self.acts)
 

@@ -107,7 +107,7 @@ def _refuse(how: Loading, who: str) -> None:
 
 
 READINGS = frozenset({"logprobs", "entropy", "hidden", "states", "logits", "attention", "text"})
-"""The abilities of every language model that a want or a rollout can need."""
+"""The abilities of every language model that a `Want` or a rollout can need."""
 PLAIN = frozenset({"fork", "pack", "lora", "pause", "slots", "rules", "served"})
 """Further abilities, which belong to some policies of a kind."""
 LANGUAGE_MODEL = Kind("lm", "a language model", "arithmetic", _language_model, built_in=_tiny_model, also=READINGS, sized=True)
@@ -171,7 +171,7 @@ def offered_by(ability: str, can: frozenset[str] = frozenset()) -> str:
         return f"{kind.about} offers it: use a task for such a policy, for example {kind.task}, or another recipe"
     if ability in PLAIN:
         return "use another model or recipe"
-    return f"no policy offers it{nearest(ability, can)}; correct `opens` of the want, or add the ability to `can` of your own policy"
+    return f"no policy offers it{nearest(ability, can)}; correct `opens` of the `Want`, or add the ability to `can` of your own policy"
 
 
 def named(name: str) -> Kind:

@@ -74,7 +74,7 @@ class Claim:
             known = ", ".join(f"{name} ({about})" for name, about in BOUNDS.items())
             raise UserError(f"{self.named} has {' and '.join(given) or 'no bound'}; give exactly one of {known}")
         if self.against is None and self.bound != "better_by":
-            raise UserError(f"{self.named} has the bound {self.bound}, which needs another arm; name this arm, for example with against='grpo'")
+            raise UserError(f"{self.named} has the bound `{self.bound}`, which compares with another arm; name this arm, for example with `against='grpo'`")
         if self.bound == "within" and self.measure is not None:
             raise UserError(
                 f"{self.named} has the bound `within`, which compares weights, so the measure {self.measure} has no effect; leave out "

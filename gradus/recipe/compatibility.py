@@ -337,7 +337,7 @@ def check_problems(task: Task) -> None:
 
 def _first(source: Source, task: Task, use: str) -> Problem:
     if missing := [name for name in ("size", "draw") if not hasattr(source, name)]:
-        raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which has no {missing[0]}; set a source with `size` and `draw`")
+        raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which has no `{missing[0]}`; set a source with `size` and `draw`")
     if isinstance(source, type):
         raise UserError(f"task {task.name}: its source of problems for {use} is the class {named(source)} itself; give an instance of it: {source.__name__}()")
     if source.size is not None and not isinstance(source.size, int):

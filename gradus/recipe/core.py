@@ -125,14 +125,14 @@ class Recipe:
                     if overlap and (earlier != path or set_ != value):
                         raise UserError(
                             f"{owner} and {other.key} both change {min(earlier, path, key=len)}: {owner} sets {earlier} to {set_!r}, "
-                            f"{other.key} sets {path} to {value!r}; choose one with but()"
+                            f"{other.key} sets {path} to {value!r}; choose one value with the method `but`"
                         )
                 seen[path] = (other.key, value)
                 try:
                     out = put(out, path, value)
                 except UserError as error:
                     raise UserError(
-                        f"{other.key} changes {path} of {other.base}, but {self.key} does not have this path: {error}; set the field with but()"
+                        f"{other.key} changes {path} of {other.base}, but {self.key} does not have this path: {error}; set the field with the method `but`"
                     ) from None
         return replace(out, key="+".join([self.key, *(o.key for o in others)]), base=self.key, parent=self)
 

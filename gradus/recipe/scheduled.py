@@ -102,9 +102,9 @@ def check_events(schedule: Any, events: Iterable[Event], specs: Mapping[str, Pla
             )
         for name in players_of(event):
             if name not in specs:
-                raise unknown("player", name, specs, f"{who} causes {event!r}; add it to players")
+                raise unknown("player", name, specs, f"{who} gives the event {event!r}; add this player to `players`")
         if isinstance(event, (ResetOptimizer, Freeze, Release)) and specs[event.player].objective is None:
-            raise UserError(f"{who} causes {event!r}, but {event.player} does not learn; name a player with an objective")
+            raise UserError(f"{who} gives the event {event!r}, but player {event.player} does not learn; name a player with an objective")
         if isinstance(event, (CopyWeights, AverageWeights)):
             _check_copy(who, event, specs)
 
@@ -112,14 +112,14 @@ def check_events(schedule: Any, events: Iterable[Event], specs: Mapping[str, Pla
 def _check_copy(who: str, event: CopyWeights | AverageWeights, specs: Mapping[str, Player]) -> None:
     model, engine = specs[event.to].model, specs[event.to].engine
     if event.of == event.to:
-        raise UserError(f"{who} causes {event!r}, but both players are the same; name two different players")
+        raise UserError(f"{who} gives the event {event!r}, but both players are the same; name two different players")
     if isinstance(model, FOLLOWING):
         raise UserError(
-            f"{who} causes {event!r}, but {type(model).__name__} already makes the weights of {event.to} from {model.of}; "
+            f"{who} gives the event {event!r}, but player {event.to} already gets its weights from player {model.of} by its model {type(model).__name__}; "
             f'set the model of {event.to} to Copy("{model.of}")'
         )
     if engine is not None and specs[event.to].objective is None and (model is None or isinstance(model, str)):
-        raise UserError(f"{who} causes {event!r}, but the engine of {event.to} loads the weights only once; leave out this engine")
+        raise UserError(f"{who} gives the event {event!r}, but the engine of player {event.to} loads the weights only once; leave out this engine")
 
 
 def players_of(event: Event) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ class JudgedPairs(Combines):
     def __post_init__(self) -> None:
         check_kind(self, self.form, "pair")
         if self.against not in ("all", "reference"):
-            raise UserError(f'JudgedPairs.against is "{self.against}"; it must be all or reference')
+            raise UserError(f'JudgedPairs.against is "{self.against}"; it must be "all" or "reference"')
 
     def check(self, task: Task) -> None:
         check_judge(self.judge, self.form, task)

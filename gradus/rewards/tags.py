@@ -41,7 +41,7 @@ class Tags(Combines):
         if len(set(self.order)) < len(self.order):
             raise UserError(f"Tags.order names a tag twice: {', '.join(self.order)}; give each name once")
         if self.answer not in ("none", "any", "boxed", "boxed or code"):
-            raise UserError(f'Tags.answer is "{self.answer}"; it must be none, any, boxed, or "boxed or code"')
+            raise UserError(f'Tags.answer is "{self.answer}"; it must be "none", "any", "boxed" or "boxed or code"')
 
     def value(self, text: str) -> float:
         """Returns the value of a completion, 1 or 0."""

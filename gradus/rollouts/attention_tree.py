@@ -112,7 +112,7 @@ class AttentionTree:
     def __post_init__(self) -> None:
         check_ranges(self, branches="[0, inf)", quantile="[0, 1]", gap="[0, inf)")
         if self.at not in ("attention", "random"):
-            raise UserError(f'AttentionTree.at is "{self.at}"; it must be attention or random')
+            raise UserError(f'AttentionTree.at is "{self.at}"; it must be "attention" or "random"')
 
     @property
     def test(self) -> Auto:

@@ -93,7 +93,7 @@ class Branches:
         if not getattr(task.environment, "forks", False):
             raise UserError(
                 f'the rollout Branches copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or '
-                "write a method fork(key) in the episode and set forks = True in the environment"
+                "write a method `fork(key)` in the episode and set `forks = True` in the environment"
             )
         if (most := getattr(task.environment, "together", None)) is not None:
             raise UserError(
@@ -203,7 +203,7 @@ class Branches:
         if turn == 0 or room <= 0 or one.entropy is None or branch.start is None:
             return []
         if not isinstance(branch.episode, Forkable):
-            raise UserError(f"an episode of problem {seat.request.problem.id} has no method fork(key), but its environment has forks = True; write this method")
+            raise UserError(f"an episode of problem {seat.request.problem.id} has no method `fork(key)`, but its environment has `forks = True`; write this method")
         key = seat.world.key.fold("branch", seat.request.problem.id, *seat.request.tags, seat.request.sample + seat.index, turn)
         if float(key.uniform()[()]) >= self.chance(one.entropy - branch.start, branch.streak):
             return []

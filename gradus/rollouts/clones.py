@@ -48,7 +48,7 @@ def mixture(actions: int, alpha: float, *, first: int = 0, given: Sequence[float
     """Returns (a, b) of q = a pi_old + b for every action of an episode, [A, 2].
 
     `given`: the probabilities mu of the inserted tokens, which begin at action `first`; empty for an original. `z`: the share of wrong originals. `j`: the
-    shares of `shares` for the inserted tokens.
+    number of tokens before the inserted tokens.
 
     >>> mixture(3, 0.5, first=1, given=[0.25], z=0.25, j=1).tolist()
     [[2.5, 0.0], [0.5, 0.125], [1.0, 0.0]]
@@ -113,7 +113,10 @@ class Doubting:
     def __post_init__(self) -> None:
         check_ranges(self, prob="[0, 1]", keep="[0, 1]", rate="[0, 1]")
         if not self.doubts or not all(self.doubts) or self.play.history is not None:
-            raise UserError("Doubting needs one or more texts in `doubts`, none of them empty, and play.history None, because a clone continues one context")
+            raise UserError(
+                f"Doubting.doubts is {self.doubts!r} and Doubting.play.history is {self.play.history}; `doubts` needs one or more texts, and no empty text; "
+                "`play.history` must be None, because a clone continues one context"
+            )
 
     @property
     def test(self) -> Episodes:
@@ -122,7 +125,9 @@ class Doubting:
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task's episodes cannot be copied."""
         if not getattr(task.environment, "forks", False):
-            raise UserError(f'Doubting copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or give the episode fork(key)')
+            raise UserError(
+                f'Doubting copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Episodes, or give the episode a method `fork(key)`'
+            )
 
     def start(self) -> dict[str, float]:
         return {"keep": self.keep}

@@ -52,7 +52,7 @@ class Proposer:
     def __post_init__(self) -> None:
         check_ranges(self, proposals="[1, inf)", weight="[0, inf)")
         if wrong := [role for role in self.trains if role not in ("proposer", "solver")]:
-            raise UserError(f'Proposer.trains has "{wrong[0]}"; give only proposer, solver or both')
+            raise UserError(f'Proposer.trains has "{wrong[0]}"; give "proposer", "solver", or both')
 
     @property
     def test(self) -> Any:

@@ -57,7 +57,7 @@ class Refine:
     def __post_init__(self) -> None:
         check_ranges(self, at_most="[0, 1]", count="[1, inf)", keep="[0, inf)")
         if self.only not in (None, "right", "better"):
-            raise UserError(f'Refine.only is "{self.only}"; it must be right, better or none')
+            raise UserError(f'Refine.only is "{self.only}"; it must be "right", "better" or "none"')
         if self.place == "reserved" and self.keep is None:
             raise UserError('Refine.place is "reserved", but Refine.keep is none; give the number of reserved places, such as 1')
 

@@ -1,7 +1,7 @@
 """A time limit for code in this process.
 
-A system timer interrupts Python code in the main thread: a loop, a sleep, a regular expression, the power of two long numbers. The timer cannot interrupt a
-single operation of a C library or another thread.
+A system timer interrupts Python code in the main thread: a loop, a sleep, a regular expression, or a power of
+long numbers (`a ** b`). The timer cannot interrupt a single operation of a C library or another thread.
 """
 
 from __future__ import annotations

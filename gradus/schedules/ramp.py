@@ -51,13 +51,13 @@ class Ramp:
         if not self.points or any(b <= a for a, b in pairwise(positions)):
             raise UserError(f"Ramp.points is {self.points}; it must be pairs (step, value) with rising steps, for example ((0, 0.0), (100, 0.5))")
         if wrong := [s for s in (self.shape if isinstance(self.shape, tuple) else (self.shape,)) if s not in get_args(Shape)]:
-            raise UserError(f"Ramp.shape is {wrong[0]}; it must be linear, cosine, exponential or step")
+            raise UserError(f'Ramp.shape is "{wrong[0]}"; it must be "linear", "cosine", "exponential" or "step"')
         if isinstance(self.shape, tuple) and len(self.shape) != len(self.points) - 1:
             raise UserError(f"Ramp.shape has {len(self.shape)} entries for {len(self.points)} points; it must have one entry for each pair of neighbouring points")
         if "exponential" in ((self.shape,) if isinstance(self.shape, str) else self.shape) and min(v for _, v in self.points) <= 0:
-            raise UserError(f"Ramp.points is {self.points}; the shape exponential needs values above 0")
+            raise UserError(f'Ramp.points is {self.points}, but the shape "exponential" needs values above 0; raise these values, or choose another shape')
         if self.over == "progress" and not all(0 <= p <= 1 for p in positions):
-            raise UserError(f"Ramp.points is {self.points} and Ramp.over is progress, so the first number of every point must lie in [0, 1]")
+            raise UserError(f'Ramp.points is {self.points} and Ramp.over is "progress", so the first number of every point must lie in [0, 1]')
 
     def value(self, now: Moment) -> float:
         """Returns the number for the current step."""

@@ -51,7 +51,7 @@ class Utterances:
 
     def __post_init__(self) -> None:
         if self.spread not in ("scaled", "normalised", "equal"):
-            raise UserError(f'Utterances.spread is "{self.spread}"; it must be scaled, normalised or equal')
+            raise UserError(f'Utterances.spread is "{self.spread}"; it must be "scaled", "normalised" or "equal"')
 
     @property
     def provides(self) -> frozenset[str]:

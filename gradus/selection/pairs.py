@@ -183,7 +183,7 @@ class RightWrongPair:
 
     def __post_init__(self) -> None:
         if self.pairs not in ("random", "balanced", "longest", "shortest"):
-            raise UserError(f'RightWrongPair.pairs is "{self.pairs}"; it must be random, balanced, longest or shortest')
+            raise UserError(f'RightWrongPair.pairs is "{self.pairs}"; it must be "random", "balanced", "longest" or "shortest"')
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = list[Group](), list[Group]()

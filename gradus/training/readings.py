@@ -14,7 +14,7 @@ from gradus.types.returned import named
 from gradus.types.signals import LogProb, LogProbs, Signal, Want, needed_first
 
 Score = Callable[[Sequence[Context], Want, str], Awaitable[list[np.ndarray]]]
-"""The rows of a want for every action of each context, as a player computes them."""
+"""The rows of a `Want` for every action of each context, as a player computes them."""
 
 
 class Readings:

@@ -53,7 +53,7 @@ class Adapter:
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
         if self.bits not in (None, 8, 4, "nvfp4"):
-            raise UserError(f"Adapter.bits is {self.bits}; it must be 8, 4, nvfp4 or none")
+            raise UserError(f'Adapter.bits is {self.bits!r}; it must be 8, 4, "nvfp4" or None')
         if self.bits is not None and self.of is not None:
             raise UserError(f"Adapter.bits is {self.bits}, but the weights belong to the player {self.of}; leave out `of` or `bits`")
 
@@ -184,15 +184,17 @@ class Fresh:
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise UserError(f"Fresh.hidden is {self.hidden!r}; it must be one or more widths, such as 64,64")
         if self.heads > 1 and self.outputs != "q":
-            raise UserError(f"Fresh.heads is {self.heads}, but only a model with `outputs` q can have several heads; set `heads` to 1, or set `outputs` to q")
+            raise UserError(f'Fresh.heads is {self.heads}, but only a model with `outputs="q"` can have several heads; set `heads` to 1, or `outputs` to "q"')
         if self.kind == "pointer" and (self.outputs != "actions" or len(self.hidden) != 1 or self.layer_norm):
-            given = f"outputs {self.outputs}, hidden {self.hidden}, layer_norm {self.layer_norm}"
+            given = f'`outputs="{self.outputs}"`, `hidden={self.hidden}` and `layer_norm={self.layer_norm}`'
             raise UserError(
-                f"Fresh: a pointer is one linear layer for choices, but this pointer has {given}; set `outputs` to actions, give one width, and "
-                "leave out `layer_norm`"
+                f'Fresh: a pointer is one linear layer for choices, but this pointer has {given}; set `outputs` to "actions", give `hidden` '
+                "one width, and leave out `layer_norm`"
             )
         if self.outputs == "q" and self.kind == "gru":
-            raise UserError("Fresh: a gru cannot have the `outputs` q, because a replay stores no earlier observations for a row; set `kind` to mlp or cnn")
+            raise UserError(
+                'Fresh: `kind="gru"` does not work with `outputs="q"`, because a replay stores no earlier observations for a row; set `kind` to "mlp" or "cnn"'
+            )
 
     def _check_chunks(self) -> None:
         """Raises UserError if `bins` or `each_step` has no effect with the outputs."""
@@ -200,10 +202,12 @@ class Fresh:
             raise UserError("Fresh.bins is 1, so all actions are equal; give 2 or more bins, or 0 for a Gaussian")
         if self.bins and (self.outputs != "actions" or self.kind == "pointer"):
             raise UserError(
-                f"Fresh.bins is {self.bins}, but only an mlp, cnn or gru with `outputs` actions has bins; set `bins` to 0, or change `kind` and `outputs`"
+                f'Fresh.bins is {self.bins}, but bins need `outputs="actions"` and a `kind` other than "pointer"; set `bins` to 0, or change `outputs` or `kind`'
             )
         if self.each_step and self.outputs != "value":
-            raise UserError(f"Fresh.each_step needs the `outputs` value, but Fresh.outputs is {self.outputs}; leave `each_step` out, or set `outputs` to value")
+            raise UserError(
+                f'Fresh.each_step needs `outputs="value"`, but Fresh.outputs is "{self.outputs}"; leave `each_step` out, or set `outputs` to "value"'
+            )
 
 
 Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Noisy | Fresh

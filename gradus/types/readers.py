@@ -46,7 +46,7 @@ class DivergenceFrom(Want):
 
     def __post_init__(self) -> None:
         if self.direction not in ("reverse", "forward"):
-            raise UserError(f'DivergenceFrom.direction is "{self.direction}"; it must be reverse or forward')
+            raise UserError(f'DivergenceFrom.direction is "{self.direction}"; it must be "reverse" or "forward"')
 
     @property
     def needed(self) -> frozenset[str]:

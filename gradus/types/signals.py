@@ -129,7 +129,7 @@ class Want:
     `compared`: whether `Batch.old` keeps the rows from the start of the update. Such rows are kept only in updates with several optimiser steps.
     """
 
-    compared: ClassVar[bool] = False  # in some wants this is a property, because its value depends on a field
+    compared: ClassVar[bool] = False  # some classes make this a property, because its value depends on a field
     redrawn: ClassVar[bool] = False  # True: each epoch of an update has its own draws; its key comes from `types.masks.of_move`
     opens: ClassVar[frozenset[str]] = frozenset()  # abilities that the policy needs (`Policy.can`)
 

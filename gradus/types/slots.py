@@ -112,7 +112,7 @@ def assigned(lengths: Sequence[float], count: int, eps: float) -> list[int]:
         if len(found) > MOST_CASES:
             raise UserError(
                 f"Slots: the plan of {len(lengths)} answers for {count} slots has more than {MOST_CASES:,} cases; raise `eps` "
-                f"(now {eps:g}), or set `order` to longest, which gives a largest sum of at most 4/3 of the optimum"
+                f"(now {eps:g}), or set `order` to 'longest', which gives a largest sum of at most 4/3 of the optimum"
             )
         plans = found
     return _slots_of(plans[min(plans, key=max)], order, sizes, count)

@@ -92,7 +92,7 @@ class Reptile:
         if len(kinds) < 2:
             raise UserError(
                 f"Reptile needs problems of at least two kinds in a batch, but this batch has {len(kinds)}; take a task with several kinds, "
-                " and set --curriculum EachKind and a larger --prompts"
+                "and set --curriculum EachKind and a larger --prompts"
             )
         check_separable(player, batch, key)
         start = flat(player.parameters)

@@ -70,7 +70,7 @@ class Surface:
     start: Tensor  # the parameters at the start of the update
     key: Key
     micro: int  # tokens per micro-batch
-    reading: Key = Key()  # the key of the draws for views and wants
+    reading: Key = Key()  # the key of the draws for views and `Want` objects
 
     def at(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the objective, and the mean KL(start || new) over the sampled actions, in nats.

@@ -1,7 +1,8 @@
 """Calls in this process with a time limit, for verifiers that do not run in a worker process.
 
-A system timer interrupts Python code in the main thread: a loop, a sleep, a regular expression, the power of two long numbers. The timer cannot interrupt a
-single operation of a C library or another thread. There is no limit on the memory of a call in this process.
+A system timer interrupts Python code in the main thread: a loop, a sleep, a regular expression, or a power of
+long numbers (`a ** b`). The timer cannot interrupt a single operation of a C library or another thread. There is
+no limit on the memory of a call in this process.
 """
 
 from __future__ import annotations

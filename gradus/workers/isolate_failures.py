@@ -1,7 +1,7 @@
 """Divides answers among the calls of a reward function, and finds the answers that make a whole call fail.
 
 A call judges `batch` answers. If a call with several answers fails, each answer is judged alone. These calls find the answers that also fail alone. Then one
-call judges all other answers. So if a function compares its answers, it still sees all these answers together.
+call judges all other answers together. So a function that compares answers still gets all of them in one call, except the failed answers.
 """
 
 from __future__ import annotations

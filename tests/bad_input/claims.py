@@ -26,7 +26,7 @@ CLAIMS: list[Row] = [
     ("claims prompt_pg --run", "has its own measuring program|python -m benchmarks.prompt_pg --write"),
     ("train p.py:mine --run run", "p.py, line 5|has no bound; give exactly one of better_by", claim('against="grpo"')),
     ("train p.py:mine --run run", "has better_by and at_most; give exactly one", claim('against="grpo", better_by=0.1, at_most=0.5')),
-    ("train p.py:mine --run run", "has the bound at_most, which needs another arm; name this arm", claim("at_most=0.5")),
+    ("train p.py:mine --run run", "has the bound `at_most`, which compares with another arm; name this arm", claim("at_most=0.5")),
     ("train p.py:mine --run run", "has only one seed, which gives no interval; set `seeds` to 2", claim('against="grpo", better_by=0.1, seeds=1')),
     ("train p.py:mine --run run", "names the ground stale and also a task|leave out the ground, or", claim('against="grpo", better_by=0.1, ground="stale"')),
     (

@@ -133,9 +133,9 @@ CONTRACTS: list[Row] = [
         "train grpo --task frozen_lake --selection TransitionReplay --run run",
         "TransitionReplay is for environments that show arrays, but task frozen_lake shows text",
     ),
-    ("train sac --task pendulum --players.critic.model.kind gru --run run", "a gru cannot have the `outputs` q, because a replay stores no earlier observations"),
+    ("train sac --task pendulum --players.critic.model.kind gru --run run", '`kind="gru"` does not work with `outputs="q"`|stores no earlier observations'),
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|set --players.policy.model.kind mlp"),
-    ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only a model with `outputs` q can have several heads"),
+    ("train sac --task pendulum --players.policy.model.heads 3 --run run", 'heads is 3, but only a model with `outputs="q"`'),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
     # examples before a question
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
@@ -150,7 +150,7 @@ CONTRACTS: list[Row] = [
         "train prompt_pg --task tables --environment.encoder policy --run run",
         "environment.encoder of DrawnExamples is player policy, which is not a language model with all of these abilities: hidden|set --environment.encoder",
     ),
-    ("train prompt_pg --task tables --players.policy.model.hidden 64,64 --run run", "a pointer is one linear layer for choices|set `outputs` to actions"),
+    ("train prompt_pg --task tables --players.policy.model.hidden 64,64 --run run", 'a pointer is one linear layer for choices|set `outputs` to "actions"'),
     ("train prompt_pg --task tables --environment.worker judge --run run", 'unknown player "judge"'),
     (
         "train ppo --task pendulum --players.policy.model \"Fresh(kind='pointer',hidden=(8,))\" --rollout Lanes --credit GAE "
@@ -194,7 +194,7 @@ CONTRACTS: list[Row] = [
     ("train mpo_meta --task stories --selection Mixed --run run", "Mixed, which needs to know the right answers, but Standardised gives only scores"),
     ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge does not contain {rubrics}; add {rubrics}"),
     # branches of episodes
-    ("train arpo --task twenty_questions --run run", 'episodes of task "twenty_questions" cannot be copied|fork(key) in the episode and set forks = True'),
+    ("train arpo --task twenty_questions --run run", 'episodes of task "twenty_questions" cannot be copied|`fork(key)` in the episode and set `forks = True`'),
     ("train arpo --task countdown --run run", 'Episodes, which is for tasks with an environment, but task "countdown" has no environment'),
     ("train grpo --task frozen_lake --rollout Episodes --credit SharedPrefix --run run", "SharedPrefix, which needs branches|--rollout Branches"),
     ("train arpo --task frozen_lake --rollout.share 0 --run run", "share is 0"),

@@ -48,7 +48,7 @@ def test_the_sentence_of_a_result(tree, capsys):
 def test_no_sentence_without_a_measurement(tree, capsys):
     claims.file_of("credit", "mine").unlink()
     assert main(["claims", "mine", "--why", "More."]) == 2
-    assert "has no measurement of its present text; measure the claim with --run before you explain the result" in capsys.readouterr().err
+    assert "has no result, or the claim has changed after its measurement; measure the claim with --run, and then explain the result" in capsys.readouterr().err
 
 
 def test_a_claim_is_measured_and_its_failure_told(tree, capsys, monkeypatch):

@@ -265,7 +265,7 @@ def test_refusals(tmp_path):
     with pytest.raises(UserError, match="of each transition, but these transitions have no key"):
         policy.evaluate([keyless], (Drawn(),))
     gru = {"kind": "gru", "outputs": "q"}
-    for wrong, text in (({"hidden": ()}, "one or more widths"), ({"heads": 2}, "only a model with `outputs` q"), (gru, "no earlier observations")):
+    for wrong, text in (({"hidden": ()}, "one or more widths"), ({"heads": 2}, 'only a model with `outputs="q"`'), (gru, "no earlier observations")):
         with pytest.raises(UserError, match=text):
             Fresh(**wrong)
 

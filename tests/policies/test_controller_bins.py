@@ -147,9 +147,9 @@ def test_a_folder_gives_the_same_controller(tmp_path):
 def test_refusals():
     with pytest.raises(UserError, match="bins is 1"):
         Fresh(bins=1)
-    with pytest.raises(UserError, match="only an mlp, cnn or gru with `outputs` actions"):
+    with pytest.raises(UserError, match='bins need `outputs="actions"`'):
         Fresh(bins=4, outputs="value")
-    with pytest.raises(UserError, match="each_step needs the `outputs` value"):
+    with pytest.raises(UserError, match='each_step needs `outputs="value"`'):
         Fresh(each_step=True)
     with pytest.raises(UserError, match="bins divide the numbers of a Box"):
         made(Choice(("a", "b")))
@@ -157,6 +157,6 @@ def test_refusals():
         made().told(np.zeros(2))
     wide = made(Box((-1.0, 0.0), (1.0, 4.0), chunk=4))
     context = wide.opening({"state": np.ones(4)}).then(wide.told(np.zeros((4, 2))))
-    with pytest.raises(UserError, match="an action has 8 tokens, but an action of this environment has 6 numbers"):
+    with pytest.raises(UserError, match="an action has 8 tokens, but an action of this environment has only 6 numbers"):
         made().evaluate([context], (LogProb(),))
     assert made().can == {"logprobs", "entropy", "hidden"}

@@ -116,7 +116,7 @@ def test_an_adapter_on_such_weights_is_an_adapter_on_what_they_stand_for():
 
 
 def test_what_cannot_be():
-    with pytest.raises(UserError, match=r"Adapter.bits is nvfp3; it must be 8, 4, nvfp4 or none"):
+    with pytest.raises(UserError, match=r"Adapter.bits is 'nvfp3'; it must be 8, 4, \"nvfp4\" or None"):
         Adapter(bits="nvfp3")
     with pytest.raises(UserError, match=r"precision is float64; for NVFP4, set the precision to float32 or bfloat16"):
         Quantised(drawn(2, 2, dtype=torch.float64), "nvfp4")

@@ -171,7 +171,7 @@ def test_an_average_of_an_adapter_leaves_the_codes_alone(folder):
 
 
 def test_what_cannot_be(folder, monkeypatch):
-    with pytest.raises(UserError, match=r"Adapter.bits is 3; it must be 8, 4, nvfp4 or none"):
+    with pytest.raises(UserError, match=r'Adapter.bits is 3; it must be 8, 4, "nvfp4" or None'):
         Adapter(bits=3)
     with pytest.raises(UserError, match=r"bits is 4, but the weights belong to the player policy"):
         Adapter(of="policy", bits=4)

@@ -159,7 +159,7 @@ class Source:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        (None, "task toy: its source of problems for evaluation is None, which has no size; set a source with `size` and `draw`"),
+        (None, "task toy: its source of problems for evaluation is None, which has no `size`; set a source with `size` and `draw`"),
         (Source([], size=0), "task toy has no problems for evaluation; its source must give at least one"),
         (Source([]), "task toy: its source was asked for one problem for evaluation, and gave []"),
         (Source("ab"), "task toy: its source was asked for one problem for evaluation, and gave 'ab'"),

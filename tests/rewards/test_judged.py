@@ -118,7 +118,7 @@ def test_what_is_refused():
         Judged(form=Better())
     with pytest.raises(UserError, match=r"JudgedPairs\.form is YesNo"):
         JudgedPairs(form=YesNo())
-    with pytest.raises(UserError, match="all or reference"):
+    with pytest.raises(UserError, match='"all" or "reference"'):
         JudgedPairs(against="none")
     with pytest.raises(UserError, match="right steps"):
         JudgedSteps(ScriptedJudge()).check(TOY)

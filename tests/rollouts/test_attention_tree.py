@@ -142,6 +142,6 @@ def test_a_problem_without_a_wrong_answer_branches_only_above_the_running_mean()
 def test_refusals():
     with pytest.raises(UserError, match="writes no text"):
         AttentionTree().check_task(flow_2d())
-    with pytest.raises(UserError, match="attention or random"):
+    with pytest.raises(UserError, match='"attention" or "random"'):
         AttentionTree(at="entropy")
     assert AttentionTree().test == Auto()

@@ -82,7 +82,7 @@ def test_both_roles_move_the_weights_and_a_run_resumes():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(UserError, match="give only proposer, solver or both"):
+    with pytest.raises(UserError, match='give "proposer", "solver", or both'):
         Proposer(trains=("judge",))
     with pytest.raises(UserError, match=r"Proposer\.proposals"):
         Proposer(proposals=0)

@@ -135,7 +135,7 @@ def test_evaluation_has_no_second_attempt_and_what_is_refused():
     for wrong in ({"at_most": 1.5}, {"count": 0}, {"keep": -1}):
         with pytest.raises(UserError, match=rf"Refine\.{next(iter(wrong))}"):
             Refine(**wrong)
-    with pytest.raises(UserError, match=r"Refine\.only is .good.; it must be right, better or none"):
+    with pytest.raises(UserError, match=r"Refine\.only is .good.; it must be .right., .better. or .none."):
         Refine(only="good")
     with pytest.raises(UserError, match=r"Refine\.keep is none"):
         Refine(place="reserved")

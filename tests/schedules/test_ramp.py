@@ -73,8 +73,8 @@ def test_it_moves_a_run_and_resumes() -> None:
     [
         (lambda: Ramp(KL, ()), "must be pairs"),
         (lambda: Ramp(KL, ((3, 1.0), (3, 2.0))), "rising steps"),
-        (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), shape="wave"), "Ramp.shape is wave; it must be linear, cosine, exponential or step"),  # type: ignore[arg-type]
-        (lambda: Ramp(KL, ((0, 0.1), (3, 0.0)), shape="exponential"), "the shape exponential needs values above 0"),
+        (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), shape="wave"), 'Ramp.shape is "wave"; it must be "linear", "cosine", "exponential" or "step"'),  # type: ignore[arg-type]
+        (lambda: Ramp(KL, ((0, 0.1), (3, 0.0)), shape="exponential"), 'the shape "exponential" needs values above 0'),
         (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), shape=("step", "step")), "has 2 entries for 2 points"),
         (lambda: Ramp(KL, ((0, 1.0), (3, 2.0)), over="progress"), r"must lie in \[0, 1\]"),
         (lambda: check_schedule(grpo.but(schedule=Ramp("objective.kll.coefficient", ((0, 1.0),)))), 'unknown field "kll"'),

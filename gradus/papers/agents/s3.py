@@ -80,7 +80,7 @@ class TaskReader:
 
     async def read(self, problem: Problem, documents: Sequence[str], world: World, tag: str) -> str:
         if world.task.reader is None:
-            raise UserError(f"the reader TaskReader needs a task with a program that reads passages, but task {world.task.name} has none; take PlayerReader")
+            raise UserError(f"the reader TaskReader needs a task with a program that reads passages, but task {world.task.name} has none; use PlayerReader")
         return world.task.reader(problem, documents)
 
 

@@ -38,7 +38,11 @@ from gradus.types.signals import Read, Signal
 
 
 def hidden_rewards(g: np.ndarray, tokens: np.ndarray, hidden: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns THR [N] of the actions of a group. Args: g, tokens [N, n]: entries of e_y - pi and their tokens; hidden [N, d]; right: bool [N]."""
+    """Returns THR [N] of the actions of a group.
+
+    Args: `g` [N, n]: entries of e_y - pi; `tokens` [N, n]: the tokens of these entries; `hidden` [N, d]: hidden states before the actions; `right` bool [N]:
+    whether the answer of the action is right.
+    """
     ids, places = np.unique(tokens, return_inverse=True)
     places = places.reshape(tokens.shape)
     total = np.zeros((len(ids), hidden.shape[1]))  # the sum of the right answers' gradients

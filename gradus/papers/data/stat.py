@@ -114,8 +114,8 @@ class MissingSkills:
         value = problem.meta.get(column)
         if value is None:
             raise UserError(
-                f'problem {problem.id} has no column "{column}"; give every problem a worked solution, and one skill per step in the column '
-                "that makes.column names"
+                f'problem {problem.id} has no column "{column}"; give every problem a worked solution (column "solution"), and one skill per step '
+                f'(column "{self.column}")'
             )
         return value
 

@@ -102,7 +102,7 @@ class Corrected:
     def __post_init__(self) -> None:
         check_ranges(self, size="[1, inf)", share="[0, inf)")
         if not self.mark:
-            raise UserError("Corrected.mark is empty; set `mark` to the text with which an action begins, for example =")
+            raise UserError("Corrected.mark is empty; set `mark` to the text with which an action begins, for example '='")
 
     @property
     def test(self) -> Any:

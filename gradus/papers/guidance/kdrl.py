@@ -49,7 +49,7 @@ class WrongOnly:
 
     def __post_init__(self) -> None:
         if self.level not in ("answer", "group"):
-            raise UserError(f'WrongOnly.level is "{self.level}"; it must be answer or group')
+            raise UserError(f'WrongOnly.level is "{self.level}"; it must be "answer" or "group"')
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
         wrong = [t.value <= 0 for t in batch.trajectories]

@@ -86,7 +86,7 @@ class TurnCandidates:
         if not getattr(task.environment, "forks", False):
             raise UserError(
                 f'TurnCandidates copies episodes, but episodes of task "{task.name}" cannot be copied; set --rollout Seats, or '
-                "write a method fork(key) in the episode and set forks = True in the environment"
+                "write a method `fork(key)` in the episode and set `forks = True` in the environment"
             )
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
@@ -104,7 +104,9 @@ class TurnCandidates:
             table, turn, groups = Table(place, {}), episode.first, list[Group]()
             for t in range(self.play.max_turns):
                 if not isinstance(episode, Forkable):
-                    raise UserError(f"an episode of problem {request.problem.id} has no method fork(key), but its environment has forks = True; write this method")
+                    raise UserError(
+                    f"an episode of problem {request.problem.id} has no method `fork(key)`, but its environment has `forks = True`; write this method"
+                )
                 tried = await self._tried(episode, table, turn, t, seats)
                 if tried is None:
                     break

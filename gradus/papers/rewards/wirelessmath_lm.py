@@ -10,7 +10,7 @@ of a paper are either in training or held out, so no formula is in both. Apart f
 reward/one_box.
 
 Use if: answers are formulas or options that a program can compare, and the base model already writes some right answers.
-Avoid if: the base model never writes a right answer (see sft first), or answers are free text.
+Avoid if: the base model never writes a right answer (then begin with sft), or answers are free text.
 Reference: Li et al., WirelessMathLM: Teaching Mathematical Reasoning for LLMs in Wireless Communications with Reinforcement Learning,
 arXiv:2509.23219: a binary verifier, GRPO directly from base models of 0.5, 3 and 7 billion parameters, and a benchmark of 4,027 problems from 970
 papers with choices, masked equations and whole equations. The public repositories (LiXin97) have data and pages, but no training code.

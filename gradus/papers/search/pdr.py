@@ -104,7 +104,7 @@ class DraftDistillRefine:
     def __post_init__(self) -> None:
         check_ranges(self, drafts="[1, inf)", kappa="[1, inf)")
         if not self.drafts or self.drafts[-1] != 1:
-            raise UserError(f"DraftDistillRefine.drafts is {self.drafts}; end it with 1, because the draft of the last round is the answer")
+            raise UserError(f"DraftDistillRefine.drafts is {self.drafts}; the last number must be 1, because the only draft of the last round is the answer")
         if "{workspace}" not in self.form:
             raise UserError("DraftDistillRefine.form does not contain {workspace}; add it, because the next round sees nothing else of the drafts")
 

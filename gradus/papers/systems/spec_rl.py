@@ -30,7 +30,7 @@ from gradus.rollouts.drafts import EarlierAnswers
 
 spec_rl = grpo.derive(
     "spec_rl",
-    "The last answer to the same problem is a draft: the current policy keeps its accepted beginning and generates only the rest.",
+    "The last answer to the same problem is a draft: the current policy keeps the first tokens that it accepts, and generates only the rest.",
     family="systems",
     rollout=EarlierAnswers(),
 )

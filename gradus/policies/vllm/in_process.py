@@ -48,7 +48,7 @@ class InProcess:
         except Exception as error:  # the package raises the errors of many libraries
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise UserError(
-                f"vLLM cannot load the weights in {folder}: {reason}; take vLLM 0.16 or newer, or change engine.memory (the share of the GPU memory for vLLM)"
+                f"vLLM cannot load the weights in {folder}: {reason}; take vLLM 0.16 or newer, or change `engine.memory` (the share of the GPU memory for vLLM)"
             ) from error
         self._label = label
 

@@ -108,7 +108,7 @@ class Server:
     def _not_read(self, path: Path, reason: str) -> UserError:
         return UserError(
             f"{self.where} cannot read new weights from {path}: {reason}; make this folder readable for the server, "
-            "or set another folder with players.*.engine.folder; a vLLM before 0.16 must serve the model from this folder"
+            "or set another folder with players.*.engine.folder. A vLLM server older than 0.16 must serve the model from this folder"
         )
 
     def _mark(self, label: str) -> bool:

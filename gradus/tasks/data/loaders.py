@@ -261,7 +261,7 @@ def _judge(verify: str, isolation: str) -> Verify:
     if isinstance(judge, UnitTests):
         return replace(judge, sandbox=replace(judge.sandbox, isolation=kind))
     if kind is not Isolation.BUBBLEWRAP:
-        raise UserError(f"the isolation {isolation} has no effect, because the verifier {verify} runs no program; leave --task.isolation out")
+        raise UserError(f"--task.isolation {isolation} has no effect, because the verifier {verify} runs no program; leave --task.isolation out")
     return judge
 
 

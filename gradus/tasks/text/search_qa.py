@@ -38,10 +38,10 @@ def search_qa(
         raise UserError(f"task search_qa: `known` is {known}; give a share from 0 to 1")
     if role not in ROLES or (role == "start" and not known):
         raise UserError(
-            f'task search_qa: `role` is "{role}" and `known` is {known:g}; the role is all or start, and the role start needs a share `known` above 0'
+            f'task search_qa: `role` is "{role}" and `known` is {known:g}; `role` must be "all" or "start", and "start" needs `known` above 0'
         )
     if known and calculator:
-        raise UserError("task search_qa: `known` is set together with `calculator`, but the ages of the calculator are never known; leave one of them out")
+        raise UserError("task search_qa: `known` and `calculator` are both set, but no model knows the ages that the calculator needs; leave one of them out")
     environment = SearchQA(seed, people, top, calculator=calculator)
     source = Generated("search_qa", partial(make, settings=environment, instruction=instruction, known=known), level, LEVELS)
     training = source if role == "all" else replace(source, make=partial(_shown, settings=environment, instruction=instruction, known=known), share=0.0)

@@ -288,7 +288,7 @@ TOY_QUESTIONS = replace(TOY, source=QuestionSource(), held_out=QuestionSource(),
 """Single answers whose problems also have test questions."""
 
 TOY_STATES = replace(TOY, source=StateSource(), provides=TOY.provides | {"state"})
-"""Problems with the beginning of an answer."""
+"""Problems with a partial answer."""
 
 TOY_SALIENT = replace(TOY, source=SalientSource(), held_out=SalientSource(), provides=TOY.provides | {"salient"})
 """Single answers whose problems also have letters in the order of their importance."""

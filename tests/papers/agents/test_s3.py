@@ -83,7 +83,7 @@ def test_the_bridge_document_makes_the_program_right() -> None:
 
 def test_a_task_without_a_program_is_refused() -> None:
     world, _ = scripted_world(replace(TASK, reader=None), lambda ask: STOP)
-    with pytest.raises(UserError, match="take PlayerReader"):
+    with pytest.raises(UserError, match="use PlayerReader"):
         asyncio.run(TaskReader().read(problems()[0], [], world, ""))
 
 

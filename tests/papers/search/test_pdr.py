@@ -120,7 +120,7 @@ def test_without_a_workspace_it_is_grpo_and_else_it_is_not() -> None:
 
 def test_the_numbers_and_mistakes() -> None:
     assert (pdr.search.drafts, pdr.search.distill, pdr.rollout.share) == ((16, 8, 1), RandomDrafts(2), 0.5)
-    with pytest.raises(UserError, match="end it with 1"):
+    with pytest.raises(UserError, match="the last number must be 1"):
         DraftDistillRefine(drafts=(4, 2))
     with pytest.raises(UserError, match="workspace"):
         DraftDistillRefine(form="go on")

@@ -239,7 +239,7 @@ def test_a_server_without_the_development_endpoints_takes_no_weights(folder):
 
 def test_weights_that_cannot_be_read_are_told_with_their_folder(fake, tmp_path):
     fake.replies["/collective_rpc"] = (500, b'{"detail": "reload_weights() got an unexpected keyword argument"}')
-    with pytest.raises(UserError, match=r"cannot read new weights from .*unexpected keyword argument.*a vLLM before 0.16"):
+    with pytest.raises(UserError, match=r"cannot read new weights from .*unexpected keyword argument.*A vLLM server older than 0.16"):
         connected(fake).load(tmp_path, "one")
 
 
