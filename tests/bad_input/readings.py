@@ -75,7 +75,7 @@ EACH = "return [[Credited(np.ones(t.actions), weights={}) for t in g.trajectorie
 READINGS: list[Row] = [
     (CREDIT, "credit reads Read of player|has no velocity; a flow generator offers it: use a task for such a policy", rule("Read(reads=Velocity())")),
     (CREDIT, 'has no head:q|a head of this name: players.policy.model=Head(of=Copy("policy"), outputs=("q",))', rule('Read(reads=Value("q"))')),
-    (CREDIT, "has no mood; no policy offers it; correct `opens` of the want", rule("Read(reads=Mood())", MOODY)),
+    (CREDIT, "has no mood; no policy offers it; correct `opens` of the `Want`", rule("Read(reads=Mood())", MOODY)),
     (CREDIT, 'reads Read of player "judge"|add this player to players', rule('Read("judge", reads=Hidden())')),
     (CREDIT, "signals depend on each other in a circle: Ring needs Ring|remove one of these dependencies", rule("Ring()", RING)),
     (CREDIT, "Short.rows (p.py, line|returned a tensor of shape|it must return one row per action", rule("Read(reads=Short())", SHORT)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.flagships import FLAGSHIPS, PROBLEMS
+from benchmarks.flagships import ABOVE, BELOW, FLAGSHIPS, PROBLEMS
 from gradus.policies.tiny import folder
 from gradus.recipe.registry import recipe
 from gradus.training.plan import load_task
@@ -16,9 +16,8 @@ def test_a_flagship_can_be_run(name: str) -> None:
     one = FLAGSHIPS[name]()
     task = load_task(one.task, dict(one.options))
     held = task.held_out.draw(range(PROBLEMS), task.level, Key(0))  # type: ignore[union-attr]
-    assert len({p.question for p in held}) == PROBLEMS
-    assert task.verify is not None
-    assert all(task.verify(p, p.meta["solution"]) == 1.0 for p in held[:20])
-    assert recipe(one.recipe).but(**one.changes)
+    assert len({p.id for p in held}) == PROBLEMS
+    assert task.verify is None or all(task.verify(p, p.meta["solution"]) == 1.0 for p in held[:20])
     assert folder(one.model).exists()
-    assert 0 < one.below < one.above < 1
+    assert recipe(one.recipe).but(setting__learning_rate=one.rate, **one.changes)
+    assert 0 < BELOW < ABOVE < 1

@@ -78,7 +78,7 @@ def test_lines_are_found_by_family_and_by_text() -> None:
     assert {line.family for line in covered("search")} == {"search"}  # a family without a recipe
     assert "rloo" in {line.key for line in covered("bases")} & {line.key for line in covered("objectives")}
     assert {"think2sql"} <= {line.key for line in covered(search="SQL")}
-    assert {"swe_rl"} <= {line.key for line in covered(search="code repair")}  # in the reason
+    assert {"quasar"} <= {line.key for line in covered(search="quantum circuits")}  # in the reason
     assert {"gigpo"} <= {line.key for line in covered("credit", "anchor")} | {line.key for line in covered("credit", "same state")}
     with pytest.raises(UserError, match=r'unknown family "serch" \(did you mean search'):
         covered("serch")
@@ -100,9 +100,9 @@ def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_system_that_waits_is_shown_with_its_reason_and_recipes_near_it() -> None:
-    lines = shown("swe_rl").splitlines()
-    system = systems()["swe_rl"]
-    assert lines[0] == f"swe_rl: {system.title} ({system.year})"
+    lines = shown("quasar").splitlines()
+    system = systems()["quasar"]
+    assert lines[0] == f"quasar: {system.title} ({system.year})"
     assert f"It does not run yet: it waits for {system.waits}." in lines
     near = lines[-1].removeprefix("nearest recipes: ").partition(";")[0].split(", ")
     assert near[0] == "grpo"

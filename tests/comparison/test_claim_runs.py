@@ -76,7 +76,7 @@ def test_verdict_of_a_ratio(ratios, bound, said):
 def test_a_ratio_is_the_geometric_mean_of_seeds():
     found = judged(bounded(at_most=0.9), column(1, 4), column(2, 16))  # ratios 1/2 and 1/4: the mean is 1/sqrt(8)
     assert found.figure == pytest.approx(1 / math.sqrt(8))
-    with pytest.raises(UserError, match="compares a ratio, which needs a measure above 0, but reward:mean is 0 in a run; write better_by"):
+    with pytest.raises(UserError, match="compares a ratio, which needs a measure above 0, but reward:mean is 0 in a run; write `better_by`"):
         judged(replace(bounded(at_most=0.9), measure="reward:mean"), column(0, 1), column(1, 1))
 
 

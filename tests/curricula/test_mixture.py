@@ -44,7 +44,7 @@ def test_trials_choose_the_mixture():
         ({"weights": (0.0, 0.0)}, "one number must be above 0"),
         ({"weights": (1.0, -1.0)}, "at least 0"),
         ({"weights": (float("nan"), 1.0)}, "must be finite"),
-        ({"weights": (1.0,), "trials": (((1.0,), 0.5),)}, "weights and trials"),
+        ({"weights": (1.0,), "trials": (((1.0,), 0.5),)}, "both `weights` and `trials`"),
         ({"ridge": 0.0}, "ByMixture.ridge"),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_kl_reads_the_masks_of_its_move():
 
 
 def test_a_ratio_against_the_behaviour_is_refused():
-    with pytest.raises(UserError, match="which belong to other masks"):
+    with pytest.raises(UserError, match="the masks of the sampling differ"):
         DenoisedPolicy(Quadrature(), TokenRatio(against="behaviour"))
-    with pytest.raises(UserError, match="which belong to other masks"):
+    with pytest.raises(UserError, match="the masks of the sampling differ"):
         DenoisedKL(Quadrature(), ratio=SequenceRatio(against="behaviour"))

@@ -70,4 +70,4 @@ def test_a_policy_with_an_ability_is_named():
     assert offered_by("velocity") == "a flow generator offers it: use a task for such a policy, for example flow_2d, or another recipe"
     assert offered_by("logits") == "a language model offers it: use a task for such a policy, for example arithmetic, or another recipe"
     assert offered_by("lora") == "use another model or recipe"
-    assert offered_by("logprob", frozenset({"logprobs"})).startswith("no policy offers it (did you mean logprobs?); correct `opens` of the want")
+    assert offered_by("logprob", frozenset({"logprobs"})).startswith("no policy offers it (did you mean logprobs?); correct `opens` of the `Want`")

@@ -14,6 +14,7 @@ from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.ratios import Probability
 from gradus.objectives.terms import PolicyGradient, evaluate
+from gradus.papers.agents.r1_searcher_plus import SampledOnly
 from gradus.papers.agents.rex_rag import MixtureRatio
 from gradus.papers.guidance.eag_rl import EntropyClip
 from gradus.papers.guidance.gtr import STREAM as THOUGHT
@@ -34,9 +35,10 @@ from tests.reference.given import MIXED, Row, batch_of, rows_of, tensor, weighed
 RATIO, TRUSTS = StudentRatio(), [ShapedFeedback(), ShapedFeedback(0.1, 0.15, c=0.5)]
 WEIGHTS = [ThoughtWeight(), ThoughtWeight(0.0)]
 RULES = [HintedOnly(), HintedOnly(LeaveOneOut())]
+SAMPLED = [SampledOnly(GroupRelative()), SampledOnly(LeaveOneOut())]
 CLIPS = [EntropyClip(), EntropyClip(0.1, 0.05, 0.3)]
 BOUNDED = [TwoPolicies(), TwoPolicies(0.0), TwoPolicies(1.5)]
-PARTS_OF_GUIDANCE = [RATIO, MixtureRatio(), *TRUSTS, *WEIGHTS, *RULES, *CLIPS, *BOUNDED]
+PARTS_OF_GUIDANCE = [RATIO, MixtureRatio(), *TRUSTS, *WEIGHTS, *RULES, *SAMPLED, *CLIPS, *BOUNDED]
 
 
 def streamed(batch: Batch, name: str, marks: list[bool] | list[float]) -> Batch:
@@ -95,6 +97,16 @@ def test_only_answers_with_a_hint_have_an_advantage(rule: HintedOnly) -> None:
     plain = [(r - 0.5) / 0.5 if isinstance(rule.rule, GroupRelative) else r - (2 - r) / 3 for r in group.rewards]
     found = [c.advantages.tolist() for c in rule.assign([group], {})[0]]
     assert found == [pytest.approx([a if i != 1 else 0.0] * 2) for i, a in enumerate(plain)]
+
+
+@pytest.mark.parametrize("rule", SAMPLED, ids=name_of)
+def test_only_answers_of_the_policy_have_an_advantage(rule: SampledOnly) -> None:
+    group = toy_group(1, 0, 0, 5)
+    group = group.but(trajectories=tuple(t.but(source="expert" if i == 3 else "policy") for i, t in enumerate(group.trajectories)))
+    mean, deviation = 1 / 3, math.sqrt(2) / 3
+    plain = [(r - mean) / deviation if isinstance(rule.rule, GroupRelative) else r - (1 - r) / 2 for r in (1, 0, 0)]
+    found = [c.advantages.tolist() for c in rule.assign([group], {})[0]]
+    assert found == [pytest.approx([a] * 2, rel=1e-5) for a in (*plain, 0.0)]
 
 
 @pytest.mark.parametrize("trust", CLIPS, ids=name_of)

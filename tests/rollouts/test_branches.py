@@ -144,7 +144,7 @@ def test_the_same_step_again_is_the_same() -> None:
 
 
 def test_what_cannot_branch_is_refused() -> None:
-    with pytest.raises(UserError, match=r"or write a method fork\(key\) in the episode"):
+    with pytest.raises(UserError, match=r"or write a method `fork\(key\)` in the episode"):
         Branches().check_task(replace(TASK, environment=Counting(forks=False)))
     with pytest.raises(UserError, match="runs at most 2 episodes at a time; set --rollout Episodes"):
         Branches().check_task(replace(TASK, environment=Counting(together=2)))

@@ -77,7 +77,7 @@ def test_refusals() -> None:
         OnPlateau().at(Moment(0, 9, evaluated={"held_out/reward": 1.0}, evaluations=1), grpo, OnPlateau().start())
     with pytest.raises(UserError, match="but the recipe has no evaluations"):
         check_schedule(grpo.but(schedule=OnPlateau(), study=None))
-    with pytest.raises(UserError, match="but reference does not learn"):
+    with pytest.raises(UserError, match="but player reference does not learn"):
         check_schedule(grpo.but(schedule=OnPlateau(events=(ResetOptimizer("reference"),))))
     with pytest.raises(UserError, match=r"OnPlateau.evaluations is 0"):
         OnPlateau(evaluations=0)

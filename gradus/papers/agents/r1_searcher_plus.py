@@ -1,7 +1,7 @@
 """R1-Searcher++: right answers with the fewest searches earn a bonus, and the policy memorises the found facts.
 
     y = (a_1, d_1, a_2, d_2, ..., a_n)
-    R_i = -2 · 1{"form is broken"} + c_i + b_i, quad c_i = 1{"answer contains the gold words, in at most 10 words"}
+    R_i = -2 (1 - 1{form}) + c_i + b_i, quad c_i = 1{"answer contains the gold words, in at most 10 words"}
     b_i = c_i 1{t_i = min_(j: c_j = 1) t_j} min(2 Var_(j: c_j = 1)(t_j), eta)
     L = L_(RL) + mu L_M, quad L_M = -mean over tokens of log pi(z | x)
 

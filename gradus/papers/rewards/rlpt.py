@@ -1,5 +1,6 @@
-"""RLPT: reinforcement learning on plain text. The policy thinks, then predicts the next segment of a document, or a hidden segment. A judge compares the
-prediction with the true text.
+"""RLPT: reinforcement learning on plain text. The policy thinks, and then predicts a segment of a document. A judge compares it with the true text.
+
+The segment is the next segment of the document, or a hidden segment.
 
     J = E_"next"[R] + lambda E_"gap"[R]
     R = 1 "if the prediction is a valid prefix of the reference, else" 0

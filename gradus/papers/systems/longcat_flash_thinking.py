@@ -1,5 +1,4 @@
-"""LongCat-Flash-Thinking: stale answers with three bounds on the ratio and a constant divisor. One version of the policy samples an answer; experts per
-domain are fused.
+"""LongCat-Flash-Thinking: stale answers with three bounds on the ratio and a constant divisor; experts per domain are fused.
 
     loss = -1/(G T_max) sum_i sum_t f(r_(i,t), A_i), quad r_(i,t) = (pi(y_(i,t))) / (mu(y_(i,t)))
     f(r, A) = min(r, 1 + 0.28) A quad "if" A > 0

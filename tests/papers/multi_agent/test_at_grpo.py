@@ -125,5 +125,5 @@ def test_a_batch_is_cut_into_many_and_the_clip_acts() -> None:
 
 
 def test_an_environment_without_copies_is_refused() -> None:
-    with pytest.raises(UserError, match=r"or write a method fork\(key\) in the episode"):
+    with pytest.raises(UserError, match=r"or write a method `fork\(key\)` in the episode"):
         TurnCandidates().check_task(replace(TASK, environment=Stage(forks=False)))

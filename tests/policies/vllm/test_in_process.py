@@ -131,7 +131,7 @@ def test_truncated_sampling_has_no_log_probabilities_of_the_full_distribution(pa
 def test_what_it_raises_is_told_as_a_sentence(package, folder, monkeypatch):
     monkeypatch.setattr(LLM, "fails", True)
     policy = served(LanguageModel.load(folder), VLLM(), moves=True, name="policy")
-    with pytest.raises(UserError, match=r"cannot load the weights in .*: Free memory on device.*change engine.memory"):
+    with pytest.raises(UserError, match=r"cannot load the weights in .*: Free memory on device.*change `engine.memory`"):
         policy.act(asking(1))
 
 

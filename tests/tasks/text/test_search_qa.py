@@ -84,7 +84,7 @@ def test_known_facts_and_their_start_model() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"known": 1.5}, "`known` is 1.5"), ({"role": "start"}, "share `known`"), ({"role": "x"}, '"x"'), ({"known": 0.5, "calculator": True}, "calculator")],
+    [({"known": 1.5}, "`known` is 1.5"), ({"role": "start"}, "needs `known` above 0"), ({"role": "x"}, '"x"'), ({"known": 0.5, "calculator": True}, "calculator")],
 )
 def test_wrong_options_of_known_facts(options, message) -> None:
     with pytest.raises(UserError, match=message):
