@@ -131,8 +131,8 @@ def check_state_places(recipe: Recipe) -> None:
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
             who = named(part) if of_user(part) else type(part).__name__
             raise UserError(
-                f"`{where}` is {who}, which has a state, but a part at this place gets no state; remove the part. Places with state are "
-                "curriculum, rollout, selection, credit, reward, schedule, update, search, and the credit and selection of a player"
+                f"`{where}` is {who}. This part has a state, but a part in this field gets no state; remove the part. Fields whose parts get a state: "
+                "curriculum, rollout, selection, credit, reward, schedule, update, search, and the fields credit and selection of a player"
             )
 
 
