@@ -265,7 +265,7 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
 
 
 def check_right(recipe: Recipe) -> None:
-    """Raises UserError if a part needs right answers but the reward has no verifier and only scores without a scale, so no answer is marked as right."""
+    """Raises UserError if a part needs right answers, but the reward cannot mark an answer as right: it has no verifier, and its scores have no scale."""
     judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
     unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
     if unmarked is None or judging.keys() & {"verified", "environment"}:
