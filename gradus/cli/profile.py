@@ -1,4 +1,4 @@
-"""`gradus profile`: the time of each part of a step, compared with the floor of the machine."""
+"""`gradus profile`: the time of each part of a step, compared with the floor, which is the shortest time that the machine allows."""
 
 from __future__ import annotations
 

@@ -169,7 +169,8 @@ def as_json(found: Sequence[Prediction]) -> dict[str, Any]:
 
 
 def numbers(text: str, kind: Callable[[str], T], option: str, least: float | None = None) -> list[T]:
-    """Returns the numbers of a list with commas. Raises UserError if an entry is not a number, or is below `least` (None: is 0 or less)."""
+    """Returns the numbers of a list with commas. Raises UserError if an entry is not a number, or is below `least`. If `least` is None, every entry must be
+    above 0."""
     try:
         found = list(dict.fromkeys(kind(word) for word in text.split(",")))
     except ValueError:

@@ -94,8 +94,8 @@ def carry_out(job: Job, view: Any) -> dict[str, Any]:
 
 
 def asked_of(run: Run, experiment: Experiment) -> tuple[list[Request], bool]:
-    """The requests of the examination, and whether all their problems are new: none of them helped to choose the best weights. If there are enough problems,
-    the examination uses the problems after those of the evaluations.
+    """The requests of the examination, and whether all their problems are new. A problem is new if it was not used to choose the best weights. If there are
+    enough problems, the examination uses the problems after those of the evaluations.
     """
     used = getattr(run.recipe.study, "problems", 0)
     size = run.task.held_out.size

@@ -10,7 +10,7 @@ So a rung with one seed keeps at least a quarter of its contestants, and at leas
 intervals contain both sources. All intervals of a rung are corrected for the number of intervals (Bonferroni).
 
 Not used: Hyperband (Li and others, arXiv:1603.06560) runs several such races, each with a different first rung, so it needs several budgets.
-ASHA (Li and others, arXiv:1810.05934) promotes before a rung is complete, so its result depends on the order in which runs end.
+ASHA (Li and others, arXiv:1810.05934) promotes contestants before a rung is complete, so its result depends on the order in which runs end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Differences between arms over seeds and problems: estimate, interval, the chance that one arm is better, and verdicts for many pairs.
 
 A bootstrap over three seeds draws from only three values, so it finds false differences. For this reason, the interval of a difference is Student's interval.
-The number of seeds gives the degrees of freedom. The width contains the chance of the seeds and of the problems:
+The number of seeds gives the degrees of freedom. The width covers the randomness of the seeds and of the problems:
 
     d[s, p] = a[s, p] - b[s, p]                     seed s of S, problem p of P, the same for both arms
     d[s, p] = mean + seed[s] + problem[p] + rest[s, p]
@@ -10,7 +10,8 @@ The number of seeds gives the degrees of freedom. The width contains the chance 
     interval: mean d +- t(S - 1) * se
 
 Ms and Mp both contain the variance of the rest, so Mp - Mr counts it once. Ms is at least Mr in expectation. By chance, Ms can be smaller, for example if
-a few seeds have equal means. Then Mr replaces it. For se as a whole, the degrees of freedom are those of the seeds, although the second term has more. So the
+a few seeds have equal means. Then Mr replaces it. For se as a whole, the degrees of freedom are those of the seeds, although the second term has more degrees
+of freedom. So the
 interval can be too wide, but not too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by Holm's method (A Simple
 Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
 """

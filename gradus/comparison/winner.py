@@ -69,7 +69,7 @@ def train_command(experiment: Experiment, folder: Path) -> str:
 
 
 def commands(experiment: Experiment, folder: Path, run: Path, *, whole: bool) -> Sequence[str]:
-    """The commands for further training. The last command begins a new run. If the winner's run can be continued, the command before it does so.
+    """The commands for further training. The last command begins a new run. If the winner's run can be continued, the second-last command continues it.
 
     Args: whole: whether the winner's run has reached its planned end.
     """

@@ -48,8 +48,9 @@ def charged(trajectory: Trajectory, costs: np.ndarray) -> Trajectory:
 class KLPenalty:
     """Subtracts coefficient * KL(policy || player) from the reward of each action, then computes the advantages of `rule`.
 
-    If the rule values single actions (RewardToGo, GAE), the advantage of an action contains the penalties of this action and of all later actions. If the rule
-    values whole trajectories (GroupRelative, LeaveOneOut, ...), the reward of a trajectory contains the sum of its penalties. Only advantages include the
+    If the rule computes a separate value for each action (RewardToGo, GAE), the advantage of an action contains the penalties of this action and of all later
+    actions. If the rule computes one value for each trajectory (GroupRelative, LeaveOneOut, ...), the reward of a trajectory contains the sum of its
+    penalties. Only advantages include the
     penalty. Components and metrics keep the original reward.
     """
 

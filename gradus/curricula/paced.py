@@ -14,8 +14,8 @@ from gradus.types.ranges import check_ranges
 
 
 def next_count(count: int, rate: float, *, easy_above: float, step: int, least: int, most: int) -> int:
-    """Returns the number of episodes at the next visit of a problem. If `rate` is above `easy_above`, this is the last number minus `step`, but at least
-    `least`. Otherwise it is `most`.
+    """Returns the number of episodes at the next visit of a problem. If `rate` is above `easy_above`, the result is the last number minus `step`, but at
+    least `least`. Otherwise the result is `most`.
 
     >>> next_count(8, 0.7, easy_above=0.6, step=1, least=2, most=8), next_count(5, 0.3, easy_above=0.6, step=1, least=2, most=8)
     (7, 8)
@@ -29,8 +29,9 @@ class Paced:
     at this problem.
 
     A new problem gets `most` episodes. The success rate of a problem is the weighted share of successes among all its episodes so far. The weight of a visit
-    (a step with this problem) is `keep` times the weight of the next visit. If the rate is above `easy_above`, the next visit has `step` episodes fewer, but
-    at least `least`; otherwise it has `most`. The limit of turns is the length of the longest success so far; without a success, the rollout's limit applies.
+    (a step with this problem) is `keep` times the weight of the next visit. If the rate is above `easy_above`, the next visit has `step` episodes fewer than
+    this visit, but at least `least`. Otherwise the next visit has `most` episodes. The limit of turns is the length of the longest success so far; without a
+    success, the rollout's limit applies.
     Given and replayed trajectories do not count.
 
     The metric `rollouts` is the mean number of episodes per problem, and `turn_limit` the mean limit of the problems that have one.

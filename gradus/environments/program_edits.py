@@ -63,7 +63,7 @@ def applied(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
 def proposed(files: Mapping[str, str], completion: str) -> dict[str, str]:
     """Returns the new texts of the files that a reply edits. A reply has a thought in <think> and edits in <solution>.
 
-    Raises EditError as `applied`, and if a tag does not occur exactly once, or if the thought is empty.
+    Raises EditError in the same cases as `applied`, and also if a tag does not occur exactly once, or if the thought is empty.
     """
     parts = contents(completion, ("think", "solution"))
     if parts is None:

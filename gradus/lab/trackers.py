@@ -217,7 +217,7 @@ class Sinks:
 def open_sinks(names: Sequence[str], curve: Curve, say: Callable[[str], None], before: Sequence[Mapping[str, Any]] = ()) -> Sinks:
     """Opens every sink. Raises UserError if a sink does not open.
 
-    Args: say: shows a sentence to the user; before: the rows that the sinks got before the resume, also for repeated steps.
+    Args: say: shows a sentence to the user; before: the rows that the sinks got before the resume, including rows of repeated steps.
     """
     told: dict[str, int] = {}
     for row in before:

@@ -86,7 +86,7 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
 
 @dataclass(frozen=True)
 class ImitationOfBest:
-    """Maximum likelihood of the best trajectory of every group. The other trajectories have no other effect than this comparison."""
+    """Maximum likelihood of the best trajectory of every group. The other trajectories only affect which trajectory is the best."""
 
     average: Average = SequenceMean()
     coefficient: float = 1.0

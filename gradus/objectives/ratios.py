@@ -128,8 +128,8 @@ class Probability:
 class OnPolicy:
     """log r_t = log pi(a_t) - sg[log pi(a_t)], where sg stops the gradient: the ratio is always 1, and its gradient is the gradient of log pi.
 
-    Use this ratio to treat old tokens as tokens of the current policy. Tokens are old if earlier versions of the weights sampled them, or in later updates on
-    the same batch. Du et al., UloRL, arXiv:2507.19766 (pseudo on-policy importance sampling).
+    Use this ratio to treat old tokens as tokens of the current policy. Tokens are old if earlier versions of the weights sampled them. In later updates on
+    the same batch, all tokens are old. Du et al., UloRL, arXiv:2507.19766 (pseudo on-policy importance sampling).
     """
 
     separable: ClassVar[bool] = True

@@ -123,7 +123,7 @@ class Fused:
     def read(self, prefixes: Sequence[np.ndarray], given: Sequence[Inputs | None] = ()) -> list[Prompt]:
         """Reads prefixes together.
 
-        The prefixes must have the same padded length (`padded`). The result of a prefix does not depend in any bit on the other prefixes.
+        The prefixes must have the same padded length (`padded`). The result of a prefix is the same, bit for bit, with any other prefixes.
 
         `given`: for each prefix the input vectors in place of the embeddings of some tokens. Long prefixes are read in chunks, so only the memory
         for keys and values grows with the length.
@@ -340,7 +340,7 @@ def normed(x: Tensor, factor: Tensor, eps: float) -> Tensor:
 
 
 def _prompts(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
-    """Computes attention within prompts [count, length, heads, d]. The result of a prompt does not depend in any bit on the number of other prompts."""
+    """Computes attention within prompts [count, length, heads, d]. The result of a prompt is the same, bit for bit, for any number of other prompts."""
     if rule.cap is None:
         return causal(q, k, v, rule)
     return torch.cat([causal(*one, rule) for one in zip(q.split(1), k.split(1), v.split(1), strict=True)])

@@ -155,7 +155,8 @@ def room(job: Job, max_context: int) -> int:
 
 
 def reason(job: Job, count: int, stopped: bool, room: int) -> Ended:
-    """Returns the reason for the end of a sequence with `count` new tokens (at most `room`). An unfinished sequence was cut at its length."""
+    """Returns why a sequence ended after `count` new tokens; `room` is the largest possible number of new tokens. If no stop ended the sequence, a limit cut
+    it."""
     full = Ended.CONTEXT if count == room < job.sampling.limit else Ended.LENGTH
     return Ended.STOP if stopped else full
 

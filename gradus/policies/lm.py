@@ -233,8 +233,8 @@ class LanguageModel:
     def act(self, asked: Sequence[Asked], pause: Callable[[], bool] = bool) -> list[Context]:
         """Samples one context per request, in order. The parent of a sampled context is the context that it continues. `pause`: see `engine.generate`.
 
-        The field `how` of a request may be a `Slots` object. Raises UserError for any other value, also for a token rule, because `lockstep.act_by_rule`
-        draws by token rules.
+        The field `how` of a request may be a `Slots` object. Raises UserError for any other value. A token rule is not allowed here, because
+        `lockstep.act_by_rule` draws by token rules.
         """
         hows = [getattr(getattr(a, "request", None), "how", None) for a in asked]
         if (how := next((h for h in hows if h is not None and not (isinstance(h, Slots) and self.gate is None)), None)) is not None:

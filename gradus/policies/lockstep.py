@@ -240,7 +240,8 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
 
     A policy must have the method `lockstep(longest, head)`, which returns its rows.
 
-    Raises: UserError if a player has no logits, another vocabulary, or no head as the rule needs it. UserError also if a prompt has pictures.
+    Raises: UserError if a player has no logits, has another vocabulary, or lacks the head that the rule needs. Also raises UserError if a prompt has
+    pictures.
     """
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]

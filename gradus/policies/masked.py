@@ -109,7 +109,7 @@ class Masked:
         return prompt_context(self._tokenizer().tokens(prompt))  # type: ignore[arg-type]
 
     def follow(self, observation: Observation, after: Context) -> Context:
-        """Raises UserError: a masked model reads in both directions, so the tokens of the first turn would also read a second turn."""
+        """Raises UserError: a masked model reads in both directions, so the tokens of the first turn would also attend to a second turn."""
         raise UserError("a masked model gives one answer and takes no further turns; take a task without an environment, or a causal language model with --model")
 
     def told(self, action: Action) -> Context:

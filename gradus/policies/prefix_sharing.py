@@ -22,8 +22,8 @@ class Family:
 def families(contexts: Sequence[Context]) -> list[Family]:
     """Returns the families of all contexts with actions. Each context is in one family.
 
-    Contexts with the same inherited prefix belong together. Some contexts have a prefix that no other context has, for example forks of different samples.
-    Such contexts form a family if they have the same opening, which is the part before the first chosen token.
+    Contexts with the same inherited prefix form a family. If no other context has the inherited prefix of a context, the context is alone, for example the
+    only fork of a sample. Contexts that are alone form a family if they have the same opening, which is the part before the first chosen token.
     """
     acting = [i for i, context in enumerate(contexts) if context.actions]
     near = _by_beginning(contexts, acting, {i: _inherited(contexts[i]) for i in acting})

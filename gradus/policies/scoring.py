@@ -31,7 +31,7 @@ class Scored:
 def score(network: Decoder | Fused | Stepwise, tokens: np.ndarray, likely: int = 0) -> Scored:
     """Computes the log-probabilities of int32 tokens [n]. Also finds the most likely tokens at every position; `likely` is their number.
 
-    The result of a sequence does not depend in any bit on the other sequences that are scored. A `Fused` network must be prepared for sequences of at least n
+    The result of a sequence is the same, bit for bit, with any other sequences in the batch. A `Fused` network must be prepared for sequences of at least n
     tokens.
     """
     pieces = [np.zeros(0, np.float32)]

@@ -1,7 +1,7 @@
 """A decoder with vision. A tower and a projector compute the vectors at a picture's placeholder tokens. The decoder itself does not change.
 
-Every picture is encoded alone, so its vectors do not depend in any bit on other pictures. Vectors without gradient are kept until a weight of the
-tower or the projector changes.
+Every picture is encoded alone, so its vectors are the same, bit for bit, with any other pictures in the batch. Vectors without gradient are kept until a
+weight of the tower or the projector changes.
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ def check_state_places(recipe: Recipe) -> None:
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
             who = named(part) if of_user(part) else type(part).__name__
             raise UserError(
-                f"`{where}` is {who}, which has a state, but a part at this place gets no state; remove the part. Places with state are "
-                "curriculum, rollout, selection, credit, reward, schedule, update, search, and the credit and selection of a player"
+                f"`{where}` is {who}. This part has a state, but a part in this field gets no state; remove the part. Fields whose parts get a state: "
+                "curriculum, rollout, selection, credit, reward, schedule, update, search, and the fields credit and selection of a player"
             )
 
 
@@ -265,7 +265,7 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
 
 
 def check_right(recipe: Recipe) -> None:
-    """Raises UserError if a part needs right answers but the reward has no verifier and only scores without a scale, so no answer is marked as right."""
+    """Raises UserError if a part needs right answers, but the reward cannot mark an answer as right: it has no verifier, and its scores have no scale."""
     judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
     unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
     if unmarked is None or judging.keys() & {"verified", "environment"}:

@@ -17,10 +17,8 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Cascade(Combines):
-    """Judges every answer by `first`, and sends some answers on to `then`. An answer that is sent on gets the value of `then`; any other answer keeps the
-    value of `first`.
-
-    These are the answers whose value by `first` is below `bound`. So no expensive judge reads an answer if its reward is already clear. If `first` failed or does
+    """Judges every answer by `first`. If the value is `bound` or more, the answer keeps this value. If the value is below `bound`, the answer is sent on, and
+    gets the value of `then`. So an expensive judge reads only the answers whose reward is not clear yet. If `first` failed or does
     not apply, the answer is not sent on. Components: the value of `first` under its name, and the components of `then`, which do not apply to the other
     answers. Metric: `cascade/sent`, the share of answers that are sent on.
     """

@@ -33,7 +33,8 @@ class WithExamples:
 
 @dataclass(frozen=True)
 class PeopleAndAI:
-    """A judge of pairs: `people` judge the problems of a share `share` of each batch, and `ai` judges the others after `examples` verdicts of people."""
+    """A judge of pairs: `people` judge the problems of a share `share` of each batch, and `ai` judges the others. The prompt of `ai` shows `examples`
+    verdicts of people."""
 
     people: Arbiter = ScriptedJudge(reversed=0.02)
     ai: Arbiter = ScriptedJudge(reversed=0.1)

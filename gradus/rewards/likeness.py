@@ -47,7 +47,7 @@ class Embedded:
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
-    """Returns the vector with length 1; a vector of zeros stays."""
+    """Returns the vector with length 1. A vector of zeros does not change."""
     return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
 

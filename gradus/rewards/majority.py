@@ -45,5 +45,5 @@ class MajorityReward(Combines):
         return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in found]
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[float]:
-        """Returns the rewards of one group. A failed answer gets 0, and its failure stays."""
+        """Returns the rewards of one group. A failed answer gets 0, and still counts as failed."""
         return agreement([t.completion if t.reward is None or t.failed is None else "" for t in trajectories], missing=self.missing)

@@ -73,8 +73,8 @@ async def advanced(flights: Sequence[Flight], world: World, call: str, part: Cal
     """Returns all flights, with one more part for every unfinished answer. All parts are sampled together.
 
     `part`(token limit of an answer): the largest number of new tokens. `call`: the name of the call. A second call in a step has another name, and therefore
-    new random draws. Metrics: `decode_steps`, the tokens of the longest part; `idle`, the token-steps per sampled token in which a slot waits for the longest
-    part.
+    new random draws. Metrics: `decode_steps`, the tokens of the longest part; `idle`, the decoding steps that all slots together wait for the longest part,
+    divided by the number of sampled tokens.
     """
     again = () if call.endswith("/1") else ("again", call)
     jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]

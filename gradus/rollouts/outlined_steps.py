@@ -1,4 +1,4 @@
-"""Writers of long solutions: first an outline of titles, then one step per title. A program writes, or a player.
+"""Writers of long solutions: first an outline of titles, then one step per title. The writer is a program or a player.
 
 Reference: Chae et al., One Missing Piece for Open-Source Reasoning Models, arXiv:2506.02338: outlines, and steps by a model with short reasoning.
 """

@@ -1,4 +1,4 @@
-"""Waits for descriptors, also for those above 1,023. A process may have such descriptors, but the function `select` cannot wait for them."""
+"""Waits for file descriptors, including descriptors with numbers above 1,023. The function `select` cannot wait for such descriptors."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ class _Watched:
             self.broken = self.broken or End.OUTPUT
 
     def _look(self) -> None:
-        """Checks whether the program's processes and files together exceed a limit. If so, marks the program for its end."""
+        """Checks whether the program's processes and files together exceed a limit. If so, records that the program must be ended."""
         if self.tree.memory(self.limits.memory) > self.limits.memory:
             self.broken = End.MEMORY
         elif self.tree.disk() > self.limits.disk:

@@ -36,7 +36,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class ItemHalves:
-    """Splits a problem with a column `items` into two halves, as the task `sorting` has them, and words the calls of the reasoning agent."""
+    """Splits a problem with a column `items`, such as a problem of the task `sorting`, into two halves. Also writes the prompts of the reasoning agent."""
 
     kinds: tuple[str, ...] = ("up", "down", "letters", "words")  # the categories of problems that can be split
     join: str = "merge {answers}"
@@ -104,7 +104,7 @@ class ThoughtGraph:
         return [i for i, n in enumerate(self.nodes) if n.of == node and not n.dropped]
 
     def best(self, node: int) -> int | None:
-        """Returns the attempt at a problem with the largest score, the earliest of equal ones. Without a score it counts 0."""
+        """Returns the attempt at a problem with the largest score; if scores are equal, the earliest. An attempt without a score counts as 0."""
         return max(self.attempts(node), key=self.worth, default=None)
 
     def worth(self, node: int) -> float:
@@ -230,7 +230,7 @@ class ThoughtGraphSearch:
 
     agent: GraphAgent = FixedSchedule()
     splits: ItemHalves = ItemHalves()
-    steps: int = 30  # most operations of an episode, refused ones included
+    steps: int = 30  # largest number of operations of an episode, including refused operations
 
     def __post_init__(self) -> None:
         check_ranges(self, steps="[1, inf)")

@@ -123,8 +123,8 @@ async def tables_of(run: Any, rows: Sequence[Mapping[str, Any]] | None) -> tuple
 def verdict_of(run: Any, *, own: bool) -> Any:
     """Returns the reward that judges a run's exam.
 
-    `own`: whether the exam is on the run's own task. If `own` is True, the result is the reward of the evaluations during training. If not, it is the
-    verifier of the other task; if that task has no verifier, or has an environment, it is the recipe's reward.
+    `own`: whether the exam is on the run's own task. If `own` is True, the result is the reward of the evaluations during training. Otherwise the result is
+    the verifier of the other task. If the other task has no verifier, or has an environment, the result is the recipe's reward.
     """
     if own:
         return getattr(run.recipe.study, "reward", None) or run.recipe.reward

@@ -114,7 +114,7 @@ def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
 
 
 def peak_and_fall(points: Sequence[Point]) -> tuple[Point, float]:
-    """Returns the point with the highest gold (if there are several, the earliest), and the decrease of the gold from this point to the last one."""
+    """Returns the point with the highest `gold` (if there are several, the earliest), and the decrease of `gold` from this point to the last point."""
     peak = max(points, key=lambda p: p.gold)
     return peak, peak.gold - points[-1].gold
 

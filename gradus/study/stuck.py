@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 def stuck(metrics: Sequence[Row], recipe: Recipe) -> str | None:
     """Returns a sentence with the cause and the remedy if the run has learned nothing so far.
 
-    Returns None if the run learns, if its reward cannot rise further, or if the run is too short to know.
+    Returns None if the run learns, if its reward cannot rise further, or if the run is too short for a decision.
     """
     rows = [row for row in metrics if row.get("reward") is not None and row.get("informative") is not None]
     return without_signal(rows, recipe) or without_movement(rows, recipe)

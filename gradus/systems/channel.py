@@ -59,7 +59,8 @@ class Later(Generic[T]):
 class Channel:
     """Sends messages to one other process, and receives messages from it, in order.
 
-    `send` does not wait until the other process has received the message, but the next `send` or `receive` does. Signals are handled during a wait.
+    `send` may return before the other process has received the message. The next `send` or `receive` first waits until the message is received. Signals are
+    handled during a wait.
     After a signal has interrupted a wait, the channel must not be used again.
     """
 

@@ -169,7 +169,7 @@ def _places(network: nn.Module) -> Iterator[tuple[nn.Module, str, str]]:
 
 
 def _empty(network: nn.Module) -> None:
-    """Takes the weights from a network. Names, shapes and types remain."""
+    """Removes the weights from a network. The names, shapes and types of the weights remain."""
     for module, attribute, _ in _places(network):
         p = getattr(module, attribute)
         setattr(module, attribute, nn.Parameter(torch.empty_like(p, device="meta"), requires_grad=False))

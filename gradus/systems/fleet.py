@@ -40,7 +40,9 @@ def hosted(run: Run, model: str | Path | None, device: str) -> Iterator[Run]:
     """
     system, task = run.recipe.system, run.task
     if run.stages is not None and any(wants_processes(leg.recipe.system) for leg in run.stages.legs):
-        raise UserError("a run with stages samples in threads only; leave out `workers_in`, `environments` and `verifiers` of --system, or train each stage alone")
+        raise UserError(
+            "a run that has stages can sample only in threads; leave out `workers_in`, `environments` and `verifiers` of --system, or train each stage alone"
+        )
     if not isinstance(system, Ahead | Streaming) or not wants_processes(system):
         yield run
         return

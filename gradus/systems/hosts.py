@@ -143,7 +143,7 @@ def _paused(link: Link, pause: Callable[[], bool]) -> Message:
 
 
 class Weights:
-    """The tensors that a host's process has, each with its address and with PyTorch's number of its changes."""
+    """The tensors that a host's process has, each with its address and with PyTorch's count of its in-place changes."""
 
     def __init__(self, host: Host) -> None:
         self.host, self.start = host, 0

@@ -66,8 +66,8 @@ class Shares:
 
 
 class Divided:
-    """A player's policy in the first process. The processes share the rows of each pass. `led` (`gradus.systems.leader.Led`) shares the samples among
-    the processes, and has all other members."""
+    """A player's policy in the first process. The processes share the rows of each pass. `led` (`gradus.systems.leader.Led`) divides the sampling among the
+    processes, and provides all other members."""
 
     def __init__(self, led: Any, team: Team) -> None:
         self.__dict__.update(_led=led, _team=team, _policy=led._policy)

@@ -301,7 +301,8 @@ class Divided:
             yield from zip(pieces, rows, strict=False)  # a process without a micro-batch has repeated the last one
 
     def carry(self, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key, slopes: Slopes) -> None:
-        """See `gradus.updates.forward_backward`. The processes add up the gradients of a round, in another order than one process."""
+        """See `gradus.updates.forward_backward`. The processes add up the gradients of a round. The order of this sum differs from the order in a single
+        process."""
         together = self._together
         for pieces in self._rounds(contexts, micro_tokens):
             if not _acts(contexts, pieces[0]):

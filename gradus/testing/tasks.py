@@ -107,7 +107,7 @@ def equal_keys(subject: Subject) -> Checked:
 
 
 def another_process(subject: Subject) -> Checked:
-    """Another process draws the same problems, although text has other hashes there."""
+    """Another process draws the same problems, although Python's hashes of text differ there."""
     if subject.spec is None:
         return Checked(
             "another process", skipped="only a task given by name, without options, can be made in another process (file.py:task)"

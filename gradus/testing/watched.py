@@ -97,7 +97,8 @@ class Call:
 def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, limits: Limits = Limits(), start: int = 0) -> Iterator[Call]:
     """Makes `call(prepare(i))` for every i from `start` to `count` - 1, and yields one Call for each, in order.
 
-    Args: `call`: returns a value that JSON can store. `prepare`: makes the argument of the call, without a watch and without a time limit. For equal i, it
+    Args: `call`: returns a value that JSON can store. `prepare`: makes the argument of the call. The watch and the time limit do not apply to `prepare`. For
+    equal i, it
     returns equal values. If a call ends its process or takes too long, its Call has an error. If the exceeded limit is below DOUBTED seconds, the call is
     repeated once before it counts as too long. After LOST calls with such an error, or after WASTED seconds for calls that took too long, the remaining calls
     are not made, and the last Call is marked as `final`.

@@ -62,7 +62,7 @@ async def beside(run: Run, work: Callable[[], T]) -> T:
 
 
 def passed(run: Run, step: int) -> None:
-    """Drops the weights that sampled the rollout of a finished step."""
+    """Deletes the weights with which the rollout of a finished step was sampled."""
     if isinstance(run.pipeline, Pipeline):
         run.history[PLACE] = [entry for entry in run.history[PLACE] if entry["step"] > step]
 

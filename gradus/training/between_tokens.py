@@ -26,7 +26,7 @@ token 0."""
 
 @dataclass(eq=False)
 class Diary:
-    """The changes of weights within the samples of one group, by the name of the sample. `known`: the changes to repeat; None: the player always takes the
+    """The changes of weights within the samples of one group, by the name of the sample. `known`: the changes to repeat; None: the player always loads the
     newest weights."""
 
     known: Mapping[str, Sequence[Sequence[int]]] | None = None
@@ -60,9 +60,9 @@ class Diary:
 
 
 class Changing:
-    """The policy of a worker's player. The policy `inner` does all work. Published weights are taken between two tokens.
+    """The policy of a worker's player. The policy `inner` does all work. The player loads published weights between two tokens of `inner`.
 
-    A policy that cannot pause takes the weights between two answers.
+    If `inner` cannot pause, the player loads the weights between two answers.
     """
 
     def __init__(self, player: Learner, newest: Callable[[], Mapping[str, Any]], version: Callable[[int], Mapping[str, Any]]) -> None:

@@ -48,7 +48,7 @@ def seconds_of(text: str) -> float:
 
 
 def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles the errors of an event loop that no code awaits. Ignores errors that end a run, because other code reports these errors."""
+    """Handles an error in a task of an event loop if no code awaits this task. Ignores errors that end a run, because other code reports these errors."""
     if not isinstance(context.get("exception"), (KeyboardInterrupt, asyncio.CancelledError)):
         loop.default_exception_handler(context)
 

@@ -1,7 +1,8 @@
 """Log-probabilities under constant players, for answers that a run reads more than once: given answers and replayed answers. The weights of a constant
 player never change.
 
-The rows are a state of the run, so a run that continues from a checkpoint has the same rows. If the same context is read again, the stored rows are used, and
+The rows are part of the run's state, so a run that continues from a checkpoint has the same rows. If the same context is read again, the stored rows are
+used, and
 the model is not called.
 """
 

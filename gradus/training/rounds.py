@@ -1,4 +1,4 @@
-"""The rounds of a step. In each round the selection gives some groups to training.
+"""The rounds of a step. In each round, the run trains on the groups that the selection returns for this round.
 
 If a selection has no method `rounds`, there is one round with all kept groups.
 """

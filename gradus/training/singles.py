@@ -45,7 +45,7 @@ def members(requests: Sequence[Request], first: int) -> list[tuple[int, Request]
 def released(done: Sequence[int], home: Mapping[int, int], count: int) -> list[int] | None:
     """Returns the requests of the first `count` groups that were complete, in the order of their numbers; None if fewer groups are complete.
 
-    Args: done: the finished requests, in the order of the ends; home: the group of every request that is not yet released.
+    Args: done: the finished requests, in the order in which they finished; home: the group of every request that is not yet released.
 
     >>> released([3, 0, 4, 1], {0: 0, 1: 0, 2: 2, 3: 3, 4: 3}, 1), released([3, 0, 4, 1], {0: 0, 1: 0, 2: 2, 3: 3, 4: 3}, 3)
     ([3, 4], None)

@@ -255,7 +255,7 @@ class Stream:
         return Sampled(diary.oldest, [*groups, *await world.aside()], world, diary.stored())
 
     async def _obeyed(self, decided: Sequence[Sequence[Any]]) -> dict[int, Sampled]:
-        """Samples the groups of a known fact with their versions."""
+        """Samples the groups that a stored fact names, with the versions of the weights from this fact."""
 
         async def again(worker: int, number: int, version: int, more: Mapping[str, Any] = Frozen()) -> Sampled:
             sampled = await self._sampled(number, self._version(version), worker, more.get("changes", {}))

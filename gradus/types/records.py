@@ -101,8 +101,8 @@ class Problem:
 
     @property
     def reference(self) -> str | None:
-        """The answer as text; the first answer if there are several. None if there is no answer, or if the answer is a mapping or an integer with more than
-        4,000 digits."""
+        """The answer as text; the first answer if there are several. None in three cases: there is no answer, the answer is a mapping, or the answer is an
+        integer with more than 4,000 digits."""
         answer = next(iter(self.answer), None) if isinstance(self.answer, list | tuple) else self.answer
         if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # str() takes 4,300 digits
             return None

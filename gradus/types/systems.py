@@ -79,7 +79,9 @@ class Streaming:
             if getattr(self, name) not in known:
                 raise unknown("value", getattr(self, name), known, f"In {name} of Streaming")
         if self.unit == "answer" and self.trains_on == "newest":
-            raise UserError('Streaming: with the unit "answer", a step trains on the groups that finished first; set `trains_on` to "first", or `unit` to "group"')
+            raise UserError(
+                'Streaming: if `unit` is "answer", a step always trains on the groups that finish first; set `trains_on` to "first", or `unit` to "group"'
+            )
         if self.publish_every > self.staleness + 1:
             raise UserError(
                 f"Streaming.publish_every is {self.publish_every} and Streaming.staleness is {self.staleness}, so the published weights become too old; set "

@@ -290,13 +290,13 @@ class World(Protocol):
         ...
 
     def follow(self, observation: Observation, after: Context, player: str = "policy") -> Context:
-        """Makes a piece: a context that ends the last turn of `after`, shows the observation and opens the next turn. `after.then(piece)` appends the
-        piece."""
+        """Makes a context to append to `after`. This context ends the last turn, shows the observation and opens the next turn. `after.then(piece)` appends
+        the new context `piece`."""
         ...
 
     def told(self, action: Action, player: str = "policy") -> Context:
-        """Makes a piece (a context to append) from a given action. The tokens of the piece are marked as chosen by the player, and have no log-probabilities.
-        `context.then(piece)` appends the piece."""
+        """Makes a context to append from a given action. All tokens of this context are marked as chosen by the player, and have no log-probabilities.
+        `context.then(piece)` appends the new context `piece`."""
         ...
 
     def said(self, context: Context, since: int, player: str = "policy") -> Action:

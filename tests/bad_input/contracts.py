@@ -117,7 +117,7 @@ CONTRACTS: list[Row] = [
     ),
     (
         "{train} --objective.policy.trust p.py:Mine",
-        "`objective.policy.trust` is Mine (p.py, line|which has a state, but a part at this place gets no state; remove the part. Places with state are",
+        "`objective.policy.trust` is Mine (p.py, line|This part has a state, but a part in this field gets no state; remove the part.",
         part("losses", "return surrogate(log_ratio, advantages), {}, state", fields="separable: ClassVar = True", start="return 0"),
     ),
     *READINGS,

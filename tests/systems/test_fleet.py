@@ -168,5 +168,5 @@ def test_systems_that_do_not_fit_are_refused():
     with pytest.raises(UserError, match="`environments` is set, but task arithmetic has no environment"):
         train(recipe("grpo").but(system=Streaming(environments=1)), steps=1, **SMALL)
     run = SimpleNamespace(recipe=recipe("grpo"), task=None, stages=SimpleNamespace(legs=[SimpleNamespace(recipe=recipe("grpo").but(system=Ahead(verifiers=1)))]))
-    with pytest.raises(UserError, match="a run with stages samples in threads"), hosted(run, None, "cpu"):
+    with pytest.raises(UserError, match="a run that has stages can sample only in threads"), hosted(run, None, "cpu"):
         pass

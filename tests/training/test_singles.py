@@ -129,7 +129,7 @@ def test_rollouts_whose_answers_depend_on_each_other_are_refused():
         train(recipe("grpo").but(system=ALONE, rollout=InFlight()), steps=1, **SMALL)
     with pytest.raises(UserError, match=r"DynamicSampling does not sample each answer alone; set --system\.unit group"):
         train(recipe("dapo").but(system=ALONE), steps=1, **SMALL)
-    with pytest.raises(UserError, match=r'with the unit "answer", a step trains on the groups that finished first'):
+    with pytest.raises(UserError, match=r'if `unit` is "answer", a step always trains on the groups that finish first'):
         Streaming(unit="answer", trains_on="newest")
     with pytest.raises(UserError, match="unit of Streaming"):
         Streaming(unit="answers")

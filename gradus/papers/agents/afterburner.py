@@ -20,7 +20,7 @@ Reference: Du et al., Afterburner: Reinforcement Learning Facilitates Self-Impro
 their rewards, the gain, the weights 0.5 and 0.2, groups of 32, no KL, 10 rounds, and the percentile among collected programs.
 Departures: The task `code_speed` is ours: programs in a small part of Python, whose steps and list entries an interpreter counts, in place of seconds and
 bytes. The caps are 12,000 steps, 200 entries and 400,000 in sum. The collected programs are the versions of the task. A length term with weight 0.3, which
-is always 0, is left out. The rate 10^-6 is not set. Only the trainer's demonstration was read of the public repository (Elfsong/Afterburner); it has other
+is always 0, is left out. The rate 10^-6 is not set. Of the public repository (Elfsong/Afterburner), we read only the trainer's demonstration, which has other
 rewards. A task without costs gives only its verdict.
 """
 

@@ -1,4 +1,4 @@
-"""LeDex: a model explains the fault of a wrong program, and then writes the program again. PPO rewards the explanation and the fix apart.
+"""LeDex: a model explains the fault of a wrong program, and then writes the program again. PPO rewards the explanation and the fix separately.
 
     R_code = 5 (S_cb + S_ut) - 5
     R_exp = max(-5, (50 S_ex - 35)/3)
@@ -6,8 +6,8 @@
 
 $S_cb$ is the mean CodeBLEU of the fix and the known right fixes, and $S_ut$ is the share of tests that the fix passes. $S_ex$ is the mean cosine of the
 embeddings of the explanation and of the explanations that led to a right fix: 0.4 gives -5, 0.7 gives 0, and 1 gives 5. The last token of the explanation
-gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So nothing
-flows from the fix into the explanation. The advantages of each of the two segments are whitened apart. Every token pays the KL penalty.
+gets $R_exp$, and the last token of the fix gets $R_code$. e(t) is the last token of the segment of token t, and the value after e(t) is 0. So the reward of
+the fix does not change the advantages of the explanation. The advantages of the two segments are whitened separately. Every token pays the KL penalty.
 
 A reply is <explanation>...</explanation><fix>...</fix>. The prompt has the task, the wrong program, and the result of a failing test. Training uses right
 and wrong fixes. Fine-tuning comes first, on trajectories whose fix passes all tests: `gradus train sft:50,ledex:100 --task code_repair --task.form function
@@ -81,7 +81,8 @@ def explanation_reward(likeness: float) -> float:
 
 @dataclass(frozen=True)
 class ExplainedFix(Combines):
-    """The rewards of the explanation and of the fix, each from -5 to 5. Problems without known fixes (columns `fix` and `explanation`) have their verdict."""
+    """The rewards of the explanation and of the fix, each from -5 to 5. The reward of a problem without known fixes (columns `fix` and `explanation`) is the
+    verdict."""
 
     name: ClassVar[str] = "explained"
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -103,9 +104,8 @@ def terms(t: Trajectory, passed: float) -> Terms | None:
 
 @dataclass(frozen=True)
 class SegmentGAE:
-    """GAE within each step of an answer (stream `span`). The last action of step 0 gets the component `explanation`, and the last action of all gets the rest.
-
-    Steps are whitened apart. An answer with one step, and an answer without this component, has the advantages of GAE.
+    """GAE within each step of an answer (stream `span`). The last action of step 0 gets the component `explanation`, and the last action of the answer gets
+    the rest of the reward. Each step is whitened separately. If an answer has one step or no such component, its advantages are those of GAE.
     """
 
     gamma: float = 1.0

@@ -54,8 +54,8 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class CodeOrWords:
-    """The return of the environment. Two components, which do not change the reward, say whether the answer has a program (`code`) and whether this fits the
-    problem (`choice`)."""
+    """The return of the environment. Two components do not change the reward. `code` is 1 if the answer has a program. `choice` is 1 if the answer has a
+    program exactly when the problem needs one."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -22,7 +22,7 @@ rewards and on the memorisation. The public repository (RUCAIBox/R1-Searcher-plu
 Departures: The answer stands between <answer> and </answer>, not in a box, and there are no other tags of thoughts. The variance is the population variance;
 eta and mu are ours. The 16 answers per question, the KL coefficient of 0.0001 and the 4 mini-batches are those of r1_searcher. The form is broken if a query is not
 closed, if there is not exactly one answer block, or if the policy writes a tag of passages. In the paper a language model rewrites; here a script takes the
-passage that contains the answer and shares most words with the question. Of all hops, it recalls only the last. The cold start is a separate
+passage that contains the answer and shares most words with the question. The text z recalls only the fact of the last hop. The cold start is a separate
 run (`sft` with this environment). The memorised texts do not enter the normalisation of the advantages.
 """
 
@@ -127,8 +127,8 @@ class FewestSearches:
 
 @dataclass(frozen=True)
 class Recalled:
-    """Adds to the episodes of `rollout` a text z for every right episode with searches: the found fact as a recalled one, then the answer. The texts are
-    auxiliary groups of given answers."""
+    """Adds to the episodes of `rollout` a text z for every right episode with searches: z states the found fact as if recalled, and then the answer. The
+    texts are auxiliary groups of given answers."""
 
     rollout: Rollout = Episodes(max_turns=5)
     form: str = "<internal>{fact}</internal><answer>{answer}</answer>"
@@ -170,7 +170,7 @@ class Recalled:
 
 @dataclass(frozen=True)
 class SampledOnly:
-    """Gives the answers of the policy the credit of `rule`, which sees no given answers. Given answers get the advantage 0."""
+    """Gives the answers of the policy the credit of `rule`, which sees no given answers. The given answers get the advantage 0."""
 
     rule: Credit
 

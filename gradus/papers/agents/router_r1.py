@@ -5,8 +5,8 @@
 
 The policy writes <search>Name: question</search>; the expert of this name answers between <information> and </information>. Up to 4 calls are executed, then
 the policy answers. $n_k$ is the number of words of the k-th expert answer, $p_k$ the price of a word, and o is 1 for an exact match, else 0. $q_0.05$ and $q_0.95$
-are quantiles (with linear interpolation) of the last 1000 values of x, this one included. The x of every episode enters, also of wrong answers, in the order of the
-batch. If both quantiles are equal, c is 0.5. With alpha = 0 the price has no effect; the paper trains alpha = 0, 0.6, 0.7, 0.8 and 0.9.
+are quantiles (with linear interpolation) of the last 1000 values of x, including the present value. Every episode adds its x, in the order of the batch, even
+if its answer is wrong. If both quantiles are equal, c is 0.5. With alpha = 0 the price has no effect; the paper trains alpha = 0, 0.6, 0.7, 0.8 and 0.9.
 
 The form is broken if a tag is not closed or stands inside another one, if the text does not begin with a thought or does not end with its only answer block, if a
 thought is empty or "...", if a call got no answer, or if a query is malformed: not exactly one colon, an unknown name, an empty question, the name again inside
@@ -96,7 +96,7 @@ class Route:
     forks: ClassVar[bool] = True
 
     def named(self, name: str) -> Expert | None:
-        """Returns the expert of this name, in any case of letters; None if there is none."""
+        """Returns the expert with this name; None if there is no such expert. Upper and lower case do not matter."""
         return next((one for one in self.experts if one.name.lower() == name.lower()), None)
 
     def open(self, problem: Problem, key: Key, world: World | None) -> Asked:

@@ -14,8 +14,9 @@ The reward is continuous, so most groups have unequal rewards, although hardly a
 reward of the paper's ablation: 1 for an equal edit, 0 for another edit, -1 for a broken form. Evaluations run the hidden tests. Metrics: reward/form, the share
 of replies with a sound form; accuracy is the share of edits that equal the developer's.
 
-Use if: many repairs by developers exist, and their programs cannot be run, or only at high cost.
-Avoid if: tests run cheaply (see the task code with grpo), or good repairs differ from the developer's, because they earn less than a near copy that fails.
+Use if: many repairs by developers exist, and the repaired programs cannot be run or are expensive to run.
+Avoid if: tests run cheaply (see the task code with grpo), or good repairs often differ from the developer's, because a good but different repair earns less
+than a failing near copy.
 Reference: Wei et al., SWE-RL: Advancing LLM Reasoning via Reinforcement Learning on Open Software Evolution, arXiv:2502.18449, eq. 1 and 2, section 2
 (groups of 16, 32 prompts) and the ablation of the discrete reward, and the released code (facebookresearch/swe-rl, reward.py).
 Departures: The task `code_repair` makes modules with one planted fault, in place of pull requests; curation and the test-time scaffold are not part of the

@@ -11,7 +11,7 @@ answers whose h is far above or far below $z_0$ have a small gradient. The facto
 
 An answer is desirable if its reward is above `above` (one half). If a problem has a given pair, the better answer is desirable and the worse answer
 is not. For other problems the policy samples, and every sample counts, even in groups of equal rewards. The loss is one mean over desirable and
-undesirable answers together. Given answers and sampled answers have separate means, which are added. If desirable or undesirable answers are rare,
+undesirable answers together. The given answers and the sampled answers have separate means, which are added. If desirable or undesirable answers are rare,
 raise the lambda of the rare kind. $(lambda_D n_D) / (lambda_U n_U)$ should stay between 1 and 4/3, where $n_D$ answers are desirable and $n_U$ answers are
 not. This rule is TRL's advice; `--objective.sampled.desirable` sets $lambda_D$ of the sampled answers.
 
@@ -61,7 +61,8 @@ def prospect_losses(gains: Tensor, desirable: Tensor, *, beta: float, weights: t
 
 @dataclass(frozen=True)
 class Prospect:
-    """The loss `coefficient` * mean over trajectories of lambda (1 - sigmoid(+-beta (score - z0))). The stream "mismatched" of the mini-batch gives z0."""
+    """The loss is `coefficient` times the mean over trajectories of lambda (1 - sigmoid(+-beta (score - z0))). The stream "mismatched" of the mini-batch
+    gives z0."""
 
     beta: float = 0.1
     desirable: float = 1.0  # lambda of trajectories whose reward is above `above`

@@ -86,7 +86,8 @@ def firsts(groups: Sequence[Group]) -> Iterator[tuple[Group, Trajectory]]:
 
 @dataclass(frozen=True)
 class Redrawn:
-    """Requests the problems of shuffled passes. With probability `replace`, a problem with a stored description shows a picture that is drawn from it."""
+    """Requests the problems of shuffled passes. If a problem has a stored description, a picture drawn from the description replaces the problem's picture
+    with probability `replace`."""
 
     replace: float = 0.5
     pool: int = 64  # number of problems in the pool, if the task generates problems without end

@@ -48,8 +48,8 @@ def gate(group: Group, *, least: int) -> bool:
 
 @dataclass(frozen=True)
 class Guided:
-    """Standardises the rewards of the policy's own answers. Given answers get the weight 1 if fewer than `least` of the policy's own answers are right, else
-    the weight 0."""
+    """Standardises the rewards of the policy's own answers. The given answers get the weight 1 if fewer than `least` of the policy's own answers are right,
+    else the weight 0."""
 
     least: int = 2  # number of right answers from which the gate is closed; 0: the gate is never open
     scale: Scale = "population"

@@ -64,7 +64,7 @@ def against_own(group: Group, *, scale: Scale = "population") -> np.ndarray:
 
 @dataclass(frozen=True)
 class AgainstOwn:
-    """The reward standardised by the mean and deviation of the policy's own answers in the group. Given answers do not count."""
+    """The reward standardised by the mean and deviation of the policy's own answers in the group. The given answers do not count."""
 
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()

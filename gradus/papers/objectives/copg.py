@@ -57,7 +57,8 @@ from gradus.types.tally import Tally
 
 @dataclass(frozen=True)
 class PairRegression:
-    """The loss `coefficient` * (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over groups.
+    """The loss is `coefficient` times (difference of the targets - beta * difference of the log-ratios)^2, averaged over the pairs of a group, then over
+    the groups.
 
     Target and log-ratio of a trajectory are those of `LogRatioRegression`. Any part of a target that is equal in the whole group cancels, so the target can
     be the reward itself. A group with one trajectory has no pairs and counts as a group with loss 0.

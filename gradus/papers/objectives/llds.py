@@ -58,7 +58,7 @@ def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PreserveLikelihood:
-    """The loss `coefficient` * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
+    """The loss is `coefficient` times the mean of g_a max(0, log pi_old - log pi) over the tokens of the mini-batch with A >= 0."""
 
     coefficient: float = 0.2
     gate: Literal["action", "response"] = "action"  # the penalty needs a fall of this text as a whole: of the action, or of the whole answer

@@ -45,7 +45,8 @@ from gradus.types.tally import Tally, tally
 
 @dataclass(frozen=True)
 class RandomValuation:
-    """The loss `coefficient` * mean of (q - y)^2: the Bellman error of the uniformly random policy, with values as log-ratios to the start of the update.
+    """The loss is `coefficient` times the mean of (q - y)^2, the Bellman error of the uniformly random policy, with values as log-ratios to the start of the
+    update.
 
     q, with gradient, is rho * (log pi - log pi_old) of the action. y, without gradient, is advantage + rho * mean over the vocabulary of (log pi -
     log pi_old) at the next action.

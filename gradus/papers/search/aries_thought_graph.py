@@ -21,8 +21,8 @@ Use if: a problem has parts whose answers can be tested and merged, and errors b
 Avoid if: the policy agent is a small model that cannot read the graph, or many levels of parts are needed, because errors of merging add up.
 Reference: Gimenes et al., ARIES: Autonomous Reasoning with LLMs on Interactive Thought Graph Environments, arXiv:2502.21208: the operations, the prompt with a
 summary, the ensemble, and the fixed schedules. No code was found.
-Departures: M = 5, T = 30, the wording and the exact arguments of the operations are ours. Problems are split by rule (`ItemHalves`), so `decompose` is no
-call. The score is the reward of the text, so it knows the verdict of the task. An episode without an attempt at the whole problem ends with one call. The
+Departures: M = 5, T = 30, the wording and the exact arguments of the operations are ours. Problems are split by rule (`ItemHalves`), so `decompose` calls no
+agent. The score is the reward of the text, so it knows the verdict of the task. An episode without an attempt at the whole problem ends with one call. The
 fixed schedules have no `refine`. The rule agent is ours.
 """
 
@@ -69,7 +69,7 @@ def most_frequent(votes: Sequence[Operation | None]) -> Operation | None:
 
 @dataclass(frozen=True)
 class AskedAgent:
-    """A player reads the graph. Of `count` samples the most frequent operation is taken. The form shows {problem}, {graph} and {history}."""
+    """A player reads the graph and is sampled `count` times. The agent takes the most frequent operation. The form shows {problem}, {graph} and {history}."""
 
     player: str = "policy"
     count: int = 5

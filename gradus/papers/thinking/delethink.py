@@ -104,7 +104,7 @@ class Chunked:
         prompt, room = len(world.prompt(request).sequence) if request.at is None else request.at, world.context_length(request.player)
         if prompt + self.size > room:
             raise UserError(
-                f"chunks of {self.size} tokens after the {prompt} tokens of the prompt of problem {request.problem.id} do not fit into the "
+                f"the prompt of problem {request.problem.id} has {prompt} tokens, and with a chunk of {self.size} tokens it does not fit into the "
                 f"model's context of {room} tokens; make `size` and `carry` smaller (--rollout.size, --rollout.carry, --rollout.head)"
             )
 

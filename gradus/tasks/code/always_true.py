@@ -149,7 +149,7 @@ def _with_itself(claim: ast.Compare) -> bool:
 
 
 def _truth(claim: ast.expr) -> bool:
-    """Returns whether an expression without names is true; True also if this cannot be decided."""
+    """Returns whether an expression without names is true. If the value cannot be computed, returns True."""
     try:
         return bool(ast.literal_eval(claim))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

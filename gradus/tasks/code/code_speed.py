@@ -43,7 +43,7 @@ VERSIONS: Mapping[str, tuple[str, ...]] = Frozen(
 
 @dataclass(frozen=True)
 class Faster:
-    """A verifier: 1.0 if the program of a reply passes all tests, and if the program before costs at least `factor` times as much; else 0.0."""
+    """A verifier: 1.0 if the program of a reply passes all tests, and if the old program costs at least `factor` times as much; else 0.0."""
 
     factor: float = 1.1
     form: str = "program"
@@ -69,8 +69,8 @@ def code_speed(level: int = 2, form: Literal["program", "goal"] = "program", fac
     functions in one program; 4: two functions with larger numbers.
 
     `form` "program": the prompt is the program, and the reply is a program. "goal": the prompt has a goal (time, memory or integral), the state of the program
-    (passed or failed, and its three costs) and the program, some of which are wrong; the reply has <thinking> and <solution>. A reply is right if it passes all
-    tests, and if the program before takes at least `factor` times as many steps; with `factor` 0 the tests alone decide. Raises: UserError for an
+    (passed or failed, and its three costs) and the program. Some of these programs are wrong. The reply has <thinking> and <solution>. A reply is right if it
+    passes all tests, and if the old program takes at least `factor` times as many steps; with `factor` 0 the tests alone decide. Raises: UserError for an
     unknown form or a negative factor.
     """
     if form not in ("program", "goal"):

@@ -28,10 +28,10 @@ Role = Literal["hide", "fill", "both"]
 def masked_text(level: int = 2, role: Role = "hide") -> Task:
     """Makes the task: a passage of `level` sentences, 1 to 4, with words that follow from the rest and one random code.
 
-    `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage with [MASK] in place of
-    a random word, and the answer is "=" and this word. "both": half of the problems are of each kind. In held-out problems, the hidden word follows from
-    the rest, if the passage has such a word. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only. `proposed` makes a
-    new problem from a proposed span. In the new problem this span is hidden. Raises: UserError for an unknown role.
+    `role` "hide": training problems show a passage, and an answer is "=" and a span to hide. "fill": training problems show a passage in which [MASK]
+    replaces a random word, and the answer is "=" and the replaced word. "both": half of the problems are of each kind. In held-out problems, the hidden word
+    follows from the rest, if the passage has such a word. A span has 1 to 8 words, occurs once in the passage, and does not consist of stop words only.
+    `proposed` makes a new problem from a proposed span. In the new problem this span is hidden. Raises: UserError for an unknown role.
     """
     if role not in ("hide", "fill", "both"):
         raise UserError(f'task masked_text: `role` is "{role}"; give "hide", "fill" or "both"')

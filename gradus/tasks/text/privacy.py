@@ -40,7 +40,8 @@ def privacy(level: int = 2, unseen: str = "", open: float = 0.0) -> Task:
     and `disallowed`. An answer is right if it has all allowed values and no other value of the record.
 
     `unseen`: a domain that never occurs in training; the evaluation then has only this domain. `open`: share of the training problems with a worked solution
-    that passes on every fact. Such solutions make a careless start model. Raises: UserError for an unknown domain, or a share outside [0, 1].
+    that passes on every fact. A start model that is trained on such solutions is careless. Raises: UserError for an unknown domain, or a share outside
+    [0, 1].
     """
     if unseen and unseen not in DOMAINS:
         raise unknown("domain", unseen, DOMAINS, "In option unseen of task privacy")

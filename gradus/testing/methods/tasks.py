@@ -99,7 +99,8 @@ class ChecklistSource(ToySource):
 
 
 class DocumentSource(ToySource):
-    """A source whose problems have two documents. The first one is the letter and the next letter; in the second one, the next letter occurs twice. The
+    """A source whose problems have two documents. The first document contains the letter and the next letter. In the second document, the next letter occurs
+    twice. The
     column `document` has a fact.
     """
 

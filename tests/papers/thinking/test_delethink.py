@@ -275,7 +275,7 @@ def test_a_context_to_go_on_from_is_the_question():
 
 
 def test_what_does_not_fit_is_said_before_anything_is_sampled():
-    with pytest.raises(UserError, match=r"chunks of 8192 tokens after the 2 tokens of the prompt of problem p do not fit into the model's context of 512"):
+    with pytest.raises(UserError, match=r"the prompt of problem p has 2 tokens, and with a chunk of 8192 tokens it does not fit into the model's"):
         trace(Chunked(), "a", context_length=512)
     ((trajectory,), _) = trace(Chunked(510, 4, 0), "a", context_length=512)
     assert trajectory.ended is Ended.STOP
