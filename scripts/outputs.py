@@ -30,7 +30,7 @@ TRAINED = ("train", "advise", "resume", "replay", "eval", "compare", "contract",
 
 METHODS = {"plus", "four", "Clopper-Pearson", "Student"}
 """Words of the methods of intervals: the number of right answers chooses the method."""
-SENTENCE = "It is not clear which recipe has the better accuracy: no difference to the highest, lowest, is beyond chance."
+SENTENCE = "It is not clear which recipe has the better accuracy: no difference to the highest, lowest, is significant."
 LONGER = {*SENTENCE.split(" "), "failed", "sampled", "and", "ended"}
 """Words that a shortened run may not show: the sentence about several seeds, counts of failed answers, the end of the last stage."""
 READING = ("papers", "show", "diff", "explain", "cite", "claims", "grounds", "tasks", "simulate")
