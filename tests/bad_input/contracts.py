@@ -140,7 +140,7 @@ CONTRACTS: list[Row] = [
     # examples before a question
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
     ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
-    ("train prompt_pg --task tables --environment.shots 20 --run run", "DrawnExamples.shots is 20, but DrawnExamples.candidates is only 20; set `candidates` to more than `shots`"),
+    ("train prompt_pg --task tables --environment.shots 20 --run run", "DrawnExamples.candidates is only 20; set `candidates` to more than `shots`"),
     (
         "train prompt_pg --task tables --environment.candidates 40 --environment.shots 21 --run run",
         "an episode of DrawnExamples has at least 21 turns, but rollout.max_turns is 20, so no episode would end; set --rollout.max_turns 21 or more",
