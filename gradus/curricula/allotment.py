@@ -90,7 +90,7 @@ def levelled(counts: np.ndarray, more: int, high: int | None = None) -> np.ndarr
 def difficulty_ranks(counts: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Returns the rank of each problem, [n] in [0, 1): the share of the `known` problems that have a larger share of right answers.
 
-    A known problem with an equal share counts as one half, and the problem itself does not count.
+    A known problem with an equal share counts as one half. A problem is not compared with itself.
 
     Args: counts [n, 2] and known [m, 2]: right and wrong answers. A problem without an answer has the rank 0.
     """

@@ -48,7 +48,7 @@ DATA: list[Row] = [
     ),
     (
         "{train} --task d.jsonl --task.prompt raw",
-        "d.jsonl: the prompts have pictures, which need a chat template; leave --task.prompt raw out",
+        "d.jsonl: the prompts have pictures, which need a chat template; leave out --task.prompt raw",
         {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["x.ppm"]}\n', "x.ppm": "P3 1 1 9 9 0 0\n"},
     ),
     ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is missing, but the first row has this column', {"d.jsonl": ROWS + '{"answer": "3"}\n'}),

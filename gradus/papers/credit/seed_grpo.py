@@ -12,7 +12,7 @@ its maximum ln G if all answers differ. Because alpha is 0.5, f is between 0.5 a
 rho is their ratio to the policy at the start of the update, and N counts the answers of the mini-batch. A batch is cut into 8 mini-batches. alpha = 0
 gives GRPO. Metric: clip_share.
 
-Use if: answers can be compared, and rewards are more reliable if the samples agree, because verdicts are noisy or the model lacks knowledge.
+Use if: answers can be compared, and verdicts are noisy or the model lacks knowledge, so that a reward is more reliable if the samples agree.
 Avoid if: verdicts are exact and hard questions should be learned fast (see grpo, dapo), or a question has many right answers, because different answers are
 then no sign of uncertainty.
 Reference: Chen et al., SEED-GRPO: Semantic Entropy Enhanced GRPO for Uncertainty-Aware Policy Optimization, arXiv:2505.12346: the entropy of clusters,

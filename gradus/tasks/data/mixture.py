@@ -73,7 +73,7 @@ class Mixture:
         if form == "raw" and not self.plain:
             raise UserError(
                 f"--task.prompt raw is only for text prompts of a file or a data set, but {' and '.join(self.parts)} have no such prompts; "
-                "leave --task.prompt raw out"
+                "leave out --task.prompt raw"
             )
         name = "held_out" if self.held_out else "source"
         texts: dict[str, Any] = {n: source for n, source in zip(self.parts, self.sources(), strict=True) if getattr(source, "plain", False)}

@@ -146,10 +146,10 @@ class RowSource:
         """Returns the source with its text prompts in `form`. Raises UserError for "raw" if the prompts are chat messages or have pictures."""
         if form == "raw" and not self.plain:
             place = self.table.where(0).rpartition(", ")[0]
-            raise UserError(f"{place}: the prompts are lists of chat messages, which need a chat template; leave --task.prompt raw out, or give prompts of text")
+            raise UserError(f"{place}: the prompts are lists of chat messages, which need a chat template; leave out --task.prompt raw, or give prompts of text")
         if form == "raw" and self.pictures:
             place = self.table.where(0).rpartition(", ")[0]
-            raise UserError(f"{place}: the prompts have pictures, which need a chat template; leave --task.prompt raw out")
+            raise UserError(f"{place}: the prompts have pictures, which need a chat template; leave out --task.prompt raw")
         return replace(self, form=form)
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:

@@ -69,7 +69,7 @@ def is_long(problem: Problem, completion: str) -> bool:
 
 
 def names_all(problem: Problem, completion: str) -> bool:
-    """Returns whether a text longer than a title names every given word."""
+    """Returns whether a text is longer than a title and contains every given word."""
     return is_long(problem, completion) and set(problem.meta["given"]) <= set(story(completion))
 
 
