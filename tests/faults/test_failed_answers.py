@@ -88,7 +88,7 @@ def one(name: str, reward: Any, rng: np.random.Generator) -> Trajectory:
     lengths = rng.integers(1, 3, 2)
     total = int(lengths.sum())
     made = toy_trajectory([2] * total, name=name, logprobs=rng.normal(size=total).tolist())
-    streams = {"turn": np.repeat([0, 1], lengths), "state": np.repeat([7, 8], lengths), "valid": np.ones(total, bool)}
+    streams = {"turn": np.repeat([0, 1], lengths), "state": np.repeat([7, 8], lengths), "valid": np.ones(total, bool), "span": np.zeros(total, int)}
     (context,) = made.contexts
     placed = ((int(lengths[0]) - 1, "environment", 0.25),)
     return made.but(
