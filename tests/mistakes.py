@@ -15,7 +15,7 @@ PAGE = "docs/mistakes.md"
 ROOT = Path(__file__).parent.parent
 COMMONEST = {  # the cells of the page; the table holds the others too
     "`gradus train grop`",
-    "`gradus train swe_rl`",
+    "`gradus train quasar`",
     "`gradus train ... --task gone.jsonl`",
     "`gradus train ... --batch_size 4`",
     "`gradus train ... --beta 0.1`",

@@ -111,7 +111,7 @@ def test_a_row_without_pictures_stays_as_it_was(tmp_path: Path) -> None:
 def test_text_prompts_with_pictures_are_never_raw(tmp_path: Path) -> None:
     path = written(tmp_path, rows(["pictures/1.png"], ["pictures/2.png"]))
     assert [p.text for p in problems(path)] == [None, None]
-    with pytest.raises(UserError, match=r"d\.jsonl: the prompts have pictures, which need a chat template; leave --task\.prompt raw out"):
+    with pytest.raises(UserError, match=r"d\.jsonl: the prompts have pictures, which need a chat template; leave out --task\.prompt raw"):
         load_task_file(path, prompt="raw")
 
 
