@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from gradus.papers.agents.router_r1 import POOL, router_r1
+from gradus.papers.agents.router_r1 import router_r1
 from gradus.tasks.generated import Draft, Generated
 from gradus.tasks.text.search_qa import search_qa
+from gradus.tools.experts import POOL
 from gradus.types import Frozen
 from gradus.types.parts import Task
 

@@ -105,7 +105,7 @@ APART = {
     "gradus.papers.objectives.shiq": {"PathConsistency"},
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
-    "gradus.papers.agents.r1_searcher_plus": {"SampledOnly"},
+    "gradus.credit.sampled_only": {"SampledOnly"},
     "gradus.papers.agents.ledex": {"SegmentGAE"},
     "gradus.papers.agents.rex_rag": {"MixtureRatio"},
     "gradus.papers.multi_agent.rema": {"TurnRatio", "TurnMean"},

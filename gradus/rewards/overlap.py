@@ -35,6 +35,12 @@ def plain_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
+def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
+    """Returns whether `shorter` occurs in `longer` as consecutive words. An empty sequence occurs nowhere."""
+    count = len(shorter)
+    return count > 0 and any(list(longer[i : i + count]) == list(shorter) for i in range(len(longer) - count + 1))
+
+
 def exact(said: str, due: str) -> float:
     """Returns 1.0 if the texts have the same `plain_words`, else 0.0."""
     return float(plain_words(said) == plain_words(due))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gradus.rewards.combine import Combines
+from gradus.rewards.overlap import contains
 from gradus.types import NOT_APPLICABLE, Frozen, Group, Outcome, Problem
 from gradus.types.answers import final_answer
 from gradus.types.parts import Judgement, Signals, World
@@ -23,12 +24,6 @@ def words(text: str) -> list[str]:
     ['paris', 'france']
     """
     return re.findall(r"\w+", text.casefold())
-
-
-def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
-    """Returns whether `shorter` occurs in `longer` as consecutive words. An empty sequence occurs nowhere."""
-    count = len(shorter)
-    return count > 0 and any(list(longer[i : i + count]) == list(shorter) for i in range(len(longer) - count + 1))
 
 
 def two_way(completion: str, answer: str) -> float:

@@ -18,7 +18,8 @@ from gradus.papers.objectives.apo import Divergence
 from tests.parts import CREDITS, ESTIMATORS, name_of, parts, untried
 from tests.reference import pieces
 from tests.reference.answers import records, samples
-from tests.reference.rules import RULES, kept_divergence, mean, rewards_of
+from tests.reference.rules import RULES, kept_divergence
+from tests.reference.statistics import mean, rewards_of
 
 
 def test_every_rule_has_a_reference():

@@ -11,10 +11,10 @@ import pytest
 from torch.testing import assert_close
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.credit.sampled_only import SampledOnly
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.ratios import Probability
 from gradus.objectives.terms import PolicyGradient, evaluate
-from gradus.papers.agents.r1_searcher_plus import SampledOnly
 from gradus.papers.agents.rex_rag import MixtureRatio
 from gradus.papers.guidance.eag_rl import EntropyClip
 from gradus.papers.guidance.gtr import STREAM as THOUGHT

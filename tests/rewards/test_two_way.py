@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradus.rewards.two_way import contains, judged, two_way
+from gradus.rewards.overlap import contains
+from gradus.rewards.two_way import judged, two_way
 from gradus.types import NOT_APPLICABLE, Problem
 
 

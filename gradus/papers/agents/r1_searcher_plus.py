@@ -31,17 +31,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.credit.sampled_only import SampledOnly
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import Imitation
 from gradus.papers.agents.r1_searcher import r1_searcher
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.environment import EnvironmentReturn
-from gradus.rewards.overlap import plain_words
+from gradus.rewards.overlap import contains, plain_words
 from gradus.rewards.reshaped import by_group, reshaped
 from gradus.rollouts.auto import one_each, rolled
 from gradus.rollouts.demonstrations import given, played
@@ -49,22 +49,23 @@ from gradus.rollouts.episodes import Episodes
 from gradus.schedules.constant import ConstantSchedule
 from gradus.tools.forms import TaggedCalls
 from gradus.types import Group, Outcome, Problem, Request, Trajectory
-from gradus.types.parts import Credit, Credited, Judgement, Rollout, Signals, World
+from gradus.types.parts import Judgement, Rollout, Signals, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import assigned
 from gradus.types.signals import Signal
 
 ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 DOCUMENT = re.compile(r"<document>(.*?)</document>", re.DOTALL)
 
 
-def contains(text: str, gold: str) -> bool:
-    """Returns whether the words of `gold` stand in `text` in order, without other words between them.
+def golds(problem: Problem) -> list[list[str]]:
+    """Returns the words of each gold answer."""
+    due = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
+    return [plain_words(str(one)) for one in due]
 
-    >>> contains("It is the Red fox.", "red fox"), contains("a redfox", "red fox")
-    (True, False)
-    """
-    return f" {' '.join(plain_words(gold))} " in f" {' '.join(plain_words(text))} "
+
+def states(text: str, problem: Problem) -> bool:
+    """Returns whether the words of a gold answer occur in the text in a row."""
+    return any(contains(plain_words(text), one) for one in golds(problem))
 
 
 def formed(text: str) -> bool:
@@ -89,8 +90,7 @@ class Covers:
         check_ranges(self, most="[1, inf)")
 
     def __call__(self, problem: Problem, answer: str) -> Outcome:
-        gold = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
-        return float(len(answer.split()) <= self.most and any(contains(answer, str(one)) for one in gold))
+        return float(len(answer.split()) <= self.most and states(answer, problem))
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,7 @@ class Recalled:
     def rewritten(self, trajectory: Trajectory, world: World) -> str | None:
         """Returns the text z of a right episode. Returns None if no passage contains its answer."""
         shown = "".join(world.text(c.tokens[~c.chosen], trajectory.player) for c in trajectory.contexts)
-        gold = trajectory.problem.answer
-        named = [str(one) for one in (gold if isinstance(gold, list | tuple) else [gold])]
-        lines = [line for inside in DOCUMENT.findall(shown) for line in inside.splitlines() if any(contains(line, one) for one in named)]
+        lines = [line for inside in DOCUMENT.findall(shown) for line in inside.splitlines() if states(line, trajectory.problem)]
         asked = set(plain_words(" ".join(str(message["content"]) for message in trajectory.problem.messages)))
         if not lines:
             return None
@@ -166,24 +164,6 @@ class Recalled:
         context = played(request, [(getattr(world.task.environment, "described", ""), text)], world)
         made = given(request, 0, context, world, reward=1.0, component="recalled").but(id=f"{name}/recalled")
         return Group(made.id, (made,), pool=(1.0,))
-
-
-@dataclass(frozen=True)
-class SampledOnly:
-    """Gives the answers of the policy the credit of `rule`, which sees no given answers. The given answers get the advantage 0."""
-
-    rule: Credit
-
-    @cached_property
-    def needs(self) -> tuple[Signal, ...]:
-        return self.rule.needs
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        own = [g.but(trajectories=tuple(t for t in g.trajectories if t.source == "policy")) for g in groups]
-        rows = [iter(row) for row in assigned(self.rule, own, signals)]
-        return [
-            [next(row) if t.source == "policy" else Credited(np.zeros(t.actions)) for t in g.trajectories] for g, row in zip(groups, rows, strict=True)
-        ]
 
 
 r1_searcher_plus = r1_searcher.derive(

@@ -25,7 +25,7 @@ token. The window of an evaluation does not change the window of the training. `
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -36,96 +36,15 @@ from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
+from gradus.tools.experts import Route, routed
 from gradus.tools.forms import TaggedCalls
-from gradus.tools.search import found
-from gradus.tools.tool import Result
-from gradus.types import Frozen, Group, Key, Problem, Trajectory, UserError
-from gradus.types.parts import Judgement, Signals, World
+from gradus.types import Frozen, Group, Trajectory, UserError
+from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 BLOCK = re.compile(r"<(search|answer|think|information)>(.*?)</\1>", re.DOTALL)
 TAG = re.compile(r"</?(?:search|answer|think|information)>")
-UNKNOWN = "I do not know."
-
-
-@dataclass(frozen=True)
-class Expert:
-    """A scripted expert: its name, the price of a word, the topics (words of passages) that it knows, and how often it knows such a passage."""
-
-    name: str
-    price: float
-    topics: tuple[str, ...]
-    accuracy: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_ranges(self, price="[0, inf)", accuracy="[0, 1]")
-
-
-POOL = (
-    Expert("Ann", 1.0, ("home", "employer", "teacher"), 0.95),
-    Expert("Bo", 1.0, ("founder", "seat"), 0.95),
-    Expert("Cy", 2.0, ("mayor", "river"), 0.95),
-    Expert("Max", 40.0, ("home", "employer", "teacher", "founder", "seat", "mayor", "river")),
-)
-
-
-def routed(query: str) -> tuple[str, str] | None:
-    """Returns the name and the question of a query, or None if the query is malformed.
-
-    >>> routed("Ann: home of Lea"), routed("Ann: what does Ann know?"), routed("home of Lea")
-    (('Ann', 'home of Lea'), None, None)
-    """
-    name, _, question = (part.strip() for part in query.partition(":"))
-    low = query.lower()
-    wrong = query.count(":") != 1 or not name or not question or name.lower() in question.lower() or "llm-name" in low or "your-query" in low
-    return None if wrong else (name, question)
-
-
-@dataclass(frozen=True)
-class Route:
-    """Asks a named expert. The experts know passages of the task."""
-
-    experts: tuple[Expert, ...] = POOL
-    name: ClassVar[str] = "route"
-    about: ClassVar[str] = "Asks the expert with this name."
-    parameters: ClassVar[Mapping[str, Any]] = Frozen(
-        type="object", properties={"query": {"type": "string", "description": "name: question"}}, required=["query"]
-    )
-    recorded: ClassVar[bool] = False
-    forks: ClassVar[bool] = True
-
-    def named(self, name: str) -> Expert | None:
-        """Returns the expert with this name; None if there is no such expert. Upper and lower case do not matter."""
-        return next((one for one in self.experts if one.name.lower() == name.lower()), None)
-
-    def open(self, problem: Problem, key: Key, world: World | None) -> Asked:
-        passages = world.task.passages if world is not None else None
-        if passages is None:
-            raise UserError("the tool Route needs the passages of a task, and the task has none; take a task such as search_qa")
-        return Asked(self, tuple(passages()), Key(0).fold(problem.id))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A session. Equal questions about a problem get equal answers."""
-
-    tool: Route
-    passages: tuple[str, ...]
-    key: Key
-
-    def call(self, query: str) -> Result:
-        read = routed(query)
-        expert = None if read is None else self.tool.named(read[0])
-        if read is None or expert is None:
-            return Result(f"error: write one of {', '.join(one.name for one in self.tool.experts)}, a colon, and the question", ok=False)
-        best = found(self.passages, read[1], 1)
-        passage = self.passages[best[0]] if best else ""
-        knows = set(expert.topics) & set(re.findall(r"\w+", passage)) and float(self.key.fold(expert.name, read[1]).uniform()) < expert.accuracy
-        return Result(passage if knows else UNKNOWN)
-
-    def fork(self, key: Key) -> Asked:
-        return self
 
 
 def broken(text: str, tool: Route, *, think: bool = True) -> bool:
@@ -169,6 +88,11 @@ class RoutingReward:
 
     def __post_init__(self) -> None:
         check_ranges(self, alpha="[0, 1]", window="[1, inf)")
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if the environment of the task has no tool `route`."""
+        if "route" not in getattr(task.environment, "tools", ()):
+            raise UserError(f"RoutingReward reads the prices of the tool `route`, but task {task.name} has no such tool; keep the environment of router_r1")
 
     def start(self) -> dict[str, Any]:
         return {"roots": []}

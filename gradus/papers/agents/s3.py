@@ -41,7 +41,7 @@ from gradus.credit.kl_penalty import KLPenalty
 from gradus.environments.selecting import Selecting, asks, gathered
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim
-from gradus.rewards.overlap import plain_words
+from gradus.rewards.overlap import contains, plain_words
 from gradus.rollouts.episodes import Episodes
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Key, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
@@ -57,7 +57,7 @@ def accuracy(answer: str, gold: Any) -> float:
     """
     said = plain_words(answer)
     due = [plain_words(str(one)) for one in (gold if isinstance(gold, list | tuple) else [gold])]
-    return float(any(one and one == said[i : i + len(one)] for one in due for i in range(len(said))))
+    return float(any(contains(said, one) for one in due))
 
 
 def actions(trajectory: Trajectory, world: World) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from gradus.credit.sampled_only import SampledOnly
 from gradus.objectives.terms import Imitation
 from gradus.papers.agents.r1_searcher import r1_searcher
-from gradus.papers.agents.r1_searcher_plus import Covers, FewestSearches, Recalled, SampledOnly, formed, r1_searcher_plus, searches
+from gradus.papers.agents.r1_searcher_plus import Covers, FewestSearches, Recalled, formed, r1_searcher_plus, searches
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.tasks.text.search_qa import search_qa

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks.routes import routes
-from gradus.papers.agents.router_r1 import POOL, UNKNOWN, Expert, Route, RoutingReward, broken, cheapness, cost, routed, router_r1
+from gradus.papers.agents.router_r1 import RoutingReward, broken, cheapness, cost, router_r1
 from gradus.papers.agents.search_r1 import search_r1
 from gradus.tasks.text.search_qa import search_qa
 from gradus.testing.methods import scripted_world
+from gradus.tools.experts import POOL, Route
 from gradus.types import Failed, Group, Key, Request, UserError
 
 TASK = replace(search_qa(1, people=40, instruction=False), environment=router_r1.environment)
@@ -114,33 +115,18 @@ def test_the_cost_counts_words_times_prices_of_executed_calls() -> None:
     assert cost("<information>a</information>", TOOL) == 0.0
 
 
-def asked(query: str, tool: Route = TOOL) -> Any:
-    world, _ = scripted_world(TASK, lambda ask: RIGHT)
-    return tool.open(PROBLEM, Key(3), world).call(query)
-
-
-def test_experts_know_their_topics() -> None:
-    (fact,) = PROBLEM.meta["evidence"]
-    relation = QUERY.split()[0]
-    assert asked(f"Max: {QUERY}").text == asked(f"max: {QUERY}").text == fact
-    for one in (Expert("Eve", 1.0, (relation,)), Expert("Eve", 1.0, (relation,), 0.0), Expert("Eve", 1.0, ("none",))):
-        assert asked(f"Eve: {QUERY}", Route((one,))).text == (fact if relation in one.topics and one.accuracy else UNKNOWN)
-    assert [asked(query).ok for query in ("Max: x", "Zoe: x", "x")] == [True, False, False]
-    assert asked("Max: zzz").text == UNKNOWN
-    assert routed("Max : a ") == ("Max", "a")
-    half = Route((Expert("Eve", 1.0, (relation,), 0.5),))
-    texts = {asked(f"Eve: {QUERY}{' ' * i}?", half).text for i in range(20)}
-    assert texts == {fact, UNKNOWN}
-    with pytest.raises(UserError, match="accuracy"):
-        Expert("Eve", 1.0, (), 2.0)
-
-
 def test_answers_of_experts_have_no_loss_and_four_calls_are_executed() -> None:
     group, policy = played([DEAR])
     (context,) = group.trajectories[0].contexts
     assert context.actions == 5 * len(DEAR) == np.size(context.logprobs)
     assert policy.text(context.tokens[~context.chosen]).count("<information>") == 4
     assert (group.trajectories[0].components["calls"], group.trajectories[0].value) == (4.0, -1.0)
+
+
+def test_a_task_without_experts_is_refused() -> None:
+    RoutingReward().check(TASK)
+    with pytest.raises(UserError, match="has no such tool"):
+        RoutingReward().check(search_qa(1, people=40))
 
 
 def test_a_failed_episode_stays_failed_and_has_no_cost() -> None:

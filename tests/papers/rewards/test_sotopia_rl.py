@@ -11,12 +11,10 @@ from gradus.objectives.labelled_scores import LabelledScores
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.papers.rewards.sotopia_rl import JUDGE, LABEL, POLICY, sotopia_rl
-from gradus.rewards.dialogue_scores import DIMENSIONS
 from gradus.rewards.reward_model import RewardModel
 from gradus.schedules.constant import ConstantSchedule
-from gradus.schedules.utterances import Utterances
 from gradus.testing.methods import advantages_of, check_same_update, toy_group, toy_trajectory
-from gradus.types import Frozen, Group, Problem
+from gradus.types import Frozen, Problem
 from gradus.types.batch import make_batch
 from gradus.types.moments import Steps
 from gradus.types.signals import Value
@@ -24,17 +22,6 @@ from gradus.types.signals import Value
 STAGES = sotopia_rl.schedule.stages
 CASE = Problem("p", "negotiation", text="", meta=Frozen(limit=14, cost=8, ask=16))
 PAIRS = [("lamp, limit 14\n16?", "please why"), ("cost 8; 16?", "please offer 8"), ("13?", "offer 8"), ("11?", "offer 3"), ("no; 11?", "deal")]
-
-
-def episode(scores, attributions, said=("a", "b", "c"), name="x"):
-    pairs = [[f"seen {i}", text] for i, text in enumerate(said)]
-    names = DIMENSIONS[: len(scores)]
-    extra = Frozen(dialogue=pairs, scores=dict(zip(names, scores, strict=True)), attributions=dict(zip(names, attributions, strict=True)))
-    return toy_trajectory([0], name=name).but(extra=extra)
-
-
-def rows(*episodes, **options):
-    return Utterances(**options).rows([Group(f"g{i}", (t,)) for i, t in enumerate(episodes)])
 
 
 def test_the_reward_model_learns_the_squared_error():
