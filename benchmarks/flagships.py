@@ -76,7 +76,7 @@ def game() -> Flagship:
 
 
 def dialogue() -> Flagship:
-    """A bargain with a scripted seller. The measure is the buyer's share of the gain; the dialogues of the fine-tuning are drawn, so they gain little."""
+    """A bargain with a scripted seller. The measure is the buyer's share of the gain. A tenth of the dialogues of the fine-tuning are those of an expert."""
     return Flagship("negotiation", {"level": "1"}, "base", 60, "grpo", 120, 3e-4, PLAIN, learned={"skill": "0.1"}, measure="reward")
 
 

@@ -129,13 +129,14 @@ claims = (
     ),
     Claim(
         says="From the fine-tuned start, 16 steps raise the mean reward on held-out programs by at least 0.03 (a tenth of the cost is about 0.025).",
-        source="arXiv:2505.23387, GRPO keeps improving where fine-tuning stalls; measure, size, task, start and numbers of steps are ours",
+        source="arXiv:2505.23387, GRPO keeps improving where fine-tuning stalls; measure, size, task, start and numbers of steps are ours"
+        "; stated again after a look: at a rate of 3e-4 the reward fell in two of three seeds",
         measure="held_out/reward:gain",
         better_by=0.03,
         task="code_speed",
         options=_TASK,
         fields={
-            "prompts": "8", "group": "8", "learning_rate": "3e-4", "warmup": "0", "eval_every": "16", "study.problems": "96", "study.greedy": "false",
+            "prompts": "8", "group": "8", "learning_rate": "1e-4", "warmup": "0", "eval_every": "16", "study.problems": "96", "study.greedy": "false",
         },
         budget="steps=16",
         seeds=3,
