@@ -40,7 +40,7 @@ class ItemHalves:
 
     kinds: tuple[str, ...] = ("up", "down", "letters", "words")  # the categories of problems that can be split
     join: str = "merge {answers}"
-    mend: str = "repair {problem}: {answer}"
+    repair: str = "repair {problem}: {answer}"
 
     def parts(self, problem: Problem) -> list[Problem]:
         """Returns both halves; an empty list if the problem cannot be split."""
@@ -57,8 +57,8 @@ class ItemHalves:
     def joined(self, problem: Problem, answers: Sequence[str]) -> str:
         return filled(self.join, problem=problem.question, answers=", ".join(answers))
 
-    def mended(self, problem: Problem, answer: str) -> str:
-        return filled(self.mend, problem=problem.question, answer=answer)
+    def repaired(self, problem: Problem, answer: str) -> str:
+        return filled(self.repair, problem=problem.question, answer=answer)
 
 
 def worded(problem: Problem, text: str) -> Problem:
@@ -172,7 +172,7 @@ class ThoughtGraph:
         problem = self.nodes[of].problem
         asked = problem
         if action.name == "refine":
-            asked = worded(problem, self.splits.mended(problem, first.said))
+            asked = worded(problem, self.splits.repaired(problem, first.said))
         elif action.name == "aggregate":
             asked = worded(problem, self.splits.joined(problem, [self.nodes[i].said for i in action.nodes]))
         r = self.request
