@@ -40,6 +40,17 @@ def test_the_last_answer_is_the_solution_and_is_judged():
         assert len({t.id for t in group.trajectories}) == 4
 
 
+def test_the_solution_can_have_the_source_of_the_samples():
+    for group, plain in zip(groups_of(MixedPolicy(source="policy"), 3), groups_of(MixedPolicy(), 3), strict=True):
+        assert [t.source for t in group.trajectories] == ["policy"] * 3
+        assert (group.trajectories[-1].id, group.trajectories[-1].completion) == (
+            plain.trajectories[-1].id,
+            plain.trajectories[-1].completion,
+        )
+    with pytest.raises(UserError, match=r"MixedPolicy\.source"):
+        MixedPolicy(source="book")
+
+
 def test_a_solution_that_is_wrong_is_told_so():
     for group in groups_of(MixedPolicy(), 2, solution="g"):
         assert group.trajectories[-1].value == TOY.verify(group.trajectories[-1].problem, "g")

@@ -18,10 +18,13 @@ Use if: costs can be measured reliably, a program can be improved in several rou
 Avoid if: costs vary between runs, or pairs of slow and fast programs suffice (see perf_rrhf).
 Reference: Du et al., Afterburner: Reinforcement Learning Facilitates Self-Improving Code Efficiency Optimization, arXiv:2505.23387: the prompt, the verdicts and
 their rewards, the gain, the weights 0.5 and 0.2, groups of 32, no KL, 10 rounds, and the percentile among collected programs.
-Departures: The task `code_speed` is ours: programs in a small part of Python, whose steps and list entries an interpreter counts, in place of seconds and
-bytes. The caps are 12,000 steps, 200 entries and 400,000 in sum. The collected programs are the versions of the task. A length term with weight 0.3, which
-is always 0, is left out. The rate 10^-6 is not set. Of the public repository (Elfsong/Afterburner), we read only the trainer's demonstration, which has other
-rewards. A task without costs gives only its verdict.
+Departures: The rewards, the weights and the order of the tags are those of the released code (Elfsong/Afterburner, grpo/afterburner_reward_function.py). That
+code also runs the program of a reply with a broken form; here such a reply has no program, so it fails. There, an earlier program that fails has its recorded
+costs up to the caps, and not the caps. There, a length term with weight 0.3 is always 0; here it is left out. The released percentile also counts programs of
+equal cost, and there is one for each goal; reward/beyond is for the time only. The task `code_speed` is ours: programs in a small part of Python, whose steps
+and list entries an interpreter counts, in place of seconds and bytes. The caps are 12,000 steps, 200 entries and 400,000 in sum. The collected programs are
+the versions of the task. The rate 10^-6 and the 32 problems per step are not set. Fine-tuning before the training (the released "cold start") is a separate
+run. In all rounds at test time, the gain is measured against the first program. A task without costs gives only its verdict.
 """
 
 from __future__ import annotations

@@ -19,8 +19,10 @@ Reference: Jiang et al., LeDex: Training LLMs to Better Self-Debug and Explain C
 for explanation and fix, data of successes and failures, and up to 3 rounds.
 Departures: No code was found. The task `code_repair` is ours: functions of three to five steps with one fault, and explanations of one form. The wrong program
 comes from the task, not from samples of the model. Plain generation is not mixed into the fine-tuning. The embedding counts the n-grams of one to three
-characters, in place of a sentence encoder. R_exp is clipped at -5. The ends of the segments, the whitening of each segment, KL 0.05 and clip 0.2 are ours.
-The multi-turn form is not trained. CodeBLEU is our own implementation for Python. A problem without these columns has its verdict as the reward.
+characters, in place of a sentence encoder. R_exp is clipped at -5. Each problem has one known right fix and one explanation, so both means are over one text.
+An answer without </explanation> is one segment: its last token gets both rewards, and it is whitened with the explanations. The rounds at test time stop at a
+program that passes the tests of the task. The ends of the segments, the whitening of each segment, KL 0.05 and clip 0.2 are ours. The multi-turn form is not
+trained. CodeBLEU is our own implementation for Python. A problem without these columns has its verdict as the reward.
 """
 
 from __future__ import annotations
@@ -105,7 +107,8 @@ def terms(t: Trajectory, passed: float) -> Terms | None:
 @dataclass(frozen=True)
 class SegmentGAE:
     """GAE within each step of an answer (stream `span`). The last action of step 0 gets the component `explanation`, and the last action of the answer gets
-    the rest of the reward. Each step is whitened separately. If an answer has one step or no such component, its advantages are those of GAE.
+    the rest of the reward. Each step is whitened separately. The advantages of an answer with one step are those of GAE. Without such a
+    component, the whole reward belongs to the last action.
     """
 
     gamma: float = 1.0

@@ -20,9 +20,10 @@ Avoid if: facts change, because memorised facts become wrong, or if each fact is
 Reference: Song et al., R1-Searcher++: Incentivizing the Dynamic Knowledge Acquisition of LLMs via Reinforcement Learning, arXiv:2505.17005, sections on the
 rewards and on the memorisation. The public repository (RUCAIBox/R1-Searcher-plus) has no code.
 Departures: The answer stands between <answer> and </answer>, not in a box, and there are no other tags of thoughts. The variance is the population variance;
-eta and mu are ours. The 16 answers per question, the KL coefficient of 0.0001 and the 4 mini-batches are those of r1_searcher. The form is broken if a query is not
-closed, if there is not exactly one answer block, or if the policy writes a tag of passages. In the paper a language model rewrites; here a script takes the
-passage that contains the answer and shares most words with the question. The text z recalls only the fact of the last hop. The cold start is a separate
+eta and mu are ours. The 16 answers per question, the KL coefficient of 0.0001 and the 4 mini-batches are those of r1_searcher. The form is broken if a tag is not
+closed or stands inside another one, if there is not exactly one answer block, or if the policy writes a tag of passages. In the paper a language model
+rewrites, and only rewrites with a right answer are kept; here a script takes the passage that contains the answer and shares most words with the question, and
+z ends with the right answer. The text z recalls only the fact of the last hop. The cold start is a separate
 run (`sft` with this environment). The memorised texts do not enter the normalisation of the advantages.
 """
 
@@ -55,6 +56,8 @@ from gradus.types.signals import Signal
 
 ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 DOCUMENT = re.compile(r"<document>(.*?)</document>", re.DOTALL)
+BLOCK = re.compile(r"<(internal|external|answer)>(.*?)</\1>", re.DOTALL)
+TAG = re.compile(r"</?(?:internal|external|answer|document)>")
 
 
 def golds(problem: Problem) -> list[list[str]]:
@@ -69,10 +72,10 @@ def states(text: str, problem: Problem) -> bool:
 
 
 def formed(text: str) -> bool:
-    """Returns whether every query is closed, exactly one answer block exists, and no tag of passages was written."""
-    queries = len(re.findall(r"<external>.*?</external>", text, re.DOTALL))
-    one = text.count("<answer>") == text.count("</answer>") == len(ANSWER.findall(text)) == 1
-    return text.count("<external>") == text.count("</external>") == queries and one and "<document>" not in text and "</document>" not in text
+    """Returns whether every tag is closed, no tag stands inside another one, exactly one answer block exists, and no tag of passages was written."""
+    blocks = BLOCK.findall(text)
+    closed = len(TAG.findall(text)) == 2 * len(blocks) and not any(TAG.search(inside) for _, inside in blocks)
+    return closed and [name for name, _ in blocks].count("answer") == 1
 
 
 def searches(trajectory: Trajectory) -> int:
@@ -155,7 +158,7 @@ class Recalled:
         """Returns the text z of a right episode. Returns None if no passage contains its answer."""
         shown = "".join(world.text(c.tokens[~c.chosen], trajectory.player) for c in trajectory.contexts)
         lines = [line for inside in DOCUMENT.findall(shown) for line in inside.splitlines() if states(line, trajectory.problem)]
-        asked = set(plain_words(" ".join(str(message["content"]) for message in trajectory.problem.messages)))
+        asked = set(plain_words(trajectory.problem.question))
         if not lines:
             return None
         return self.form.format(fact=max(lines, key=lambda line: len(asked & set(plain_words(line)))), answer=ANSWER.findall(trajectory.completion)[-1])

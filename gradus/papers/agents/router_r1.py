@@ -19,7 +19,9 @@ Reference: Zhang, Feng and You, Router-R1: Teaching LLMs Multi-Round Routing and
 the cost reward are as in the released code (ulab-uiuc/Router-R1).
 Departures: The experts are scripts over the passages of the task: an expert knows the facts of its topics, with a stated accuracy. The prompt names no prices or
 strengths, so a new expert cannot be used without training. The task is ours. The released code counts the tokens of the expert's tokenizer; here a word is a
-token. The window of an evaluation does not change the window of the training. `--reward.think false` allows texts without thoughts.
+token. There, a part of an expert's name is enough, and a malformed query with a known name is executed and charged; here names are whole, and a malformed query
+is answered with an error at no cost. The outcome F1 is left out. The window of an evaluation does not change the window of the training. `--reward.think false`
+allows texts without thoughts; the start model of the claims writes none.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from gradus.types.signals import Signal
 
 BLOCK = re.compile(r"<(search|answer|think|information)>(.*?)</\1>", re.DOTALL)
 TAG = re.compile(r"</?(?:search|answer|think|information)>")
+CALL = re.compile(r"<(search|information)>(.*?)</\1>", re.DOTALL)
 
 
 def broken(text: str, tool: Route, *, think: bool = True) -> bool:
@@ -62,7 +65,7 @@ def broken(text: str, tool: Route, *, think: bool = True) -> bool:
 def cost(text: str, tool: Route) -> float:
     """Returns the sum over the executed calls of (words of the answer) * (price of the expert)."""
     total, name = 0.0, None
-    for tag, inside in BLOCK.findall(text):
+    for tag, inside in CALL.findall(text):  # also inside a thought, where a call is executed, too
         if tag == "search":
             read = routed(inside.strip())
             name = None if read is None else tool.named(read[0])

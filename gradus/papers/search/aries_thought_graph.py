@@ -21,9 +21,10 @@ Use if: a problem has parts whose answers can be tested and merged, and errors b
 Avoid if: the policy agent is a small model that cannot read the graph, or many levels of parts are needed, because errors of merging add up.
 Reference: Gimenes et al., ARIES: Autonomous Reasoning with LLMs on Interactive Thought Graph Environments, arXiv:2502.21208: the operations, the prompt with a
 summary, the ensemble, and the fixed schedules. No code was found.
-Departures: M = 5, T = 30, the wording and the exact arguments of the operations are ours. Problems are split by rule (`ItemHalves`), so `decompose` calls no
-agent. The score is the reward of the text, so it knows the verdict of the task. An episode without an attempt at the whole problem ends with one call. The
-fixed schedules have no `refine`. The rule agent is ours.
+Departures: M = 5, T = 30, the wording and the exact arguments of the operations are ours. A sample without an operation in its last line has no vote; an operation
+is refused only if no sample has one, or if it is not possible. Problems are split by rule (`ItemHalves`), so `decompose` calls no agent. The score is the reward
+of the text, so it knows the verdict of the task. The rule agent stops at a right attempt, so it gains more from this than a fixed schedule. An episode
+without an attempt at the whole problem ends with one call after the T operations. The fixed schedules have no `refine`. The rule agent is ours.
 """
 
 from __future__ import annotations

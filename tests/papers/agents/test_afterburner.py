@@ -49,6 +49,7 @@ def test_caps_and_zeros() -> None:
 def test_percentiles() -> None:
     assert percentile(3, [2, 4, 5, 6]) == 0.75
     assert percentile(1, [2, 4]) == 1.0
+    assert percentile(4, [2, 4, 5, 6]) == 0.5  # a program of equal cost does not count
     assert percentile(9, [2, 4]) == percentile(None, [2, 4]) == percentile(1, []) == 0.0
 
 
@@ -69,6 +70,18 @@ def test_rewards_of_replies() -> None:
     assert [j.reward for j in found[2:]] == pytest.approx([-0.3, -0.5, -0.5])  # without a form there is no program
     assert found[0].components["beyond"] > found[1].components["beyond"] >= 0.0 == found[2].components["beyond"]
     assert [j.components["verified"] for j in found] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_the_gain_is_that_of_the_asked_cost() -> None:
+    world, _ = scripted_world(TASK, lambda ask: "")
+    drawn = [p for p in TASK.source.draw(range(400), 1, Key(0)) if before(p).right and before(p).memory and p.meta["goal"] != "time"]
+    for goal in ("memory", "integral"):
+        p = next(p for p in drawn if p.meta["goal"] == goal)
+        row = toy_trajectory([2]).but(problem=p, completion=reply(p.meta["fast"]))
+        ((found,),) = asyncio.run(MeasuredChange().score([Group("g", (row,))], {}, world))
+        old, new = before(p).of(goal), cost(p.meta["fast"], p.answer).of(goal)
+        assert found.components["gain"] == pytest.approx(math.tanh(gain(old, new)))
+        assert found.reward == pytest.approx(0.5 * (0.5 + 0.5 * math.tanh(gain(old, new))) + 0.2)
 
 
 def test_rounds_never_raise_the_cost_and_show_the_best_program() -> None:
@@ -97,4 +110,5 @@ def test_without_costs_it_is_grpo() -> None:
     ours, theirs = (weights_after(r, steps=2)["policy.logits"] for r in (afterburner.but(setting__group=4), base))
     assert torch.equal(ours, theirs)
     assert {name.split(".")[0] for name in changes(grpo, afterburner)} == {"reward", "objective", "players", "search", "setting"}
+    assert (afterburner.setting.group, afterburner.reward) == (32, MeasuredChange(improve=0.5, form=0.2))
     check_micro_batches(afterburner.but(setting__group=4))

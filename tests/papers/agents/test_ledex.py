@@ -63,6 +63,22 @@ def test_each_segment_has_its_own_reward_by_hand() -> None:
     assert other[2:] != found[2:]
 
 
+def test_each_segment_is_whitened_by_itself() -> None:
+    # unwhitened 0.5, 1 and 1, 2: each segment has two values, so its whitened values are -1 and 1
+    rule = SegmentGAE(lam=0.5)
+    group = two_steps(2.0, 5.0, [0, 0, 1, 1])
+    signals = {Values(player="critic"): {group.trajectories[0].id: np.ones(4)}, EndValues(player="critic"): {}}
+    credited = rule.assign([group], signals)[0][0]
+    assert credited.advantages == pytest.approx([-1.0, 1.0, -1.0, 1.0])
+    assert credited.returns == pytest.approx([1.5, 2.0, 2.0, 3.0])  # unwhitened advantage + value
+
+
+def test_without_an_explanation_reward_the_last_action_has_it_all() -> None:
+    # values 0 and lam 0.5: the fix gets 5 and 2.5, and the explanation, which ends before it, gets 0
+    group = two_steps(0.0, 5.0, [0, 0, 1, 1])
+    assert advantages(group, [0.0] * 4) == pytest.approx([0.0, 0.0, 2.5, 5.0])
+
+
 def test_with_one_segment_it_is_gae() -> None:
     group = two_steps(0.0, 5.0, [0, 0, 0, 0])
     due = gae(np.array([0, 0, 0, 5.0]), np.array([1.0, 2.0, 3.0, 4.0]), gamma=1.0, lam=0.5)
@@ -118,4 +134,5 @@ def test_without_segments_it_is_ppo() -> None:
     ours, theirs = (weights_after(r, steps=2) for r in (ledex, base))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert {"rollout", "reward", "credit.coefficient", "credit.rule", "search"} >= set(changes(ppo, ledex))
+    assert (ledex.search, ledex.credit.coefficient) == (Revised(rounds=3, feedback=FailingTest()), 0.05)
     check_micro_batches(ledex)

@@ -64,6 +64,11 @@ def test_the_faster_program_of_the_data_is_in_the_group() -> None:
     assert len(group.trajectories) == 5
     assert group.trajectories[-1].completion == p.meta["solution"]
     assert group.trajectories[-1].value > group.trajectories[0].value == pytest.approx(0.3)
+    # the loss reads it: the samples are as good as each other, so the faster program gives every pair, and it is the best
+    rows = tuple(toy_trajectory([1], name=str(i), reward=t.value, source=t.source) for i, t in enumerate(group.trajectories))
+    loss, slopes, _ = loss_and_gradient(perf_rrhf.objective, [Group("g", rows)], [-0.5, -0.5, -0.5, -0.5, -0.9])
+    assert loss == pytest.approx(4 * 0.4 + 0.9)
+    assert slopes == pytest.approx([1, 1, 1, 1, -5])
 
 
 def test_at_the_limit_it_is_rrhf() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -84,6 +85,9 @@ def test_an_answer_of_ten_words_that_contains_the_gold_words_is_right() -> None:
         (RIGHT, True),
         ("<internal>x</internal>" + FOUND + RIGHT, True),
         ("<external>a" + RIGHT, False),
+        ("<internal>a" + RIGHT, False),
+        ("<internal>a" + FOUND + "</internal>" + RIGHT, False),
+        (f"<internal>{RIGHT}</internal>", False),
         ("</external>a<external>" + RIGHT, False),
         (RIGHT + RIGHT, False),
         ("</document>" + RIGHT, False),
@@ -108,6 +112,15 @@ def test_right_answers_with_searches_are_rewritten_as_recalled() -> None:
     assert own.sequence[:start].tolist() == made.sequence[:start].tolist()  # after the same prompt as the episodes
     assert len(played([FOUND, RIGHT], [FOUND, RIGHT], rollout=Recalled(most=1))[1]) == 1
     assert played([FOUND, RIGHT], rollout=Recalled(most=0))[1] == []
+
+
+def test_the_fact_with_most_words_of_the_question_is_recalled() -> None:
+    shown = "<document>a long line about the fox and many other things\nthe dog of Lea is not here\nthe pet of Lea is fox</document>"
+    problem = Problem("p", "t", text="pet of Lea", answer="fox")
+    row = played([FOUND, RIGHT])[0].trajectories[0].but(problem=problem, completion="<answer>a fox</answer>", contexts=toy_group(1.0).trajectories[0].contexts)
+    world = cast("Any", SimpleNamespace(text=lambda tokens, player: shown))
+    assert Recalled().rewritten(row, world) == "<internal>the pet of Lea is fox</internal><answer>a fox</answer>"
+    assert Recalled().rewritten(row.but(problem=replace(problem, answer="cat")), world) is None
 
 
 def test_passages_have_no_gradient_in_both_stages() -> None:

@@ -113,6 +113,7 @@ def test_the_cost_counts_words_times_prices_of_executed_calls() -> None:
     assert cost(text, TOOL) == 2 * 1.0 + 1 * 40.0
     assert cost("<search>Zoe: a</search><information>error b</information>", TOOL) == 0.0
     assert cost("<information>a</information>", TOOL) == 0.0
+    assert cost("<think>so <search>Max: a</search><information>b</information></think>", TOOL) == 40.0  # a broken form is charged, too
 
 
 def test_answers_of_experts_have_no_loss_and_four_calls_are_executed() -> None:

@@ -33,6 +33,7 @@ def test_ratios_by_hand() -> None:
     assert match_ratio("abcd", "abed") == 0.75  # "ab" and "d" match: 2 * 3 / 8
     assert difference("abcd", "abed") == "@@ -1 +1 @@\n-abcd\n+abed"
     assert difference("abcd", "abcd") == ""
+    assert match_ratio("x" * 300, "y" + "x" * 299) == pytest.approx(2 * 299 / 600)  # without the junk rule of difflib
     changed = difference(FILES["b.py"], FILES["b.py"].replace("5", "x"))
     assert changed.split("\n")[1:] == [" 2", " 3", " 4", "-5", "+x", " 6", " 7", " 8"]  # 3 lines of context
 
@@ -58,11 +59,13 @@ def test_broken_forms_earn_minus_one() -> None:
         reply(),
         reply(right, thought=" "),
         reply(right) + "<solution>",
+        reply(right) + " and more",
+        "<solution>\n" + block(right) + "\n</solution><think>t</think>",
         block(right),
         "",
     ]
-    assert [reward(text) for text in broken] == [-1.0] * 9
-    assert [reward(text, exact=True) for text in broken] == [-1.0] * 9
+    assert [reward(text) for text in broken] == [-1.0] * 11
+    assert [reward(text, exact=True) for text in broken] == [-1.0] * 11
     assert reward(broken[0], broken=0.0) == 0.0
 
 
@@ -107,4 +110,5 @@ def test_without_files_it_is_grpo() -> None:
     ours, base = (weights_after(r.but(setting__prompts=4, setting__group=4), steps=2)["policy.logits"] for r in (swe_rl, grpo))
     assert torch.equal(ours, base)
     assert set(changes(grpo, swe_rl)) == {"reward", "study.reward", "setting.prompts", "setting.group"}
+    assert (swe_rl.setting.prompts, swe_rl.setting.group, swe_rl.reward) == (32, 16, PatchSimilarity(exact=False, broken=-1.0))
     check_micro_batches(swe_rl.but(setting__prompts=4, setting__group=4))

@@ -21,6 +21,7 @@ def test_the_most_frequent_operation_wins() -> None:
     assert most_frequent([REFINE, SOLVE, SOLVE, REFINE, None]) == REFINE  # the first of equals
     assert most_frequent([None, None, SOLVE]) == SOLVE
     assert most_frequent([None]) is None
+    assert most_frequent([None, None, None, SOLVE, REFINE]) == SOLVE  # a sample without an operation has no vote
 
 
 def test_operations_are_read_from_the_last_line() -> None:
