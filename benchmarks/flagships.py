@@ -57,12 +57,12 @@ BELOW, ABOVE = 0.4, 0.8
 
 def python_tool() -> Flagship:
     """A number that needs a program. A turn is a program, run in the sandbox, or the answer."""
-    return Flagship("python_tool", {"level": "1", "instruction": "false"}, "base", 90, "torl", 80, 1.5e-4)
+    return Flagship("python_tool", {"level": "1", "instruction": "false"}, "base", 120, "torl", 40, 3e-4)
 
 
 def search() -> Flagship:
     """Questions of one hop about a corpus of made-up people. A turn is a search, or the answer."""
-    return Flagship("search_qa", {"level": "1", "instruction": "false"}, "words", 60, "search_r1", 60, 1e-4, prompts=8)
+    return Flagship("search_qa", {"level": "1", "instruction": "false"}, "words", 40, "search_r1", 60, 1e-4, prompts=4)
 
 
 def text_to_sql() -> Flagship:
