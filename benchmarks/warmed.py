@@ -76,10 +76,14 @@ SLIPPING = replace(PROGRAMS, options={**PROGRAMS.options, "slips": "0.5"})
 
 VERDICTS = Start("benchmarks/verdicts.py:verdicts", {"level": "2"}, 120, model="gradus/policies/tiny/base")
 
+SERVING = Start("orders", {"level": "1", "instruction": "false"}, 80, model="gradus/policies/tiny/words", problems=32)
+"""A start model that was shown dialogues with customers."""
+
 REPAIRING = Start("code_repair", {"level": "2"}, 100, model="gradus/policies/tiny/base", problems=20)
 """A start model that was shown edits of programs with a fault."""
 
 STARTS = {
+    **dict.fromkeys(("mua_rl", "mua_rl-limit"), SERVING),
     **dict.fromkeys(("swe_rl", "swe_rl-tests"), REPAIRING),
     "perf_rrhf": Start("code_speed", {"level": "1"}, 40, model="gradus/policies/tiny/base"),
     "afterburner": Start("code_speed", {"level": "1", "form": "goal", "factor": "0"}, 70, model="gradus/policies/tiny/base"),
