@@ -156,7 +156,7 @@ class Orders:
 
     def __post_init__(self) -> None:
         check_ranges(self, limit="[1, inf)")
-        object.__setattr__(self, "tools", Tools(TOOLS, form=self.form, limit=self.limit, describes=False))
+        object.__setattr__(self, "tools", Tools({tool.name: tool for tool in TOOLS}, form=self.form, limit=self.limit, describes=False))
 
     @property
     def stops(self) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def make(rng: Random, level: int, instruction: bool = True) -> Draft:
     frozen = Frozen({code: Frozen(order) for code, order in table.items()})
     meta: dict[str, Any] = {
         "orders": frozen, "prices": Frozen(prices), "goal": Frozen({code: Frozen(order) for code, order in goal.items()}), "outputs": outputs,
-        "slots": tuple(map(tuple, slots)), "customer": owner,
+        "slots": tuple(tuple(part) for part in slots), "customer": owner,
     }  # fmt: skip
     content = f"{owner} {wishes} {sorted((o['item'], o['colour'], o['state']) for o in table.values() if o['owner'] == owner)}"
     shown = talk(meta, calls, Key(rng.getrandbits(60)))
