@@ -104,7 +104,7 @@ class ResampleOnCorrect:
     share: float = 0.5
     offset: float = 0.05  # added to every penalty; with a larger offset the probabilities are more even
     least: int = 2  # smallest number of kept right answers, and of kept wrong answers, if the group has so many
-    draw: Literal["sampled", "lowest"] = "sampled"  # right answers: "sampled" draws them with weights 1 / (penalty + offset), "lowest" takes the lowest penalties
+    draw: Literal["sampled", "lowest"] = "sampled"  # "sampled" draws right answers with weights 1 / (penalty + offset), "lowest" takes the lowest penalties
     asks_right: ClassVar[str] = "Informative"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
