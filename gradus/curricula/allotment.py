@@ -147,7 +147,7 @@ class ByRank:
 
 @dataclass(frozen=True)
 class Knapsack:
-    """Gives each answer to the problem for which one more answer has the largest gain (see `gain_of_one_more`).
+    """Gives each answer to the problem that gains most from one more answer (see `gain_of_one_more`).
 
     The gain is the rise of `mixed_chance` (the probability of a gradient), times p (1 - p)^2, where p is the share of right answers.
 

@@ -100,7 +100,7 @@ class Packed:
     source: Tensor  # int64 [A]: index into `read` for every action, in order of the contexts
     targets: Tensor  # int64 [A]: the chosen token of every action
     counts: tuple[int, ...]  # number of actions of each context
-    window: int | None  # window of the decoder for which the masks are made
+    window: int | None  # the masks are made for a decoder with this window
     starts: np.ndarray  # int64 [contexts, 4]: first row of the prefix, first row of the suffix, length of the prefix, number of packed tokens
 
     def rows(self, context: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""OPRL: a second model learns step rewards on line, by DPO on whole episodes. The step advantages from these rewards are added to the advantages of
+"""OPRL: a second model learns step rewards online, by DPO on whole episodes. The step advantages from these rewards are added to the advantages of
 the episode.
 
     loss_phi = mean over pairs of -log sigmoid(sum_k r_(w,k) - sum_k r_(l,k)), quad r_(i,k) = beta sum_j [log pi_phi(a_(i,k,j)) - log pi_old(a_(i,k,j))]

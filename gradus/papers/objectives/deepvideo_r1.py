@@ -19,8 +19,8 @@ Use if: many groups have equal rewards, worked solutions exist, and problems hav
 Avoid if: sampling twice costs too much, or the policy must stay near the sampling policy, because nothing is clipped (see grpo).
 Reference: Park et al., DeepVideo-R1: Video Reinforcement Fine-Tuning via Difficulty-aware Regressive GRPO, arXiv:2506.07464, sections 3.2 and 3.3. The
 authors' repository (mlvlab/DeepVideoR1) could not be read here.
-Departures: Our own choices are eta = 1, the mean over tokens, two epochs, beta 0.01, the dead zone 0.1, both linear scales and the window of 64
-groups. The standardised form has no gradient if all rho are equal, and a steep gradient near this point. The paper changes videos; here the media are
+Departures: Our own choices are eta = 1, the mean over tokens, two epochs, beta 0.01, the bound 0.1 of |g| (the dead zone), both linear scales and the window
+of 64 groups. The standardised form has no gradient if all rho are equal, and a steep gradient near this point. The paper changes videos; here the media are
 pictures. A question without a picture or a worked solution stays as it is. Both deviations are sample deviations.
 """
 

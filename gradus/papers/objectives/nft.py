@@ -20,8 +20,8 @@ Reference: Chen et al., Bridging Supervised Learning and Reinforcement Learning 
 token form, the weights of questions, the equality with GRPO. The released scripts have 16 answers to each of 512 questions, 16 mini-batches, epsilon 1,
 sums of tokens divided by 1,000, and groups drawn as in DAPO without its penalty for length.
 Departures: The sums are also divided by the number of answers, so a limit on the norm of the gradient acts less often. The expression is computed from
-the odds, which gives the same numbers. The sequence form of the released code, in which R is the product over the answer, is absent. Like the released
-code, this file bounds log R at 10. For large models the code suggests a factor 0.5 on wrong answers (`--credit.negative 0.5`).
+the odds, which gives the same numbers. The released code also has a sequence form, with R as the product over the answer; this form is absent here. Like the
+released code, this file bounds log R at 10. For large models the code suggests a factor 0.5 on wrong answers (`--credit.negative 0.5`).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def is_thought(trajectory: Trajectory) -> bool:
 
 @dataclass(frozen=True)
 class Budgets:
-    """The same numbers of tokens for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
+    """The same budgets, in tokens, for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
 
     at: tuple[int, ...] = (2000, 4000, 6000, 8000)
 
@@ -115,7 +115,7 @@ class BudgetExits:
 
     places: Budgets = Budgets()
     text: str = "</think>"  # inserted at a cut
-    mark: str = "</think>"  # the final answer of an answer follows this text
+    mark: str = "</think>"  # the final answer follows this text
     answers: int = 4  # final answers per cut
     limit: int = 128  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})
@@ -153,7 +153,9 @@ class BudgetExits:
 
 @dataclass(frozen=True)
 class AnytimeReturn(Combines):
-    """Forced answers keep the reward of `reward`. A thought gets the mean score of its cuts, weighted by the prior. The component "anytime" has equal weights."""
+    """Forced answers keep the reward of `reward`. A thought gets the mean score of its cuts, weighted by the prior. The component "anytime" is the mean score
+    with equal weights.
+    """
 
     reward: Reward = Verified()
     prior: Prior = "uniform"

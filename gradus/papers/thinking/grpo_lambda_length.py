@@ -84,7 +84,7 @@ class PricedIfMostlyRight(Combines):
         return await reshaped(self.reward, groups, signals, world, self.rule)
 
     def rule(self, groups: Sequence[Group]) -> list[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Returns the rewards of judged groups, the modes and the penalties."""
+        """Returns, for each judged group, the rewards, and the components "length_price" and "efficient" (1 if the group has a price)."""
         shares = [right_of(g).mean() if g.trajectories else 0.0 for g in groups]
         lengths = [lengths_of(g).mean() if g.trajectories else 0.0 for g in groups]
         modes = efficient(shares, lengths, self.share)
