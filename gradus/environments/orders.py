@@ -78,7 +78,7 @@ def text_schema(name: str, about: str) -> Frozen[Any]:
 
 @dataclass(frozen=True)
 class FindOrders:
-    """A tool that lists the orders of a customer. Its session is the data base of the episode, a copy of `meta["orders"]` and `meta["prices"]`."""
+    """A tool that lists the orders of a customer. The session is the data base of the episode, a copy of `meta["orders"]` and `meta["prices"]`."""
 
     name: str = "find"
     about: ClassVar[str] = "Lists the orders of a customer."

@@ -1,4 +1,4 @@
-"""MUA-RL: GRPO in dialogues with tools and a live user. The reward is the outcome alone: the final data base, and what the user was told.
+"""MUA-RL: GRPO in dialogues with tools and a live user. The reward is the outcome alone: the final data base, and the facts that the user heard.
 
     r = 1 if D_T = D^* and every o in O occurs in a message, else 0
     A_i = (r_i - mean(r)) / (std(r))
@@ -9,10 +9,10 @@ this episode's own data base. The user answers a message, and tells the wish in 
 the reference actions. O has the texts that the user must hear; only messages without a call count. The order of calls does not matter, and there is no reward
 for form, steps or calls.
 
-The group has 8 dialogues of the same task. The user draws anew in each of them, so the same agent meets other orders and wordings. The loss has only the
+The group has 8 dialogues of the same task. Each dialogue has new random draws of the user, so the agent meets other orders and wordings. The loss has only the
 tokens $a_i$ of the agent; results of tools and words of the user are read but not learned. Stage `sft` imitates dialogues, stage `rl` is GRPO.
 
-Use if: an agent must ask a user for what it needs, tools change a state, and the right final state is known.
+Use if: an agent must ask a user for details, tools change a state, and the right final state is known.
 Avoid if: the first message has all facts (see torl, retool), or a wish allows several right final states.
 Reference: Zhao et al., MUA-RL: Multi-turn User-interacting Agent Reinforcement Learning for Agentic Tool Use, arXiv:2508.18669: the user in the rollout,
 the reward, and the cold start. The group of 8, the KL weight 0.001 and one update per batch are as in the released script (zzwkk/MUA-RL), which compares
@@ -37,7 +37,7 @@ from gradus.types.moments import Steps
 
 mua_rl = grpo.derive(
     "mua_rl",
-    "GRPO in dialogues with tools and a live user: the reward is 1 if the final data base is right and the user was told what is needed.",
+    "GRPO in dialogues with tools and a live user: the reward is 1 if the final data base is right and the user heard the required facts.",
     family="agents",
     rollout=Episodes(max_turns=30),
     reward=EnvironmentReturn(),
@@ -66,7 +66,7 @@ claims = (
             "in their first message."
         ),
         source="arXiv:2508.18669, the live user in the rollout; the row's 5 points; the task, the start and the sizes are ours",
-        against="mua_rl --environment Orders(open=true)",
+        against="mua_rl --environment Orders --environment.open true",
         measure="held_out/accuracy:last",
         better_by=0.05,
         task="orders",

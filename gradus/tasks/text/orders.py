@@ -27,7 +27,7 @@ def orders(level: int = 1, instruction: bool = True) -> Task:
     """Makes the task: serve customers with `level` wishes, from 1 to 3. A customer gives a thing back, changes its colour, or asks for a price.
 
     The customer tells one or two details per message, and the name only if asked. Unwanted things are cancelled if they are new, and returned if they are
-    sent. The reward is 1 if the final orders are right and the prices were told. `instruction`: whether the prompt says how to write actions.
+    sent. The reward is 1 if the final orders are right and the customer heard the prices. `instruction`: whether the prompt says how to write actions.
     """
     source = Generated("orders", partial(make, instruction=instruction), level, LEVELS)
     return Task(
@@ -75,7 +75,7 @@ def make(rng: Random, level: int, instruction: bool = True) -> Draft:
 def wished(wish: Wish) -> list[tuple[tuple[str, ...], None]]:
     """Returns the slots of a wish: the wordings of each detail."""
     kind, item, colour = wish
-    forms = {"drop": ("take it back", "i do not want it"), "swap": ("change the colour", "another colour"), "price": ("what is the price", "how much is it")}
+    forms = {"drop": ("take it back", "i do not want it"), "swap": ("change the colour", "another colour"), "price": ("the price please", "how much is it")}
     told = [forms[kind], (f"it is the {item}", f"about the {item}"), *([(f"in {colour}", f"make it {colour}")] if colour else [])]
     return [(one, None) for one in told]
 
