@@ -153,6 +153,7 @@ STARTS = {
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),
     "rstar2_agent": replace(SLIPPING, like="rstar2_agent"),
+    **dict.fromkeys(("thor", "thor-repair"), replace(SLIPPING, like="thor")),
     "retool": replace(PROGRAMS, like="retool"),
     "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
