@@ -7,8 +7,8 @@
 
 Each question gets 5 episodes with a search, the originals. With probability 0.2, an original with a wrong answer gets a clone. The clone is the original up
 to its last answer block, followed by one of several doubts ("Perhaps I have missed something ..."). The policy then writes on until a new answer.
-No clone is cloned. For n originals of the batch, floor(k n) clones are kept: those whose inserted tokens have the highest mean log-probability. k begins at
-0.08; after each step with kept clones, k becomes 0.9 k + 0.1 (share of right kept clones). The group of a question contains its
+No clone is cloned. For n originals of the batch, floor(k n) clones are kept: the clones with the highest mean log-probability of their inserted tokens. k
+begins at 0.08; after each step with kept clones, k becomes 0.9 k + 0.1 (share of right kept clones). The group of a question contains its
 originals and its kept clones.
 
 A batch is a mixture of originals and clones; the share of clones is alpha. So the denominator of the ratio is the mixture's density q. Only wrong

@@ -108,7 +108,7 @@ class Flaws(Combines):
 
 fapo = dapo.derive(
     "fapo",
-    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and is unlearned later.",
+    "A right answer with a wrong step earns less than a clean answer, so it helps a weak policy and becomes rare later.",
     family="rewards",
     reward=dapo.reward + Flaws(),
     rollout=Auto(),

@@ -76,7 +76,9 @@ class DenseInstruction(Combines):
 
 
 def entropy_weights(logprobs: Tensor, advantages: Tensor, trajectory: Tensor, *, scale: float, most: float) -> Tensor:
-    """Returns min(scale * softmax over the actions of each trajectory of A log p, most), float [A]. `trajectory` [A]: the number of each action's trajectory."""
+    """Returns min(scale * softmax(A log p), most), float [A], with the softmax over the actions of each trajectory. `trajectory` [A]: the number of each
+    action's trajectory.
+    """
     scores = (advantages * logprobs).double()
     count = int(trajectory.max()) + 1 if len(trajectory) else 0
     top = torch.full((count,), -torch.inf, dtype=scores.dtype, device=scores.device).scatter_reduce(0, trajectory, scores, "amax")

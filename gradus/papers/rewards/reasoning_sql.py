@@ -120,7 +120,7 @@ class QueryReward(Combines):
 
 reasoning_sql = grpo.derive(
     "reasoning_sql",
-    "Queries with partial rewards for the items used, n-grams, syntax, the judged logic and the form.",
+    "Queries get partial rewards for their tables and columns, n-grams, syntax, logic and form.",
     family="rewards",
     reward=QueryReward(),
     objective__kl__coefficient=0.001,

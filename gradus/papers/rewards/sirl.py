@@ -118,7 +118,7 @@ class SolverReward(Combines):
 
 @dataclass(frozen=True)
 class PartialKL(KLPenalty):
-    """A KL penalty of the actions at which the stream `within` is 0 or more."""
+    """A KL penalty for the actions with a value of 0 or more in the stream `within`."""
 
     rule: Credit = RewardToGo()
     coefficient: float = 0.0005

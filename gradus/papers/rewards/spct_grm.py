@@ -5,9 +5,9 @@
     loss = "GRPO with" G = 4, quad beta = 0.08
     S_i^"sum" = sum_(m in M) S_(i,m), quad M = "the" k/2 "samples with the largest meta score"
 
-The policy is the reward model. It reads a query with n responses and ends with n scores $S_1, ..., S_n$ from 1 to 10; j is the preferred response. A
-single response must get its label as score. There is no reward for the form; the large KL weight keeps the form. The sum of k samples has about k times as
-many values, so ties are rare. Each sample sees the responses in another random order.
+The policy is the reward model. The policy reads a query with n responses and ends with n scores $S_1, ..., S_n$ from 1 to 10; j is the preferred response. If
+there is a single response, its score must equal its label. There is no reward for the form; the large KL weight keeps the form. The sum of k samples has
+about k times as many values, so ties are rare. Each sample sees the responses in another random order.
 
 Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples with a wrong
 ranking are dropped, and items whose three samples are all right are dropped, too (`RankedRightly`). `tune`: fine-tuning on the kept samples, under
