@@ -24,8 +24,8 @@ recorded costs, at most the caps; here it has the caps. A length term with weigh
 percentile for each goal, which also counts programs of equal cost; reward/beyond is for the time only. The task `code_speed` is ours: its programs use a
 small part of Python, and an interpreter counts steps and list entries in place of seconds and bytes. The caps are 12,000 steps, 200 entries and 400,000 in
 sum. The collected programs are the versions of the task. The recipe does not set the paper's learning rate of 10^-6 and its 32 problems per step. Fine-tuning
-before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. A task without
-costs gives only its verdict.
+before the training (the released "cold start") is a separate run. In all rounds at test time, the gain is measured against the first program. If a task has
+no costs, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def percentile(time: float | None, others: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class MeasuredChange(Combines):
-    """The weighted sum of two terms: the improvement of the cost, and the form. A task without costs gives only its verdict."""
+    """The weighted sum of two terms: the improvement of the cost, and the form. If a task has no costs, the reward is the verdict."""
 
     improve: float = 0.5
     form: float = 0.2

@@ -20,7 +20,7 @@ Departures: The numbers of the reward, four samples and temperature 0.8 come fro
 program of the data. In that code, a program with any speed-up above 1 counts as faster, the size of the speed-up does not matter, and the imitation term is a
 mean over tokens. The task `code_speed` is ours; its cost counts the steps of an interpreter in place of run time. The current policy samples at every step;
 the paper has rounds of sampling and training. Two faster programs with speed-ups above 4 have equal rewards. The metrics of training count the worked
-solution as well. A task without costs gives only its verdict.
+solution as well. If a task has no costs, the reward is the verdict.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def speed_up(old: Cost, new: Cost) -> float:
 
 @dataclass(frozen=True)
 class SpeedTiers(Combines):
-    """The reward of a program by tiers: broken, a failed test, right, and faster by `least` or more. A task without costs gives only its verdict."""
+    """The reward of a program by tiers: broken, a failed test, right, and faster by `least` or more. If a task has no costs, the reward is the verdict."""
 
     least: float = 1.1  # the smallest speed-up of a faster program
     most: float = 4.0  # larger speed-ups count as this number

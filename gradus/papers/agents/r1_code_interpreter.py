@@ -54,8 +54,9 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class CodeOrWords:
-    """The return of the environment. Two components do not change the reward. `code` is 1 if the answer has a program. `choice` is 1 if the answer has a
-    program exactly when the problem needs one."""
+    """The return of the environment. Two components do not change the reward. `code` is 1 if the answer has a program. `choice` is 1 if the problem needs a
+    program and the answer has one, or if the problem needs none and the answer has none.
+    """
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -25,7 +25,7 @@ Departures: Our own choices are the values of all terms, T, k and B, the share o
 the base; a batch has one update, so the clip never acts. The probability of a branch is measured by its mean log-probability per token. Thinking needs no
 tag. An episode has at most 6 pieces. Three dots after the rows mean that more rows exist. A result is new if its shown text is new, and branches are merged
 if these texts are equal. A vote compares the multisets of the first 1,000 rows, without names of columns. The tree of one question is sampled round by round.
-A task without reference queries gives only its verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is our choice.
+If a task has no reference queries, the reward is the verdict. The task, with hidden spellings in generated tables (`--task.hidden true`), is our choice.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ alpha, z and the mini-batches are as in the released code (MiliLab/REX-RAG).
 Departures: The wording of the doubts is our choice, and there are 12 (30 in the released code). In the released code the probability of a clone is 20
 of 101. In this code a step without kept clones counts like a step with accuracy 0, so k can fall to 0 and stay there; here such a step does not
 change k. The number of kept clones is not rounded to a multiple of the number of devices. A failed clone is dropped. The deviation is the
-population's. The clone keeps the thought before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here it is as
+population's. The clone keeps the thought before the answer in the same action. In the released loss the ratio is bounded by 3 if A < 0; here the loss is as
 in grpo.
 """
 

@@ -23,7 +23,7 @@ agree. The order of rows counts in the verdict, but not in Q. A table is cut aft
 base; a batch has one update, so the clip never acts. The task, with one or two generated tables, is our choice. Version 3 of the paper is another study. The
 public code (spapicchio/Think2SQL) belongs to version 3 and differs: its script gives Q the weight 0.95 and the form the weight 0.05. In another reward of
 this code every query that runs earns at least 0.1. The code takes the deviation over the batch. This recipe does not set the paper's temperature of 0.7 and
-learning rate of 10^-6. The other ways of training are not recipes of this file. A task whose verifier runs no queries gives only its verdict.
+learning rate of 10^-6. The other ways of training are not recipes of this file. If the verifier of a task runs no queries, the reward is the verdict.
 """
 
 from __future__ import annotations

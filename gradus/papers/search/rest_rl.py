@@ -164,7 +164,7 @@ class BoundedUCT:
         check_ranges(self, c="[0, inf)")
 
     def bonus(self, node: Node) -> float:
-        """Returns the second term of a child."""
+        """Returns the second term of u for a child."""
         assert node.parent is not None
         return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
 
