@@ -55,8 +55,8 @@ _BRACKETS = re.compile(r"[(\[](think|search|answer)|(think|search|answer)[)\]]")
 
 @dataclass(frozen=True)
 class KnowledgeBoundary:
-    """A right answer earns 1, plus a bonus: `saved` without a search, less with each search, and 0 from `most` searches on. A wrong answer earns `tried` if
-    it searched.
+    """A right answer earns 1 plus a bonus: `saved` without a search, a smaller bonus with each search, and 0 from `most` searches on. A wrong answer earns
+    `tried` if it searched.
 
     A broken form earns `broken`. The component `environment` says whether the answer is right.
     """

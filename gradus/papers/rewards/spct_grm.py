@@ -22,7 +22,7 @@ Reference: Liu et al., Inference-Time Scaling for Generalist Reward Modeling, ar
 Departures: No training code was found. The item, the reward and the stages come from our catalogue. General instruction data is left out of `tune`. The KL
 weight is the weight of the paper's model with 27B parameters. The meta model learns from samples of the trained policy alone; the paper adds earlier
 samples without a hint. The vote is reported as the mean of the scores, which gives the same order as the sum. If no sample can be read, the vote is
-the first sample. If k/2 is no whole number, it is rounded up. Clip and number of updates are as in grpo.
+the first sample. If k is odd, k/2 is rounded up. Clip and number of updates are as in grpo.
 """
 
 from __future__ import annotations
