@@ -20,7 +20,7 @@ Use if: problems differ much in difficulty, sampling is cheap next to the update
 Avoid if: sampling is the bottleneck. In this case it is cheaper to choose problems before any sampling (see mopps, sec). To drop only groups of equal
 rewards, see dapo.
 Reference: Bae, Hong, Lee, Kim, Nam & Kwak (NAVER Cloud, KAIST), Online Difficulty Filtering for Reasoning Oriented Reinforcement Learning,
-arXiv:2504.03380. The paper has balanced filtering during training with a batch of fixed size, GRPO with 16 answers per problem. No code of the
+arXiv:2504.03380. In the paper the filter is balanced, the batch has a fixed size, and GRPO has 16 answers per problem. No code of the
 authors was found.
 Departures: Our own choices are the bounds 0.2 and 0.8, the 8 answers per problem of the setting, and the limit of four times the requested problems.
 The first version of the paper calls the second-order term a lower bound of the distance, but it is above the distance for p >= 1/2. In the paper the

@@ -5,8 +5,8 @@
     r_(i,t) = (pi(y_(i,t))) / (p_old(y_(i,t)))
     A_i = (R_i - mean(R)) / (std(R))
 
-This is IcePop. q is the probability of token $y_(i,t)$ in the sampling engine. $p_old$ is the probability that the training engine computes for this token at
-the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
+This is IcePop. The symbol q is the probability of token $y_(i,t)$ in the sampling engine. $p_old$ is the probability that the training engine computes for
+this token at the start of the update. M(k) = k for 0.5 <= k <= 5, else 0; it has no gradient. Tokens with M = 0 still count in the length $|y_i|$. The
 authors argue that the difference between the two engines grows exponentially if such tokens keep their gradient.
 
 C3PO++: Omega slots decode in parallel until the step has Phi new tokens. A finished answer leaves its slot, and the next answer begins there. An
