@@ -21,8 +21,8 @@ Reference: Ling Team, Every Step Evolves: Scaling Reinforcement Learning for Tri
 C3PO++. The band is 0.5 to 5.
 Departures: The paper's text was not available; public summaries give the objective and the band. In the summaries the objective has one clip bound
 for both sides, without a number. Our own choices are the clip 0.2 and 0.28, groups of 8, retention of 5 steps, Phi = 1024 tokens, Omega = 64 slots
-and two updates per batch. AReaL is a trainer of the authors' organisation inclusionAI. It has the same M(k), and also counts masked tokens in the divisor,
-but averages over all tokens of a batch (`--objective.policy.average TokenMean`). There is no KL term, because its weight gamma is not
+and two updates per batch. AReaL is a trainer of the authors' organisation inclusionAI. AReaL has the same M(k), and also counts masked tokens in the
+divisor, but averages over all tokens of a batch (`--objective.policy.average TokenMean`). There is no KL term, because its weight gamma is not
 known. A group is used for training when all its answers are finished or retired. Answers to requests without a free slot never begin. Some parts are
 left out: the stages before and after (imitation of long thoughts, human feedback), the experts, and the exchange of weights between machines.
 `--rollout Ruled --rollout.rule Rounded --rollout.rollout BudgetedSlots` imitates a sampling engine of low precision.
