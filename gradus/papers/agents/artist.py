@@ -1,4 +1,4 @@
-"""ARTIST: thinking, programs and their outputs alternate inside one answer. The outcome alone teaches, with small rewards for the form and for working calls.
+"""ARTIST: thinking, programs and their outputs alternate inside one answer. The outcome is rewarded, and to a small degree the form and working calls.
 
     y = "<think>"..."</think>" "<python>"..."</python>" "<output>"..."</output>" ... "<answer>"..."</answer>"
     R = 2 "if right, else" 0, quad "plus" r_form + r_ran
@@ -6,11 +6,11 @@
     r_ran = ("calls without an error") / ("calls")
     A_i = (R_i - mean(R)) / (std(R))
 
-A piece ends at </python>; the program runs in a sandbox, and its output, or the text of its error, is inserted between <output> and </output>. So the
-policy can repair its program. Inserted outputs have no loss. Each of the parts think, python, output and answer adds a quarter to $r_"form"$ if it is
-closed and stands after the counted parts before it. $r_"ran"$ is 0 without a call. So a right answer in full form with 3 of 4 calls that ran earns 2
-+ 1 + 0.75 = 3.75. A wrong answer with the same form and calls earns 1.75. All rewards come at the end of the episode; no step is labelled. Apart from
-this, the method is GRPO with groups of 6. Metrics: reward/form, reward/ran.
+The policy writes in pieces. A piece ends at </python>; the program runs in a sandbox, and its output, or the text of its error, is inserted between <output>
+and </output>. So the policy can repair its program. Inserted outputs have no loss. Each of the parts think, python, output and answer adds a quarter to
+$r_"form"$ if it is closed and stands after the counted parts before it. $r_"ran"$ is 0 without a call. So a right answer in full form with 3 of 4 calls that
+ran earns 2 + 1 + 0.75 = 3.75. A wrong answer with the same form and calls earns 1.75. All rewards come at the end of the episode; no step is labelled. Apart
+from this, the method is GRPO with groups of 6. Metrics: reward/form, reward/ran.
 
 Use if: answers can be verified, programs help, and the model can write programs that often fail at first.
 Avoid if: problems are easy without a program, because the form and the calls earn a reward in any case (see torl, which rewards the answer alone).

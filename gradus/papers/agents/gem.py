@@ -4,8 +4,8 @@
     A_(i,t) = (G_(i,t) - mean(G)) / (std(G) + 10^(-9))
     loss = -1/N sum_(i=1)^N sum_t A_(i,t) log pi(a_(i,t) | s_(i,t))
 
-A turn t of episode i is one action of the agent: a whole response $a_(i,t)$ to all that it has seen, $s_(i,t)$. The environment answers with a reward
-$r_(i,k)$. gamma discounts turns, not tokens. The mean and the population deviation are over all turns of all N episodes of the batch, so long
+A turn t of episode i is one action of the agent: a whole response $a_(i,t)$, after everything that the agent has seen, $s_(i,t)$. The environment answers
+with a reward $r_(i,k)$. gamma discounts turns, not tokens. The mean and the population deviation are over all turns of all N episodes of the batch, so long
 and short turns have equal weight. All tokens of a turn get $A_(i,t)$.
 
 No group of episodes is needed, and turns may have their own rewards. With gamma below 1 a fast success has larger returns than a slow one.

@@ -5,7 +5,7 @@
     loss = -sum_p r sum_(k=1)^K log pi(e_k | p)
     r = 1 if answer right, else -1
 
-$e_1$ to $e_20$ are worked training examples, p is the question, and h has 128 outputs over frozen encodings enc. K = 2 examples are drawn one after
+$e_1$ to $e_20$ are worked training examples, p is the question, h has 128 outputs, and enc is a frozen encoder. K = 2 examples are drawn one after
 another without replacement. The frozen model reads these examples and then answers the question greedily. The first sum is over the 20 questions of a
 batch. The learning rate of Adam is 1e-3.
 

@@ -97,7 +97,7 @@ class SearchAct:
 
 @dataclass(frozen=True)
 class FormedAnswer:
-    """The environment's return, less `penalty` if the form is broken or the answer is not short."""
+    """The environment's return, minus `penalty` if the form is broken or the answer is not short."""
 
     penalty: float = 2.0
     most: int = 10  # largest number of words of an answer

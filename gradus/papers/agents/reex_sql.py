@@ -12,9 +12,9 @@ trials among the first two. A trial is useful if its result has at least one row
 not closed or there is no final query, R is -1.
 
 At test time `TREE` is a search (`recipe.but(search=TREE)`). Every live branch is continued k = 3 times up to its next trial or final query. Branches with the
-same results are merged; the most probable one stays. At most B = 8 branches go on. Finished branches vote by the result of their final query. If two results
-have equal votes, the result of the more probable branch wins. Branches share their earlier text, so it is sampled only once. Separate answers would sample it
-several times.
+same results are merged; the most probable one stays. At most B = 8 branches continue. Finished branches vote by the result of their final query. If two
+results have equal votes, the result of the more probable branch wins. Branches share their earlier text, so it is sampled only once. Separate answers would
+sample it several times.
 
 A group has 8 answers, and the KL weight is 0.001. Metrics: reward/execution, reward/entity, reward/explore.
 

@@ -13,8 +13,8 @@ originals and its kept clones.
 
 A batch is a mixture of originals and clones; the share of clones is alpha. So the denominator of the ratio is the mixture's density q. Only wrong
 originals are cloned. So $mu$ of the tokens between the prompt and the doubt is $pi_old$ divided by $z^(1/j)$. Here z is the share of wrong originals,
-and j is the number of these tokens. For c(t), only the doubts that agree with this doubt up to t are counted: c(t) is the share of them that continue
-with t. The inserted doubts have a loss; passages and hints have none. Without a clone alpha is 0, and the method is GRPO on episodes. A batch is cut
+and j is the number of these tokens. c(t) is computed from the doubts that begin with the same tokens before t: c(t) is the share of these doubts that
+continue with t. The inserted doubts have a loss; passages and hints have none. Without a clone alpha is 0, and the method is GRPO on episodes. A batch is cut
 into 10 mini-batches, so that the clip acts.
 
 Use if: the agent often searches in the wrong place and then answers wrong, so that whole groups are wrong.

@@ -176,7 +176,7 @@ def candidate(seat: Seat, name: str, t: int, index: int, prompt: Context, before
 
 at_grpo = grpo.derive(
     "at_grpo",
-    "A team's candidates are compared by agent and turn, each group from one prompt, and the episode goes on from the best candidate.",
+    "A team's candidates are compared by agent and turn, each group from one prompt, and the episode continues from the best candidate.",
     family="multi_agent",
     rollout=TurnCandidates(),
     reward=EnvironmentReturn(),

@@ -5,7 +5,7 @@
     "criterion" j "counts if" 1/G sum_i m_(i,j) <= 0.75
     "a group counts if" mean(r) <= 0.75
 
-A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with whole weights w from -10 to 10; a
+A prompt is a medical consultation that ends with a turn of the patient. The rubric of a prompt has criteria with integer weights w from -10 to 10; a
 negative weight names a fault. A judge decides for each criterion whether the answer meets it (m = 1) or not. A model writes the rubric, with similar
 cases and similar criteria in its prompt: `retrieved` finds them by the cosine of TF-IDF vectors. A criterion that most answers meet no longer
 separates answers, so it is left out. If no criterion is left, all criteria count. A prompt whose mean score is too high is dropped. The filters use
@@ -45,7 +45,7 @@ from gradus.types.ranges import check_ranges
 def retrieved(query: str, base: Sequence[str], count: int = 3) -> list[int]:
     """Returns the indices of the `count` texts with the largest cosine of TF-IDF vectors to the query. Equal texts stay in their order.
 
-    The weight of a word is its count times log(N / n), with n of the N texts that contain the word.
+    The weight of a word is its count times log(N / n), where n of the N texts contain the word.
 
     >>> retrieved("fever and cough", ["asks how long the fever lasts", "names the dose", "asks about a cough with fever"], 2)
     [2, 0]

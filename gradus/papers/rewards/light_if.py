@@ -7,7 +7,7 @@
 
 Instructions have several constraints that programs check. The paper sorts the prompts by the start model into pass, easy and hard. For pass prompts,
 the paper keeps traces that restate the constraints before the draft and check them after the draft. The model learns these traces by Entropy-SFT
-(light_if_sft). Then RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p the probability of the token. If A
+(light_if_sft). Then RL (TEA-RL) trains on easy and hard prompts. H is the entropy of the policy at a token, and p is the probability of the token. If A
 > 0, w is large at likely tokens; if A < 0, w is large at unlikely tokens. Without the term, the entropy would fall most at these tokens. The ratio is
 clipped at 0 and 2, and the loss is constant above ratio 10 if A < 0. A batch is used for four updates.
 

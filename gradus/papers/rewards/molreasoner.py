@@ -92,7 +92,7 @@ class MoleculeReward(Combines):
 
 molreasoner = grpo.derive(
     "molreasoner",
-    "Text to molecule: a floor for valid molecules, graded likeness of structures, and the most for the right one.",
+    "Text to molecule: a floor for valid molecules, graded likeness of structures, and the largest reward for the right molecule.",
     family="rewards",
     reward=MoleculeReward(),
     objective__kl__coefficient=0.001,

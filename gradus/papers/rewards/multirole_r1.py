@@ -92,7 +92,7 @@ class Diverse(Combines):
     reward: Reward = Verified()
     weight: float = 0.2  # lambda
     form: float = 0.1
-    most: int = 4  # n_max: more roles earn no more
+    most: int = 4  # n_max: further roles earn nothing
     least: int = 10  # words of a part that counts
     copy: float = 0.8  # a part with at least this overlap is a copy of an earlier part
     name: ClassVar[str] = "diverse"

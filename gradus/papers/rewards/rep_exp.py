@@ -6,10 +6,10 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A frozen copy of the start model reads reply i. A sparse random matrix (a new matrix at each step) projects the mean of the last hidden layer over the
-tokens of the reply to `dim` numbers. The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the group, lambda
-is the ridge, and I is the unit matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ the verdict. Apart from this, the
-method is GRPO on R, without KL, with a mean over all tokens and four updates per batch. If a group has no right reply, none of its replies gets a
-bonus. In other groups wrong replies get a bonus too.
+tokens of the reply to `dim` numbers. The feature $h_i$ is this projection minus its mean over the group. The sum in Sigma is over the group, lambda is the
+ridge, and I is the identity matrix. The bonus $b_i$ is the leverage, in [0, 1). beta is 0.01, and $correct_i$ is the verdict. Apart from this, the method is
+GRPO on R, without KL, with a mean over all tokens and four updates per batch. If a group has no right reply, none of its replies gets a bonus. In other
+groups wrong replies get a bonus too.
 
 With the option `leave_one_out` the bonus is $h_i^T (Sigma - h_i h_i^T)^-1 h_i = b_i / (1 - b_i)$. At test time the same score picks a few different
 replies for a verifier (`DiverseOf`, algorithm 1). The search starts with one reply and sets $Sigma = I + h h^T$ with the feature h of this reply.

@@ -6,7 +6,7 @@
     loss_E = mean over texts of -1/|P(i)| sum_(p in P(i)) log (exp(cos_(i p) / tau)) / (sum_(j != i) exp(cos_(i j) / tau))
 
 e is the explanation, that is the text before the final answer, and $e_ref$ is the explanation of the worked solution. m is the mean of the last
-hidden states of a window of the text, and E the embedding of a frozen, small encoder. The term "right" is the verdict; the term "form" is 1 if the
+hidden states of a window of the text, and E is the embedding of a frozen, small encoder. The term "right" is the verdict; the term "form" is 1 if the
 answer has exactly one "=". An explanation in other words than the reference keeps its reward; an explanation with the words of the reference but
 other facts loses it. Apart from this, the method is GRPO; the KL term to the fine-tuned model works against texts that only please the encoder.
 

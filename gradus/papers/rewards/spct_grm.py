@@ -11,9 +11,9 @@ many values, so ties are rare. Each sample sees the responses in another random 
 
 Stages. `sample`: three samples per item, and a fourth with the number of the best response in the prompt; nothing is learned. Samples with a wrong
 ranking are dropped, and items whose three samples are all right are dropped, too (`RankedRightly`). `tune`: fine-tuning on the kept samples, under
-the plain prompt. `reinforce`: GRPO with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample
-ranks rightly; the policy is fixed. In this stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"`
-votes with all samples. Metric: reward/verified.
+the plain prompt. `reinforce`: GRPO with r. `meta`: the meta model, a copy of the policy with a value head, learns by cross-entropy whether a sample has the
+right ranking; the policy is fixed. In this stage evaluations vote (`ScoreVote`, with the meta model). Elsewhere `--search "ScoreVote(meta=None)"` votes with
+all samples. Metric: reward/verified.
 
 Use if: preferences over responses exist, principles differ between queries, and a reward may cost several samples.
 Avoid if: a score must be cheap (see reward_model), or a fixed list of criteria is known (see infimed_orbit).

@@ -54,7 +54,7 @@ _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _FORMS = {"difference": r"[0-9]{1,4}", "ordering": r"(?!.*([123]).*\1)[123]-[123]-[123]", "completion": r"[0-9]{1,4}"}  # forms of the last part
 _SHAPES = {"difference": r"(\d{4}-\d\d ){2}\d+", "ordering": r"(\d{4}-\d\d ){3}\d-\d-\d", "completion": r"\d{4}-\d\d \S+"}
-_ENTITIES = {"year": range(1900, 2101), "month": range(1, 13)}  # what a completion may say
+_ENTITIES = {"year": range(1900, 2101), "month": range(1, 13)}  # the allowed answers to a completion
 _AGREE = {3: 1.0, 2: 0.7, 1: 0.4, 0: 0.2}
 
 

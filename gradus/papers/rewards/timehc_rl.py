@@ -5,8 +5,8 @@
     A_i = (R_i - mean(R)) / (std(R))
 
 A problem tells events in the order of time. A group G answers the problem. A second group answers the same problem with the events in another, random order;
-no update uses this group. The shares of right answers are p in the first group and $tilde p$ in the second; mu is 0.8 and alpha 0.3. So an answer that does
-not use the order also gets the bonus. A policy that is better on shuffled events gets no bonus.
+no update uses this group. The shares of right answers are p in the first group and $tilde p$ in the second; mu is 0.8, and alpha is 0.3. So an answer that
+does not use the order also gets the bonus. A policy that is better on shuffled events gets no bonus.
 
 Three forms are right: `<answer>` alone (intuition), `<social>` and `<answer>` (a look at the situation first), and `<social>`, `<think>` and
 `<answer>` (careful thought). Apart from this, the method is GRPO with a KL weight of 0.001. Metrics: reward/temporal, reward/form, sibling_reward.

@@ -25,10 +25,10 @@ Avoid if: answers have only one step, or a vote is enough (see grpo with --searc
 Reference: Zhoubian et al., ReST-RL: Achieving Accurate Code Reasoning of LLMs with Optimized Self-Training and Decoding, arXiv:2508.19576: both stages, the
 UCT formula, and all numbers. The released code was read (THUDM/ReST-RL).
 Departures: A step filters and trains on the same answers; the paper samples a data set, filters it, and then trains. The small rewards for an end
-mark (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. Equal scores go to the earliest child;
-the code draws at random. Every child can be picked; in the code by default only the best 3 of 5 children can be picked, and in its documented runs
-all 5. The learning rate 10^-7 of the original is not used. The value model starts from the policy. A step keeps at least one group. The code cuts the
-answer after an added line break; here the longest partial answer ends where the answer ends.
+mark (0.001) and against trailing text (10^-6 per character) are left out, because an answer has an end token. If several children have equal scores, the
+earliest child is picked; the code draws at random. Every child can be picked; in the code by default only the best 3 of 5 children can be picked, and in its
+documented runs all 5. The learning rate 10^-7 of the original is not used. The value model starts from the policy. A step keeps at least one group. The code
+cuts the answer after an added line break; here the longest partial answer ends where the answer ends.
 """
 
 from __future__ import annotations
