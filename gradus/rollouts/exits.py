@@ -56,7 +56,7 @@ class ForcedExits:
 
     places: Places = RandomCuts()
     text: str = "Time is limited, stop thinking and start answering.\n</think>\n\n"
-    mark: str = "</think>"  # the text after which an answer writes its final answer
+    mark: str = "</think>"  # the final answer follows this text
     limit: int = 512  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})
     plays: ClassVar[str] = "answers"
