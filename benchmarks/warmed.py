@@ -38,6 +38,7 @@ class Start:
     like: str | None = None  # the recipe whose environment the fine-tuning plays; None: the task's own
     problems: int = 100  # held-out problems of its evaluations
     player: str | None = None  # the player of both arms that gets the model; None: it is the start model
+    stage: str | None = None  # the stage of the recipe `like` whose changes the fine-tuning has; None: only its environment
 
 
 RETRIES = Start("benchmarks/retries.py:retries", {}, 150, 1e-3, model="gradus/policies/tiny/base")
@@ -161,6 +162,10 @@ STARTS = {
         ("r1_code_interpreter", "r1_code_interpreter-choice"), replace(PROGRAMS, options={**PROGRAMS.options, "words": "0.5"}, like="r1_code_interpreter")
     ),
     "rstar2_agent": replace(SLIPPING, like="rstar2_agent"),
+    "chain_of_agents": Start(
+        "search_qa", {"level": "2", "instruction": "false"}, 150, model="gradus/policies/tiny/words", like="chain_of_agents", problems=16, stage="sft"
+    ),
+    **dict.fromkeys(("thor", "thor-repair"), replace(SLIPPING, like="thor")),
     "retool": replace(PROGRAMS, like="retool"),
     "torl": replace(PROGRAMS, like="torl"),
     "semantic_reward_grpo": EXPLAINED,
@@ -180,9 +185,10 @@ STARTS = {
 def model(start: Start, folder: Path) -> str:
     """Returns the folder of the start model. It is trained if `folder` does not exist."""
     if not folder.exists():
-        sft = recipe("sft")
+        sft, like = recipe("sft"), None if start.like is None else recipe(start.like)
+        changes = {} if like is None else {"environment": like.environment} if start.stage is None else like.schedule.stages[start.stage].changes
         gradus.train(
-            sft if start.like is None else sft.but(environment=recipe(start.like).environment),
+            sft.but(**changes),
             task=start.task, task_options=start.options, steps=start.steps, run=folder, model=start.model,
             setting__learning_rate=start.rate, setting__prompts=4, setting__group=8, setting__eval_every=0, study__problems=start.problems,
         )  # fmt: skip

@@ -77,7 +77,7 @@ class TurnCandidates:
 
     @property
     def test(self) -> Seats:
-        """The rollout of evaluation, in which every seat answers once."""
+        """The rollout of evaluations: every seat answers once."""
         return Seats(self.players, self.play)
 
     def check_task(self, task: Task) -> None:

@@ -8,7 +8,7 @@
 Stage 1, ReST-GRPO. A step samples n answers per problem. A problem whose rewards have a deviation below 0.05 is dropped. If the best answer has a
 reward of at least 0.9, it is cut after each of its L lines, including the last line. Each cut gives a partial answer, and ceil(L / 2) of the partial
 answers are drawn by P with replacement. alpha is 0.95, so short partial answers are drawn more often. A further group of answers continues each drawn
-partial answer. The reward and the loss are those of GRPO, and no loss reads the tokens of the partial answer.
+partial answer. The reward and the loss are as in GRPO. The tokens of the partial answer have no loss.
 
 Stage 2. The policy does not change, and a value model learns from tree search (`TreeStates`). In each of 100 rounds, 5 answers continue the picked node. The
 first lines of these answers become the children of the node, and the rewards of the answers are added to the node and to all nodes above; c is 0.2. The
@@ -78,7 +78,8 @@ def beginnings(lines: int, share: float, alpha: float, key: Key) -> list[int]:
 
 @dataclass(frozen=True)
 class PartialSolutions:
-    """Adds groups of answers that continue parts of the best answer in a group of `rollout`. Drops groups whose rewards hardly differ.
+    """Adds groups of answers that continue partial answers, which are cut from the best answer in a group of `rollout`. Drops groups whose rewards hardly
+    differ.
 
     If no group differs, the first group is returned, so that a step is never empty. The added groups are auxiliary. At test time only `rollout` plays.
     """
@@ -163,7 +164,7 @@ class BoundedUCT:
         check_ranges(self, c="[0, inf)")
 
     def bonus(self, node: Node) -> float:
-        """Returns the second term of a child."""
+        """Returns the second term of u for a child."""
         assert node.parent is not None
         return self.c * math.sqrt((1 + math.log(max(1, node.parent.visits))) / (0.1 + node.visits))
 
