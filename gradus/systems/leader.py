@@ -329,7 +329,7 @@ def memory_of(setting: Any, device: str, size: int) -> int | None:
 
 
 def device_of(device: str, rank: int, count: int) -> str:
-    """Returns the device of process `rank`. If `device` is a GPU, this is the GPU whose number is higher by `rank`.
+    """Returns the device of process `rank`. If `device` is a GPU, process `rank` gets the GPU with the number of `device` plus `rank`.
 
     Raises UserError if there is no such GPU.
     """

@@ -14,8 +14,8 @@ answers of the other kind branch, too, until m answers branch. If acc is 1, m ra
 average of all earlier problems with acc 1.
 
 A node v is a piece of text between two branch points, and V(v) is the mean reward of the $N_v$ leaves below this node. Each path to a leaf is a
-sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. w is the number of samples with an advantage. The number of problems
-$B_t$ changes so that w stays near W. W is 30 times the number of problems in the setting. Metrics: contrast (share of branched answers whose leaves
+sample; its tokens get the A of their nodes. Samples without any advantage have weight 0. The number w counts the samples with an advantage. The number of
+problems $B_t$ changes so that w stays near W. W is 30 times the number of problems in the setting. Metrics: contrast (share of branched answers whose leaves
 differ in reward), branched, problems.
 
 Use if: answers are long, have many steps, and only the outcome is judged.

@@ -4,7 +4,7 @@
     max_(theta, w) (1 - lambda) J_SFT(theta, w) + lambda [J_RL(theta, w) - max_theta' J_RL(theta', w)]
 
 J_SFT is the mean log-likelihood of the worked solutions, J_RL the surrogate of GRPO. The first line is the bilevel problem; the second line replaces it by a
-single problem with a penalty. The bracket is the gain over RL alone. theta is the set of lower weights, and w the set of upper weights. The player `alone`
+single problem with a penalty. The bracket is the gain over RL alone. The set theta has the lower weights, and the set w the upper weights. The player `alone`
 has its own lower weights theta' and the same w, and learns by RL only. A step has three directions, all computed at the old weights:
 
     theta:  (1 - lambda) grad J_SFT(theta, w) + lambda grad J_RL(theta, w)

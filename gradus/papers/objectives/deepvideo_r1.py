@@ -10,9 +10,9 @@ estimate of grpo. A token whose probability has already grown keeps its gradient
 the gradient is twice the policy gradient; only the gradients of later updates differ from the policy gradient, so each batch is used for two epochs.
 `--objective.policy.form standardised` is the paper's form: it divides rho - mean(rho) by the deviation of rho in the group plus 0.01.
 
-g is the difficulty of a question: the mean reward R of the last 64 groups minus the mean reward of the question's group. If g < -0.1, the question's
-pictures get normal noise; its deviation is 0.5 |g| times the deviation of the pixels. If g > 0.1, the first part of the worked solution follows the
-question: the first share 0.5 g of the words. New answers to the changed question replace the answers of the group. Metrics: perturbed and guided
+The number g is the difficulty of a question: the mean reward R of the last 64 groups minus the mean reward of the question's group. If g < -0.1, the
+question's pictures get normal noise; its deviation is 0.5 |g| times the deviation of the pixels. If g > 0.1, the first part of the worked solution follows
+the question: the first share 0.5 g of the words. New answers to the changed question replace the answers of the group. Metrics: perturbed and guided
 (shares of the groups), fit_error, fit_log_ratio.
 
 Use if: many groups have equal rewards, worked solutions exist, and problems have pictures that noise makes harder.

@@ -48,7 +48,7 @@ from gradus.types.signals import LogProbs, Signal
 
 @dataclass(frozen=True)
 class FlowReward(Combines):
-    """A positive reward: base + weight * min(cap, -1 / log-probability under `player`). base is `success` for a right answer, else `failure`."""
+    """A positive reward: base + weight * min(cap, -1 / log-probability under `player`). The base is `success` for a right answer, else `failure`."""
 
     reward: Reward = Verified()
     success: float = 100.0

@@ -33,9 +33,9 @@ released code.
 Departures: A worker samples a whole group (`--system.unit answer`: one answer at a time), and N and B count groups, as in the released code; in the paper they
 count single answers. Among the finished groups, the present releases train on the groups that began first. The paper's rule bounds the number of
 requests only; here a group that is too old is also dropped, so the bound applies to each token. But slow groups are then sampled again more often,
-which favours short answers. Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all
-recipes; the released code begins with the longest answer, and adds each answer to a micro-batch that has enough room; among several such micro-batches, it
-takes the one with the fewest answers.
+which favours short answers. Prompts, answers per prompt, learning rate and temperature come from the setting. Micro-batches are packed as in all recipes. The
+released code begins with the longest answer, and adds each answer to a micro-batch with enough room; among several such micro-batches, it takes the one with
+the fewest answers.
 """
 
 import math

@@ -18,10 +18,10 @@ Avoid if: no answer is possible before the thought ends, because the early cuts 
 Reference: Qi et al., Optimizing Anytime Reasoning via Budget Relative Policy Optimization, arXiv:2505.13438. The released code
 (sail-sg/AnytimeReasoner) has the budgets 2000 to 8000, 4 answers, 8 thoughts, and 64 questions in mini-batches of 32. With the prior "base", one
 answer per cut and the group's mean as baseline, the advantage of a thought is the mean-centred advantage of GRPO.
-Departures: The inserted text is only the mark `</think>`, and a thought that ended without a cut already has this mark; the code adds an ellipsis and a
-heading, and counts only answers in this format. A thought that ends early gets new answers at each later cut; in the code these cuts share one larger
-set of answers, with one mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss
-is a mean over all tokens of the mini-batch. The uniform prior is the default here; the code has a run for each prior.
+Departures: The inserted text is only the mark `</think>`. A thought that ended without a cut already has this mark. The code also inserts an ellipsis and a
+heading, and counts only answers in this format. A thought that ends early gets new answers at each later cut; in the code these cuts share one larger set of
+answers, with one mean. With one answer per cut, the baseline of an answer is the mean over the thoughts at that cut, as in the code. The loss is a mean over
+all tokens of the mini-batch. The uniform prior is the default here; the code has a run for each prior.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def prices(lengths: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PricedIfMostlyRight(Combines):
-    """Lowers the rewards of long right answers, only in the share of the groups with the most right answers: r (1 - alpha * price)."""
+    """In the groups with the most right answers, multiplies the reward of each right answer by 1 - alpha * price."""
 
     reward: Reward = Verified()
     share: float = 0.2  # lambda, the share of the groups with a price; 1: all groups with a right answer
