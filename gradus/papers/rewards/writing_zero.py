@@ -83,7 +83,7 @@ def preferred(text: str, first: bool) -> float:
 
 @dataclass(frozen=True)
 class DrawnPairs(Combines):
-    """1 for an answer that beats the drawn answer of its group, 0.5 for a tie and for the drawn answer, 0 for a loss.
+    """The score is 1 for an answer that beats the drawn answer of its group, 0.5 for a tie and for the drawn answer, and 0 for a loss.
 
     The step's key draws the answer u, and the order of the two answers in each pair. If the judge's text has no scores, the key decides the pair.
     The reward does not apply to a group of one. Metric: `judged/unread`.
@@ -128,7 +128,7 @@ def coin(case: Case, world: World) -> Verdict:
 
 @dataclass(frozen=True)
 class Bootstrapped(Combines):
-    """1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, -1 for any other answer."""
+    """The reward is 1 for an answer that beats the drawn answer of its group, 0 for the drawn answer, and -1 for any other answer."""
 
     pairs: DrawnPairs = DrawnPairs()
     name: ClassVar[str] = "bootstrapped"
