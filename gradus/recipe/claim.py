@@ -36,7 +36,7 @@ class Claim:
     Raises UserError if a term is missing, is out of range, or contradicts another term.
     """
 
-    says: str  # one sentence
+    says: str  # the claim in one sentence
     source: str  # the place in the paper, and the numbers that are not from the paper
     against: str | None = None  # another arm, written as in `gradus compare`; None: m(against) is 0
     measure: str | None = None  # as in `gradus compare`; None: the ground's first measure, else accuracy

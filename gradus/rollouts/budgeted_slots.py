@@ -79,7 +79,7 @@ class Work:
     world: World
     call: str  # the name of the call of the rollout
     calls: int = 0  # calls of the sampler so far
-    spent: int = 0  # new tokens
+    spent: int = 0  # new tokens so far
     clock: dict[Place, int] = field(default_factory=dict)  # for each busy slot: its answer -> decoding steps so far
     free: list[int] = field(default_factory=list)  # for each free slot: the decoding step at which it became free
 

@@ -42,9 +42,9 @@ GPUS = {
 class Efficiency:
     """The shares of a data sheet's numbers that programs reach. The defaults are usual values, not measurements."""
 
-    training: float = 0.4  # of the FLOP/s
-    reading: float = 0.5  # of the FLOP/s, for prompts and scoring
-    decoding: float = 0.6  # of the memory bandwidth
+    training: float = 0.4  # share of the FLOP/s in training
+    reading: float = 0.5  # share of the FLOP/s for prompts and scoring
+    decoding: float = 0.6  # share of the memory bandwidth in decoding
     step: float = 0.002  # seconds per decoding step for launches of kernels and for communication
     used: float = 0.85  # of the memory, for weights and caches
 
