@@ -37,7 +37,7 @@ class BudgetedSlots:
 
     tokens: int = 1024  # new tokens per step
     slots: int | None = 64  # None: the number of answers that the step requests
-    retention: int = 5  # steps; 1: an answer that is unfinished at the end of its first step is retired
+    retention: int = 5  # number of steps; 1: an answer that is unfinished at the end of its first step is retired
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
