@@ -39,7 +39,7 @@ from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.reshaped import reshaped
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
-from gradus.rollouts.exits import check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
+from gradus.rollouts.exits import Budgets, check_mark, check_one_turn, cut_answers, final_answers, forced, thought_of, tokens_of, with_exits
 from gradus.rollouts.single_turn import one_turn
 from gradus.types import Context, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Credited, Judgement, Reward, Signals, Task, World
@@ -88,21 +88,6 @@ def scores_of(group: Group) -> dict[int, np.ndarray]:
 def is_thought(trajectory: Trajectory) -> bool:
     """Returns whether a trajectory is a thought, not a forced answer."""
     return bool(trajectory.links["exit"] == len(trajectory.links["cuts"]))
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """The same numbers of tokens for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
-
-    at: tuple[int, ...] = (2000, 4000, 6000, 8000)
-
-    def __post_init__(self) -> None:
-        if not self.at or min(self.at) < 1 or list(self.at) != sorted(set(self.at)):
-            raise UserError(f"Budgets.at is {self.at}; give numbers of tokens in ascending order, each 1 or more")
-
-    def cuts(self, thought: int) -> list[int]:
-        """Returns the cuts of a thought that has `thought` tokens."""
-        return [min(budget, thought) for budget in self.at]
 
 
 @dataclass(frozen=True)
