@@ -90,7 +90,7 @@ def drawn_places(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
 
     Returns the places in ascending order [count].
 
-    The function takes the places with the largest weight - ln(-ln u), where u are uniform numbers that a key draws.
+    The function takes the places with the largest values of weight - ln(-ln u). Here u is a uniform number per place, drawn from a key.
     """
     u = np.clip(key.uniform(len(weights)), 1e-300, 1 - 1e-16)
     return np.sort(np.argsort(-(weights - np.log(-np.log(u))), kind="stable")[:count])

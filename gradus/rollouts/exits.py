@@ -46,7 +46,7 @@ class RandomCuts:
 
 @dataclass(frozen=True)
 class Budgets:
-    """The same numbers of tokens for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
+    """The same budgets, in tokens, for every answer. If a thought is shorter than a budget, the whole thought counts at this budget."""
 
     at: tuple[int, ...] = (2000, 4000, 6000, 8000)
 
@@ -71,7 +71,7 @@ class ForcedExits:
 
     places: Places = RandomCuts()
     text: str = "Time is limited, stop thinking and start answering.\n</think>\n\n"
-    mark: str = "</think>"  # the text after which an answer writes its final answer
+    mark: str = "</think>"  # the final answer follows this text
     limit: int = 512  # new tokens of a forced answer
     gives: ClassVar[frozenset[str]] = frozenset({"exits"})
     plays: ClassVar[str] = "answers"

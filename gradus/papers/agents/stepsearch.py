@@ -164,7 +164,7 @@ class SearchSteps:
 
 stepsearch = ppo.derive(
     "stepsearch",
-    "Every search is rewarded for the gold evidence that it adds, less the share of passages that were shown before.",
+    "Every search is rewarded for the gold evidence that it adds, minus the share of passages that were shown before.",
     family="agents",
     requires=frozenset({"evidence", "queries"}),
     environment=Tools(

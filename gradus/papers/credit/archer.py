@@ -18,11 +18,11 @@ Use if: an agent acts over many turns, episodes are expensive, and old episodes 
 Avoid if: the task has one turn (see grpo, ppo), or the episodes of a group reach the same states (see gigpo, which needs no critic).
 Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. In the released code,
 as here, an episode that reaches the limit of turns counts as ended.
-Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step use the same drawn turns, and the policy learns from the same
-$u_t$ to which V is fitted. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off,
-too. In the released code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one
-update on 256 newly drawn turns. The critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two
-hidden layers. The learning rates are 2e-5 (critic) and 1e-6 (actor).
+Departures: The critic starts as a copy of the policy, with linear heads. All rounds of a step use the same drawn turns. The same $u_t$ serve the fit of V and
+the update of the policy. Whole episodes are drawn from the buffer. There is no token baseline; in the released code it is off, too. In the released code a
+step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 epochs of the actor. Each epoch is one update on 256 newly drawn turns. The
+critic of the released code is a separate RoBERTa. This critic reads s and a separately, and its heads have two hidden layers. The learning rates are 2e-5
+(critic) and 1e-6 (actor).
 """
 
 from __future__ import annotations

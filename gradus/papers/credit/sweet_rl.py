@@ -14,7 +14,7 @@ better half and a random candidate of the worse half. The policy learns these pa
 of $a^+$. Metrics: critic/preferred (share of pairs in the right order), gap (mean difference of A within the pairs of turns).
 
 Use if: an agent talks over many turns, and the training data contain information that the agent must find out.
-Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn on line (see grpo, oprl).
+Avoid if: nothing is hidden from the agent (see archer, gigpo), or the policy can learn online (see grpo, oprl).
 Reference: Zhou et al., SWEET-RL: Training Multi-Turn LLM Agents on Collaborative Reasoning Tasks, arXiv:2503.15478: 16 candidates, halves. The released
 scripts give 4 pairs per turn, the coefficient of NLL, beta, at most 10 turns, the learning rate 2e-7, 4 epochs for the critic and one epoch for the policy.
 Departures: Episodes and candidates are drawn when they are needed. In the released code the better episode of a pair passes all tests; here it has

@@ -20,7 +20,7 @@ lambda = 8 and the form of the move are as in the paper. In the paper n = sigma 
 per epoch. The released code draws 256 problems per epoch; in the code for verl these problems are one batch.
 Departures: n and sigma are shares of the number of problems, and an epoch has 32 of 256 problems; both numbers are our choices. The centre mu stops
 at the last place. The problems of an epoch come in the order of plain passes; the released code sorts them by place. The hidden states are the inputs
-of the output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over other tokens than Q and S, because the
+of the output head, not the inputs of the last layer's MLP. In the released code both terms of s are means over more tokens than those of Q and S, because the
 code cuts only the rows of the matrix. In the released code c also counts the pairs of a token with itself, counts neighbours twice, and comes from
 the pass for the log-probabilities, before the update. Here c needs an extra pass, with the policy after the update. In the released code the accuracy
 is half of a reward between 0 and 2.

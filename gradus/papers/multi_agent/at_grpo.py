@@ -77,7 +77,7 @@ class TurnCandidates:
 
     @property
     def test(self) -> Seats:
-        """The rollout of evaluation, in which every seat answers once."""
+        """The rollout of evaluations: every seat answers once."""
         return Seats(self.players, self.play)
 
     def check_task(self, task: Task) -> None:
@@ -176,7 +176,7 @@ def candidate(seat: Seat, name: str, t: int, index: int, prompt: Context, before
 
 at_grpo = grpo.derive(
     "at_grpo",
-    "A team's candidates are compared by agent and turn, each group from one prompt, and the episode goes on from the best candidate.",
+    "A team's candidates are compared by agent and turn, each group from one prompt, and the episode continues from the best candidate.",
     family="multi_agent",
     rollout=TurnCandidates(),
     reward=EnvironmentReturn(),

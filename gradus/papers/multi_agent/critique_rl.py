@@ -99,7 +99,7 @@ def changed(right: bool, refined: float) -> dict[str, float]:
 
 critique_rl = rloo.derive(
     "critique_rl",
-    "A critic learns to judge answers, and then to help a frozen actor to refine them, while its verdicts keep a reward.",
+    "A critic learns to judge answers, and then to help a frozen actor to refine them; its verdicts are rewarded in both stages.",
     family="multi_agent",
     reward=Helpful(),
     credit=KLPenalty(LeaveOneOut(), 0.01, "k1"),

@@ -10,10 +10,10 @@ The generator writes an answer of $K_i$ steps; its outcome $o_i$ is 1 if the ans
 verdict on every step and a final verdict. A step counts 1/K, so an answer with more steps does not earn more. Mean and deviation of s are taken over
 all steps of all answers to the problem. alpha falls from 0.1 to 0.001; p is the finished share of the run.
 
-The verifier writes 5 texts on every answer, which are a group. f is 1, less 1/2 if the number of step verdicts is wrong, and less 1/2 if the final
-verdict is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore
-the factor $s_c$ scales the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0). The factor comes from the numbers $n_c$ of such
-texts, and is averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one of the verifier alternate.
+The verifier writes 5 texts on every answer, which are a group. f is 1, minus 1/2 if the number of step verdicts is wrong, and minus 1/2 if the final verdict
+is missing. No label of a step is used. The answers of a batch are mostly right or mostly wrong, so a constant verdict would earn too much. Therefore the
+factor $s_c$ scales the advantages of the texts on right answers (c = 1) and on wrong answers (c = 0). The factor comes from the numbers $n_c$ of such texts,
+and is averaged over batches. The verifier alone learns in the first 40 steps. Then three updates of the generator and one update of the verifier take turns.
 Metrics: `verdicts/final`, the share of true final verdicts; `verdicts/form`, the mean of f; `verdicts/steps`, the share of true step verdicts if
 problems have worked solutions.
 
@@ -72,7 +72,7 @@ def read(text: str) -> tuple[list[bool], bool | None]:
 
 
 def form_score(steps: int, due: int, final: bool | None) -> float:
-    """Returns 1, less 1/2 if the number of step verdicts is not `due`, and less 1/2 if the final verdict is missing."""
+    """Returns 1, minus 1/2 if the number of step verdicts is not `due`, and minus 1/2 if the final verdict is missing."""
     return 1.0 - 0.5 * (steps != due) - 0.5 * (final is None)
 
 

@@ -117,7 +117,7 @@ class Outcome:
     beta: float = 0.05
     reference: str = "reference"
     source: str = "policy"
-    separable: ClassVar[bool] = False  # couples the tokens of an answer
+    separable: ClassVar[bool] = False  # the loss depends on all tokens of an answer together
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
 
     def __post_init__(self) -> None:

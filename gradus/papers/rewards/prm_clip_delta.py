@@ -68,7 +68,7 @@ class StepScorer(Protocol):
     def needs(self) -> tuple[Signal, ...]: ...
 
     def scores(self, trajectory: Trajectory, signals: Signals, world: World) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (the score of every step [K], the action that ends it [K])."""
+        """Returns (the score of every step [K], the last action of every step [K])."""
         ...
 
 

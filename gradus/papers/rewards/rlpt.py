@@ -1,4 +1,4 @@
-"""RLPT: reinforcement learning on plain text. The policy thinks, and then predicts a segment of a document. A judge compares it with the true text.
+"""RLPT: reinforcement learning on plain text. The policy thinks, and then predicts a segment of a document. The judge knows the true text.
 
 The segment is the next segment of the document, or a hidden segment.
 

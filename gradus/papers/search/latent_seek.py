@@ -6,7 +6,7 @@
     R = -(sum_(k in F) w_k) / (sum_k w_k)
 
 The greedy answer has n tokens. $z_i$ is the last hidden state before its token i, and W is the output head. Only the first m states are free. The
-search repeats three actions as long as the reward R of the present answer is at most the threshold -0.2, but at most 10 times. Adam makes one step;
+search repeats three actions as long as the reward R of the present answer is at most the threshold -0.2, but at most 10 times: Adam makes one step;
 the first m tokens become the most likely tokens of the new states; and the model decodes the rest of the answer greedily. R is 0 for an answer
 without a fault and negative otherwise, so a step makes the present tokens less likely. The last answer is the result.
 
